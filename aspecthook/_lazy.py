@@ -66,4 +66,6 @@ def load_lazily(package: str, homes: Mapping[str, str]) -> None:
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
         return found
 
-    setattr(sys.modules[package], "__getattr__", load)
+    module = sys.modules[package]
+    setattr(module, "__getattr__", load)
+    setattr(module, "__dir__", lambda: sorted({*vars(module), *homes}))

@@ -111,13 +111,13 @@ def event(
 
         @entrance
         def decorate(later: Any) -> Any:
-            return _event(later, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+            return make_event(later, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
         return decorate
-    return _event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+    return make_event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
 
-def _event(stub: Any, name: Any, *, make: ToMount = EventPoint, **options: Any) -> Any:
+def make_event(stub: Any, name: Any, *, make: ToMount = EventPoint, **options: Any) -> Any:
     function = _checked(stub)
     if name is not None and not isinstance(name, str):
         raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")

@@ -198,6 +198,16 @@ class Registry:
         """
         return build(self, config, defaults, self._who)
 
+    def takes(self, config: Mapping[str, Any] | str, option: str) -> bool:
+        """Whether what a config names has a parameter of this name.
+
+        Example:
+            >>> Registry("numbers", imports="fractions").takes({"type": "fractions:Fraction"}, "numerator")
+            True
+        """
+        kind = read_entry(config, {}, self._who)["type"]
+        return option in names_of(parameters_of(_factory(self, kind, self._who)))
+
     def build_from_toml(self, path: str | PathLike[str], table: str = "hooks") -> list[Any]:
         r"""Build each entry of a table in a TOML file, in the order of the file.
 

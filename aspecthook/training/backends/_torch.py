@@ -15,7 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._base import Array, Arrays, Backend
-from ._state import is_any, is_sharded, modules_of
+from ._state import is_any, is_sharded, modules_of, remade
 
 # Imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
@@ -253,6 +253,5 @@ def _moved(batch: Any, device: Any) -> Any:
     if is_any(batch, Mapping):
         return {key: _moved(value, device) for key, value in batch.items()}
     if is_any(batch, tuple, list):
-        moved = [_moved(value, device) for value in batch]
-        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+        return remade(batch, [_moved(value, device) for value in batch])
     return batch

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, final
 
+from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training._ranks import broadcast
@@ -65,6 +66,8 @@ class EarlyStoppingHook(Hook):
         strict: bool = False,
     ) -> None:
         who = "EarlyStoppingHook"
+        if not isinstance(monitor, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"{who}: monitor={brief(monitor)} is not the name of a score")
         self.monitor = monitor
         self.watched: Monitor = Monitor(who, monitor, rule, min_delta=min_delta, or_equal=True, baseline=baseline)
         self.patience: int = whole_number(who, "patience", patience, 1)

@@ -15,6 +15,7 @@ from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
+from ._names import check_order, digests_of, named
 from ._run import Run
 from ._schema import check_state, generators_of
 
@@ -43,6 +44,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         "ranks": generators[1:],  # the random generators of the others
         "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
         "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
+        "hook_options": digests_of(run),
     }
 
 
@@ -59,17 +61,6 @@ def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
     return found
 
 
-def named(run: Run) -> list[tuple[str, Any]]:
-    """Return the hooks of a run with unique names: a second one of a class is numbered."""
-    seen: dict[str, int] = {}
-    found: list[tuple[str, Any]] = []
-    for hook in run.hooks:
-        name = type(hook).__name__
-        seen[name] = seen.get(name, 0) + 1
-        found.append((name if seen[name] == 1 else f"{name} {seen[name]}", hook))
-    return found
-
-
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
     """Restore the state of a run, or with ``resume=False`` the parameters of its model alone; all of it, or nothing."""
     check_state(run, checkpoint, resume=resume)
@@ -81,6 +72,8 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
+    if resume:
+        check_order(run, checkpoint.get("hook_options", {}))
     with ExitStack() as undo:
         undo.callback(run.backend.load_state, run.model, run.backend.state(run.model, whole=False))
         if resume:
