@@ -765,7 +765,7 @@ def test_a_wrapper_whose_signature_cannot_be_read_offers_its_own_parameters() ->
 
     wrapper.__signature__ = "nonsense"  # type: ignore[attr-defined]
     target = hookable(wrapper, name="shop:sold")
-    with pytest.raises(HookSignatureError, match="asks for 'item', but shop:sold offers args "):
+    with pytest.raises(HookSignatureError, match="asks for 'item', but shop:sold offers args; "):
         target.pre(lambda item: None)
     target.pre(lambda args: Args(args=(*args, 2)))
     assert target(1) == (1, 2)
