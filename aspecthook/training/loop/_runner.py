@@ -407,12 +407,12 @@ class Runner(Classical):
         """
         from aspecthook.training.checkpoint._files import path_of
 
+        from ._state import copied_arrays, is_shown
+
         file = path_of("save_checkpoint", path)
         if not asynchronous:
             self.writes.wait()
-            return self.write_checkpoint(file, self.state_dict(meta))
-        from ._state import copied_arrays
-
+            return self.write_checkpoint(file, self.state_dict(meta, copy=is_shown(self)))
         self.writes.make_room()
         state = self.state_dict(meta)
         return self.write_checkpoint(file, dict(state), copied=copied_arrays(state))
@@ -492,14 +492,16 @@ class Runner(Classical):
             self.logger.info("%s held another run, whose checkpoints were moved to %s", self.work_dir, aside)
         return aside
 
-    def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def state_dict(self, meta: Mapping[str, Any] | None = None, *, copy: bool = True) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays.
 
-        Parameters that are divided among ranks are tensors, which are divided in the same way.
+        Parameters that are divided among ranks are tensors, which are divided in the same way. With ``copy=False`` the
+        arrays may share the memory of the model and the optimizer: read them before the run continues, and do not
+        change them.
         """
         from ._state import state_of
 
-        return state_of(self, meta)
+        return state_of(self, meta, copy=copy)
 
     def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
