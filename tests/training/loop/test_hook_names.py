@@ -143,9 +143,9 @@ REFUSED = [
     (lambda: [(Hidden(len), None), (Hidden(len), None)], HookOptionError, "another Hidden .* as far as they can be"),
     (lambda: [(Counter(len), None), (Counter(len), None)], HookOptionError, "another Counter"),
     (lambda: [(EvalHook(data(2)), None), (EvalHook(data(2)), None)], HookOptionError, 'name="..."'),
-    (lambda: [(Counter(1), "a"), (Counter(2), "a")], HookOptionError, "taken"),
+    (lambda: [(Counter(1), "a"), (Counter(2), "a")], HookOptionError, "the name is taken; give another one"),
     (lambda: [(Counter(1), None), (Counter(2), "Counter")], HookOptionError, "taken"),
-    (lambda: [(Counter(1), "")], HookOptionError, "empty"),
+    (lambda: [(Counter(1), "")], HookOptionError, "the name is empty"),
     (lambda: [(Counter(1), 3)], HookTypeError, "string"),
     (lambda: [({"type": CheckpointHook, "name": 3}, None)], HookTypeError, "string"),
 ]
