@@ -652,6 +652,16 @@ def test_arguments_of_a_wrapper_are_replaced_where_the_call_has_them(
     assert seen == [(expected["item"], expected["qty"])]
 
 
+@pytest.mark.parametrize("wrap", [lambda function: function, plainly])
+def test_the_rest_of_the_arguments_is_replaced_behind_what_the_call_names(wrap: Any) -> None:
+    # In a wrapper, `a` was then passed twice: by its default and by its name.
+    target = hookable(wrap(lambda a=-1, *rest: (a, rest)))
+    target.pre(lambda: Args(rest=(8, 9)), when=lambda a: a != 7)
+    assert (target(), target(1), target(a=2), target(a=7)) == ((-1, (8, 9)), (1, (8, 9)), (2, (8, 9)), (7, ()))
+    target.pre(lambda: Args(a=3, rest=(4,)))
+    assert (target(), target(a=2)) == ((3, (4,)), (3, (4,)))
+
+
 @given(signatures(), st.data())
 def test_a_hook_of_a_wrapper_is_given_what_one_of_the_function_in_it_is_given(
     drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject

@@ -238,7 +238,7 @@ class Shown:
         if parameter.kind is parameter.VAR_POSITIONAL:
             if behind is None or not isinstance(value, (tuple, list)):
                 return False
-            return self._put(revised, (*self._filled(rest, behind), *cast("tuple[Any, ...]", value)))
+            return self._put(revised, (*self._filled(revised, behind), *cast("tuple[Any, ...]", value)))
         if place is not None and place < own.positional:
             revised[place] = value
             return True
@@ -247,7 +247,7 @@ class Shown:
         if own.varkw is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
             revised[own.varkw] = {**revised[own.varkw], name: value}
             return True
-        return behind is not None and self._put(revised, (*self._filled(rest, behind), value))
+        return behind is not None and self._put(revised, (*self._filled(revised, behind), value))
 
     def _put(self, revised: list[Any], rest: tuple[Any, ...]) -> bool:
         """Replace the ``*args`` of the wrapper, if it takes any and none is missing; return whether it did."""
@@ -256,11 +256,21 @@ class Shown:
         revised[self._own.varargs] = rest
         return True
 
-    def _filled(self, rest: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-        """Return the first `count` of the wrapper's ``*args``, with defaults for those that the call leaves out."""
-        first = self._own.positional
-        left_out = list(self._signature.parameters.values())[first + len(rest) : first + max(count, 0)]
-        return rest[: max(count, 0)] + tuple([ABSENT if one.default is one.empty else one.default for one in left_out])
+    def _filled(self, revised: list[Any], count: int) -> tuple[Any, ...]:
+        """Return the first `count` of the wrapper's ``*args``; those that the call names are taken from its keywords.
+
+        What the call leaves out has its default, or is `ABSENT`.
+        """
+        own, most = self._own, max(count, 0)
+        rest: tuple[Any, ...] = () if own.varargs is None else revised[own.varargs]
+        named: dict[str, Any] = {} if own.varkw is None else dict(revised[own.varkw])
+        filled = list(rest[:most])
+        for one in list(self._signature.parameters.values())[own.positional + len(rest) : own.positional + most]:
+            default = ABSENT if one.default is one.empty else one.default
+            filled.append(default if one.kind is one.POSITIONAL_ONLY else named.pop(one.name, default))
+        if own.varkw is not None:
+            revised[own.varkw] = named
+        return tuple(filled)
 
 
 def shown_by(

@@ -18,6 +18,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
+from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.loop._logs import VAL, Means, validation_numbers, without_validation
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import is_divided
@@ -117,6 +118,8 @@ class EvalHook(Hook):
     def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint."""
         if self.saver is not None:
+            if self.saver.out_dir is None:
+                folder_of(runner, "EvalHook", "out_dir=...")  # its error names this hook
             self.saver.before_run(runner)
 
     def after_run(self, runner: Run) -> None:

@@ -304,6 +304,14 @@ def stopped(hook: EarlyStoppingHook, scores: list[float]) -> tuple[int, Runner]:
     return runner.epoch, runner
 
 
+def test_a_best_checkpoint_without_a_folder_is_refused_in_the_name_of_the_hook_that_saves_it() -> None:
+    runner = make(0.5, hooks=[EvalHook([1.0], save_best="acc", rule="less")])
+    with pytest.raises(
+        TrainingError, match=r"^the EvalHook has no folder for its files; give Runner\(\.\.\., work_dir"
+    ):
+        runner.fit([1.0])
+
+
 def test_early_stopping_without_a_validation_warns_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     make(0.5, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0])
     assert "there was no validation, so it could not stop the run; give fit(train, held_out)" in caplog.text
