@@ -7,12 +7,7 @@ A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre`
 
 from __future__ import annotations
 
-from ._core.law.answers import Args, Return
-from ._core.law.call import Call, State
-from ._core.law.hook import Hook
 from ._core.law.options import Priority
-from ._core.mount.hookable import explain, hookable, hooks
-from ._core.mount.point import MountPoint
 from ._errors import (
     AspecthookError,
     ConfigError,
@@ -33,6 +28,11 @@ from ._lazy import load_lazily
 from .weave import weave
 
 if TYPE_CHECKING:
+    from ._core.law.answers import Args, Return
+    from ._core.law.call import Call, State
+    from ._core.law.hook import Hook
+    from ._core.mount.hookable import explain, hookable, hooks
+    from ._core.mount.point import MountPoint
     from .events._event import event
     from .weave import Weaving, always, around, exception, item, on, post, pre
 
@@ -74,9 +74,13 @@ __all__ = [
     "weave",
 ]
 
-# What not every program needs is loaded when it is first asked for.
+# What not every program needs is loaded when it is first asked for. `weave` is not among it: the name is that of its
+# package too, which the import of any module of it would put in the place of the function.
 load_lazily(
     __name__,
-    {"event": "events._event"}
+    {"event": "events._event", "Hook": "_core.law.hook", "MountPoint": "_core.mount.point"}
+    | dict.fromkeys(("Args", "Return"), "_core.law.answers")
+    | dict.fromkeys(("Call", "State"), "_core.law.call")
+    | dict.fromkeys(("explain", "hookable", "hooks"), "_core.mount.hookable")
     | dict.fromkeys(("Weaving", "always", "around", "exception", "item", "on", "post", "pre"), "weave"),
 )

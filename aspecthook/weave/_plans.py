@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from aspecthook._core.law.hook import check_options, instead_of
 from aspecthook._core.law.kinds import KINDS, Kind
@@ -175,6 +175,11 @@ def _several(hooks: Any) -> list[Any]:
 def _of_given_aspect(target: object, given: _Given) -> list[Plan]:
     plans = _of_aspect(given.aspect, target, given)
     if not plans:
+        if isinstance(given.aspect, FunctionType):
+            raise WeaveError(
+                f"the aspect {shown(given.aspect)} is a function; if it makes an aspect, call it: "
+                f"aspect={given.aspect.__name__}(...)"
+            )
         raise WeaveError(f"the aspect {shown(given.aspect)} has no marked methods; write @pre(...) above some")
     return plans
 

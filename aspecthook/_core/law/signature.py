@@ -51,7 +51,7 @@ class Emission(NamedTuple):
     word: str = "on"
 
 
-def style_of(code: CodeType) -> Style:
+def style_of_code(code: CodeType) -> Style:
     """Return what kind of function the code belongs to."""
     flags = code.co_flags
     if flags & COROUTINE:
@@ -100,7 +100,7 @@ class Signature:
             raise MountError(
                 f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
             )
-        self.style = style_of(code)
+        self.style: Style = style_of_code(code)
         self.shape: tuple[object, ...] = (
             self.positional_only,
             self.positional,
@@ -128,6 +128,11 @@ class Signature:
             found = _known[key] = cls(code, emission)
         return found
 
+    @property
+    def extra(self) -> str | None:
+        """The name of the ``**kwargs``, if there is one."""
+        return None if self.varkw is None else self.names[self.varkw]
+
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
         """Return the values of all parameters by their names."""
         return dict(zip(self.names, values, strict=True))
@@ -142,6 +147,16 @@ class Signature:
         if self.varkw is not None:
             kwargs.update(cast("dict[str, object]", values[self.varkw]))  # the target's own **kwargs
         return args, kwargs
+
+    def join(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:
+        """Return the values of all parameters, of which `split` has made these."""
+        rest = dict(kwargs)
+        values = [*args[: self.positional], *map(rest.pop, self.names[self.positional : self.regular])]
+        if self.varargs is not None:
+            values.append(args[self.positional :])
+        if self.varkw is not None:
+            values.append(rest)
+        return tuple(values)
 
 
 _MOST = 1024

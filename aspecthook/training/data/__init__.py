@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import load_lazily
+from aspecthook._lazy import NamesTheExtra, load_lazily
 from aspecthook.training.loop._checks import check_loader
 
-from ._digits import load_digits
-from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
+with NamesTheExtra(__name__):
+    from ._digits import load_digits
+    from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
 
 if TYPE_CHECKING:
     from ._torch_loading import Resumable

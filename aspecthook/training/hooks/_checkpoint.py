@@ -14,7 +14,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training._templates import filled
-from aspecthook.training.checkpoint._files import folder_of
+from aspecthook.training.checkpoint._files import folder_of, path_of
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import VAL, validation_numbers
@@ -91,7 +91,7 @@ class CheckpointHook(Hook):
         if save_best not in (None, "auto"):
             self.watched = Monitor(who, save_best, self._rule)
         self.save_optimizer = save_optimizer
-        self.out_dir: Path | None = None if out_dir is None else Path(out_dir)
+        self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self.save_last = save_last
         self.asynchronous = asynchronous
         self._template = _template(filename_template, by_epoch)
@@ -291,7 +291,7 @@ class CheckpointLoaderHook(Hook):
         missing_ok: bool = False,
         other_run: bool = False,
     ) -> None:
-        self.path: Path = Path(path)
+        self.path: Path = path_of("CheckpointLoaderHook", path)
         self.resume = resume
         self.missing_ok = missing_ok
         self.other_run = other_run

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast, final
 from aspecthook import hooks
 from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import optional_number, whole_number
+from aspecthook.training._options import optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.loop._run import Run
@@ -86,8 +86,9 @@ class EvalHook(Hook):
         self.start: int | None = optional_number(who, "start", start, 0)
         self.interval: int = whole_number(who, "interval", interval, 1)
         self.by_epoch = by_epoch
-        self.evaluate = evaluate
+        self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
+        self.save_best = save_best
         self.saver: CheckpointHook | None = None
         if save_best is not None and save_best is not False:
             self.saver = CheckpointHook(
@@ -218,6 +219,7 @@ class EvalHook(Hook):
         return {"begun": self._begun, "best": None if self.saver is None else self.saver.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore whether the run has begun, and the state of the best checkpoint."""
         self._begun = bool(state["begun"])
         if self.saver is not None and state["best"] is not None:
             self.saver.load_state_dict(state["best"])

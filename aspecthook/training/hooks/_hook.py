@@ -6,7 +6,7 @@ priority. A method that is not overridden is never called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
@@ -166,6 +166,14 @@ def bindings(hook: object, _: Run) -> list[Binding]:
             "such as before_train_iter, or add a function to a stage: hooks(runner.train_iter).pre(function)"
         )
     return found
+
+
+def build_hook(config: str | Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Return a hook, and the name that its config gives it, unless the name is an option of the hook itself."""
+    load_hooks()
+    if isinstance(config, str) or "name" not in config or HOOKS.takes(config, "name"):
+        return HOOKS.build_from_config(config), None
+    return HOOKS.build_from_config({key: value for key, value in config.items() if key != "name"}), config["name"]
 
 
 def load_hooks() -> None:

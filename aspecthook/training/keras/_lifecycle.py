@@ -16,8 +16,8 @@ from aspecthook import hooks
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._state import named
 from aspecthook.training.loop._steps import Means, logged_by, validation_follows, validation_numbers
 
 from ._averages import stand_in

@@ -144,6 +144,7 @@ class TensorBoard(Continuing):
         return {"batches": self._batches, "files": {folder: file.mark() for folder, file in self._files.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the number of batches, and where the files ended."""
         self._batches, self._loaded = int(state["batches"]), True
         self._marks = dict(state["files"])
 

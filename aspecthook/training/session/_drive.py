@@ -36,7 +36,7 @@ def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """
     chain, call = _entered(run, stage)
     for hook in chain.around:
-        if not _creates(hook) and hook.flavour != "generator":
+        if not _creates(hook) and hook.style != "generator":
             raise HookTypeError(
                 f"Runner.{stage} has the {hook.who}, which is a plain function, and a session cannot pause in it; "
                 "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"

@@ -304,6 +304,14 @@ def stopped(hook: EarlyStoppingHook, scores: list[float]) -> tuple[int, Runner]:
     return runner.epoch, runner
 
 
+def test_early_stopping_without_a_validation_warns_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    make(0.5, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0])
+    assert "there was no validation, so it could not stop the run; give fit(train, held_out)" in caplog.text
+    caplog.clear()
+    make(0.5, 0.4, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0], [1.0])
+    assert "no validation" not in caplog.text
+
+
 @pytest.mark.parametrize("case", REFERENCE["early"])
 def test_it_stops_where_mmengine_does(case: dict[str, Any]) -> None:
     hook = EarlyStoppingHook(**case["options"])

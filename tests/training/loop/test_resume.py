@@ -54,7 +54,7 @@ def make(accumulate: int, *extra: Hook) -> Runner:
 
 def outcome(runner: Runner) -> dict[str, Any]:
     state = runner.state_dict()
-    del state["meta"]
+    del state["meta"], state["hook_options"]
     state["hooks"].pop("SaveAt", None)
     return state
 
