@@ -38,8 +38,10 @@ class CheckpointHook(Hook):
             new one has been written.
         save_best: The name of the score in the run's ``logs``, such as ``"val_accuracy"``. If the run validates,
             ``"accuracy"`` means that too, and ``"auto"`` means the first score that a validation logs. Scores of
-            validations are judged after each of them, training scores whenever a checkpoint may be due. The file is
-            named ``best_val_accuracy_epoch_3.safetensors`` and replaces the one before it.
+            validations are judged after each of them, training scores whenever a checkpoint may be due. An unknown one
+            is an error after the first validation, since only that shows which there are; without validations, a
+            warning after the run. The file is named ``best_val_accuracy_epoch_3.safetensors`` and replaces the one
+            before it.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.

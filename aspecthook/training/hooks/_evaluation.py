@@ -46,7 +46,8 @@ class EvalHook(Hook):
         interval: Validate every `interval` epochs or iterations, counted from `start` if that is given.
         by_epoch: Count epochs; otherwise iterations.
         save_best: The score by which the best checkpoint is chosen, or ``"auto"`` for the first metric; see
-            `CheckpointHook`. A score of 0 counts.
+            `CheckpointHook`. A score of 0 counts. Only a validation shows which scores there are, so an unknown one is
+            an error after the first; with ``start=0, interval=1`` that is before any training.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
         out_dir: The folder of the best checkpoint; the run's ``work_dir`` unless given.
         evaluate: Computes metrics that cannot be averaged over batches. It is called with a list of the outputs of

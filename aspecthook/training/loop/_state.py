@@ -102,8 +102,7 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
         run.backend.load_optimizer_state(run.optimizer, optimizer)
     if run.amp is not None and checkpoint.get("amp") is not None:
         run.amp.load_state_dict(checkpoint["amp"])
-    if checkpoint.get("gradients") is not None:
-        run.backend.load_gradients(run.model, checkpoint["gradients"])
+    run.backend.load_gradients(run.model, checkpoint.get("gradients") or {})  # between two groups there are none
     run.progress = checkpoint["progress"]
     run.reading.saved = checkpoint.get("data")
     run.logs = dict(checkpoint["logs"])
@@ -132,8 +131,7 @@ def _undo_all(run: Run, checkpoint: Mapping[str, Any], undo: ExitStack) -> None:
     kept += [(run.reading, "saved", run.reading.saved)]
     for target, name, value in kept:
         undo.callback(setattr, target, name, value)
-    if checkpoint.get("gradients") is not None:
-        undo.callback(run.backend.load_gradients, run.model, run.backend.gradients(run.model))
+    undo.callback(run.backend.load_gradients, run.model, run.backend.gradients(run.model))
     if run.amp is not None:
         undo.callback(run.amp.load_state_dict, run.amp.state_dict())
     if run.optimizer is not None:

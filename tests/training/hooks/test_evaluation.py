@@ -571,3 +571,13 @@ def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> Non
     assert first["stop"] == [1, 5, True]
     assert "the loss of another rank is bad in epoch 2, iteration 2 of it (5 of the run)" in first["raise"]
     assert "the loss is nan in epoch 2, iteration 2 of it (5 of the run)" in second["raise"]
+
+
+def test_an_unknown_best_score_is_refused_before_any_training_by_a_validation_at_the_start(tmp_path: Path) -> None:
+    began: list[int] = []
+    saver = EvalHook([1.0], start=0, save_best="val_accu", rule="greater", out_dir=tmp_path)
+    runner = make(max_epochs=2, hooks=[saver])
+    hooks(runner.train_iter).pre(lambda iter: began.append(iter))
+    with pytest.raises(TrainingError, match=r"logged val_acc, val_size; did you mean 'val_acc'"):
+        runner.fit([1.0])
+    assert began == []
