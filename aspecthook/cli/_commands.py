@@ -126,7 +126,7 @@ def _config_option(**more: Any) -> Callable[[Any], Any]:
 @click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process.")
 @click.option("--no-arguments", is_flag=True, help="Record times alone, which is faster.")
 @click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200].")
-@_output("--html", ".html", "One page to look at in a browser.")
+@_output("--html", ".html", "One page to look at in a browser; the first 100,000 calls.")
 @_output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev.")
 @_output("--speedscope", ".speedscope.json", "For speedscope.app.")
 @_output("--folded", ".folded", "Collapsed stacks, for flame graphs.")
