@@ -9,7 +9,6 @@ from __future__ import annotations
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import sys
 import weakref
-from _thread import get_ident
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import count
@@ -189,18 +188,18 @@ def _sweep() -> None:
 
 
 def _is_in_use() -> bool:
-    """Whether a thread runs a function of `linecache`, as far as that can be seen."""
-    space, ours = vars(linecache), globals()
-    frame: FrameType | None = sys._getframe().f_back
-    while frame is not None:
-        if frame.f_globals is space:
+    """Whether a thread runs a function of `linecache`."""
+    space = vars(linecache)
+    frames: list[FrameType | None] = [*sys._current_frames().values()]
+    while frames:  # in no other variable: this frame is one of them, and would be kept alive by itself
+        if frames[-1] is None:
+            frames.pop()
+        elif frames[-1].f_globals is space:
+            frames.clear()
             return True
-        frame = frame.f_back
-    # Of other threads, their innermost frame, which may be that of an entry: CPython 3.11 crashes where one asks for
-    # the frame around it, and the thread runs on meanwhile.
-    others = sys._current_frames()
-    others.pop(get_ident(), None)  # which would keep this frame alive by itself
-    return any(top.f_globals is space or top.f_globals is ours for top in others.values())
+        else:
+            frames[-1] = frames[-1].f_back
+    return False
 
 
 def _forget(
