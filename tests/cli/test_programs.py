@@ -405,6 +405,7 @@ every = 2
         ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\narguments = { a = 1 }", "hooks take none"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'no such'", "there is no aspect 'no such'"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'ops:none'", "there is no module 'ops'"),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'nomod:f'", "there is no module 'nomod' for the type 'nomod:f'\n"),
         (
             "[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'",
             "which is no aspect; it needs methods marked with pre, post and so on",
