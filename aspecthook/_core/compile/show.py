@@ -189,7 +189,7 @@ def _sweep() -> None:
 
 def _is_in_use() -> bool:
     """Whether a thread runs a function of `linecache`, as far as that can be seen."""
-    space, ours = vars(linecache), globals()
+    space, ours = linecache.__dict__, globals()
     frame: FrameType | None = sys._getframe().f_back
     while frame is not None:
         if frame.f_globals is space:
