@@ -541,6 +541,20 @@ MEANT: list[tuple[str, Any, bool, str]] = [
 ]
 
 
+def test_of_several_unknown_options_the_one_that_is_named_has_its_nearest_name(price: Any) -> None:
+    with pytest.raises(HookTypeError, match="has an option 'nmae', .* did you mean 'name'"):
+        price.pre(lambda: None, zzz=1, nmae="x")
+
+
+def test_a_misspelt_parameter_of_a_hook_is_refused_with_the_word_of_its_own_kind() -> None:
+    @event(name="shop:sold")
+    def sold(item: str) -> None: ...
+
+    for kind in ("pre", "post", "on"):
+        with pytest.raises(HookSignatureError, match=rf"offers item \(and every {kind} hook "):
+            hooks(sold).add(kind, lambda itme: None)  # type: ignore[arg-type]
+
+
 def test_proceed_of_a_hook_around_a_generator_takes_names_too() -> None:
     @hookable(name="shop:prices")
     def prices(qty: int) -> Generator[int, None, None]:

@@ -647,3 +647,13 @@ def test_completion_of_a_mount_point_shows_what_a_user_may_use() -> None:
     public = {"add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove"}
     assert set(dir(hooks(f))) == public | {"pre", "around", "on", "item", "exception", "post", "always"}
     assert all(hasattr(hooks(f), name) for name in dir(hooks(f)))
+
+
+def test_the_call_of_a_gathering_event_names_all_subscribers() -> None:
+    @event(gather=True)
+    async def sold(item: str) -> None: ...
+
+    for name in ("one", "two", "three"):
+        sold.on(lambda item: None, name=name)
+    (line,) = [line for line in hooks(sold).explain().split("\n") if "gathered(" in line]
+    assert all(f"{name}, test_explain.py" in line for name in ("one", "two", "three"))

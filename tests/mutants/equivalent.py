@@ -7,6 +7,11 @@ from .sites import Mutant
 # By the file, the line before the change without its indentation, and the operator, or the beginning of its name.
 EQUIVALENT = {
     (
+        "aspecthook/_core/compile/layers.py",
+        'writer.note("on", 0, len(writer.chain.on) - 1)',
+        "ReplaceBinaryOperator_Sub_BitXor",
+    ): "behind the last subscriber there are no more to name",
+    (
         "aspecthook/_core/law/signature.py",
         "if len(_known) >= _MOST:",
         "",
@@ -21,6 +26,11 @@ EQUIVALENT = {
         "if older is not mount:",
         "ReplaceComparisonOperator_IsNot_NotEq",
     ): "mount points are equal to themselves alone",
+    (
+        "aspecthook/weave/_imports.py",
+        "if one is old and finders[place] is old:",
+        "ReplaceComparisonOperator_Is_Eq",
+    ): "the same finder is compared by identity as well",
     (
         "aspecthook/weave/_weaving.py",
         "self._limit = 2 * len(self._pieces) + 16",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import importlib
+import operator
 import re
 import sys
 import textwrap
@@ -558,6 +560,24 @@ def test_exception_in_where_is_raised_and_nothing_is_woven(shop: Any, error: typ
         with pytest.raises(error) as caught:
             weave(target, post=ten, where=where)
         assert caught.value is raised
+
+
+class Shelf:
+    """Attributes that are called, and bind to nothing."""
+
+    first = operator.itemgetter(0)
+    fraction = functools.cached_property(operator.attrgetter("numerator"))
+
+
+def test_a_callable_attribute_that_binds_to_nothing_is_woven_as_it_is_called() -> None:
+    with weave(f"{__name__}:Shelf.first", post=lambda result: result * 10):
+        assert Shelf().first((5, 6)) == Shelf.first((5, 6)) == 50
+    assert Shelf().first((5, 6)) == 5
+
+
+def test_a_cached_property_without_python_code_is_refused() -> None:
+    with pytest.raises(WeaveError, match="is a descriptor of type cached_property without Python code; weave the func"):
+        weave(f"{__name__}:Shelf.fraction", post=lambda result: result)
 
 
 class Interrupting:

@@ -89,7 +89,7 @@ def _around(writer: Writer, place: int, inner: str) -> None:
 
 def _proceeding(writer: Writer, group: Group, function: str, inner: str) -> None:
     (_aproceed if writer.awaits else _proceed)(writer, function, inner)
-    writer.note("around", group)
+    writer.note("around", group.first, group.last)
     writer.ask(group.hook, {"function": function})
     if writer.awaits:
         with writer.block("if $type($answer) is $CoroutineType and $answer not in $given:"):
@@ -150,7 +150,7 @@ def _changed(writer: Writer, function: str) -> Generator[None]:
 def _one_yield(writer: Writer, group: Group, function: str, inner: str) -> None:
     is_async = group.hook.style == "async generator"
     common = f"$site, {function}, $hook"
-    writer.note("around", group)
+    writer.note("around", group.first, group.last)
     writer.line(f"$hook = {function}({writer.given(group.hook.asks, 'around', function)})")
     if is_async:
         writer.line(f"await $abegin({common})")
@@ -207,13 +207,13 @@ def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> N
     a, leave = writer.a, "$run.leave"
     called = f"{function}({writer.given(group.hook.asks, 'around', function)})"
     if not group.hook.proceeds:
-        writer.note("around", group)
+        writer.note("around", group.first, group.last)
         ends = leave if group.hook.leaves else "None"
         writer.line(f"return ${a}within($site, {function}, {called}, {_called(writer, inner)}, {ends})")
         return
     _proceed(writer, function, inner)
     with writer.optional("try:", needed=group.hook.leaves):
-        writer.note("around", group)
+        writer.note("around", group.first, group.last)
         writer.line(f"$source = ${a}stream($site, {function}, {called})")
     if not group.hook.leaves:
         writer.line("return $source")
@@ -234,7 +234,7 @@ def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
         writer.line(f"$late = $record({writer.values}, $on_hooks)")
     if emission.gather:
         call = writer.call()
-        writer.note("on", Group(writer.chain.on[0], 0, len(writer.chain.on) - 1))
+        writer.note("on", 0, len(writer.chain.on) - 1)
         writer.line(f"$result = await $agathered($on_hooks, {call}, {writer.values})")
         return
     if not emission.group:

@@ -188,9 +188,9 @@ class Writer:
         """Hide this frame from the tracebacks of pytest and IPython; it costs one store, about a nanosecond."""
         self.line("$__tracebackhide__ = True")
 
-    def note(self, kind: Kind, group: Group) -> None:
+    def note(self, kind: Kind, first: int, last: int) -> None:
         """Record that the next line calls these hooks."""
-        self.notes.append(Note(len(self.lines), kind, group.first, group.last))
+        self.notes.append(Note(len(self.lines), kind, first, last))
 
     # Calls
 
@@ -303,7 +303,7 @@ class Writer:
                 self.optional(f"if {conditions}:", needed=bool(conditions)),
             ):
                 with self.optional("try:", needed=hook.leaves):
-                    self.note(kind, group)
+                    self.note(kind, group.first, group.last)
                     self.ask(hook, names)
                     yield function
                 if hook.leaves:

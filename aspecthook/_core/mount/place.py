@@ -451,8 +451,10 @@ class Place(Occupancy):
         found = template(self.site.signature, chain, free=free, weak=self.weak, instances=bool(self.instances))
         linked = self._links().link(found, chain, self._codes, {"moved": moved, "slot": weakref.ref(moved)})
         if self._codes is not None:  # code that is used again comes with a `Moved` of its own
-            moved = next((const for const in linked.code.co_consts if type(const) is Moved), moved)
-            moved.run = None
+            own = next((const for const in linked.code.co_consts if type(const) is Moved), moved)
+            if own is not moved:  # else a signal handler may have marked it already, as it changed the chain
+                own.run = None
+            moved = own
         moved.links = linked.links
         return linked.code, moved
 
