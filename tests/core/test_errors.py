@@ -218,6 +218,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         "'KeyError' is not an exception type; give classes such as KeyError",
     ),
     "types that are no types": (lambda price: hooks(price).add("exception", clamp, KeyError, 3), "3 is not an exc"),
+    "a class in the place of an exception's": (lambda price: price.exception(int), "<class 'int'> is not an exception"),
     "types of a hook that takes none": (
         lambda price: hooks(price).add("pre", clamp, KeyError),
         "only exception hooks take exception types, and this is a hook for pre",
