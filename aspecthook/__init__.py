@@ -1,4 +1,4 @@
-"""Behaviour before, after and around any Python function, at the speed of hand-written code.
+"""Behaviour before, after and around any Python function, at nearly the speed of hand-written code.
 
 A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre``, ``f.post``, ``f.exception``,
 ``f.around`` and ``f.always`` add hooks to it, `weave` puts them on code that is not yours, `hooks` looks at them,
@@ -78,9 +78,13 @@ __all__ = [
 # package too, which the import of any module of it would put in the place of the function.
 load_lazily(
     __name__,
-    {"event": "events._event", "Hook": "_core.law.hook", "MountPoint": "_core.mount.point"}
-    | dict.fromkeys(("Args", "Return"), "_core.law.answers")
-    | dict.fromkeys(("Call", "State"), "_core.law.call")
-    | dict.fromkeys(("explain", "hookable", "hooks"), "_core.mount.hookable")
-    | dict.fromkeys(("Weaving", "always", "around", "exception", "item", "on", "post", "pre"), "weave"),
+    {
+        "events._event": "event",
+        "_core.law.hook": "Hook",
+        "_core.mount.point": "MountPoint",
+        "_core.law.answers": "Args Return",
+        "_core.law.call": "Call State",
+        "_core.mount.hookable": "explain hookable hooks",
+        "weave": "Weaving always around exception item on post pre",
+    },
 )

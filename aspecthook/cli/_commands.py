@@ -56,6 +56,8 @@ class _OfProgram(click.Command):
         if "--" in args:
             place = args.index("--")
             own, program = args[:place], args[place + 1 :]
+        elif name := next((word for word in args if word.endswith(".py")), ""):
+            raise click.UsageError(f"{name!r} is not behind '--'; write: {ctx.command_path} ... -- {name}", ctx)
         ctx.meta[_PROGRAM] = program
         return super().parse_args(ctx, own)
 
@@ -78,9 +80,9 @@ def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
 
     \b
-    aspecthook trace 'shop.*:*' -- app.py           what a program calls, as a tree and as a table
-    aspecthook run --config aspects.toml -- app.py  a program with retries, timeouts, spans that it knows nothing of
-    aspecthook match 'shop.*:*'                     what a pointcut takes
+    aspecthook trace 'shop.*:*' -- app.py           show what a program calls
+    aspecthook run --config aspects.toml -- app.py  weave retries into a program
+    aspecthook match 'shop.*:*'                     show what a pointcut takes
     """
 
 
@@ -329,7 +331,10 @@ def _match(pointcut: str, *, everything: bool) -> int:
     left = [one for one in found if one.why is not None]
     for one in taken:
         click.echo(f"{one.label}  {one.place}".rstrip())
-    click.echo(f"{len(taken)} taken, {len(left)} left" + ("; --all shows why" if left and not everything else ""))
+    hint = "; --all shows why" if left and not everything else ""
+    if not found:
+        hint = "; only a package whose name is spelt out is imported, as in 'shop:*, shop.*:*'"
+    click.echo(f"{len(taken)} taken, {len(left)} left{hint}")
     for one in left if everything else ():
         click.echo(f"{one.label}: {one.why}")
     return 0 if taken else 1

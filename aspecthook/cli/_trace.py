@@ -52,7 +52,11 @@ def report(
     if table:
         view.say(f"\n{table}")
     else:
-        view.say(f"aspecthook: no call of {', '.join(targets)}; 'aspecthook match' shows what a pointcut takes")
+        notes = {line for path in folder.glob("*.notes") for line in path.read_text(encoding="utf-8").splitlines()}
+        for why in sorted(notes) or [
+            f"no call of {', '.join(targets)}; 'aspecthook match' shows what a pointcut takes"
+        ]:
+            view.say(f"aspecthook: {why}")
     for why, count in left_out.items():
         view.say(f"{plural(count, 'call')} left out: {why}")
 

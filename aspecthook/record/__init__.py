@@ -33,12 +33,14 @@ __all__ = [
     "record",
 ]
 
-_MODULES = {
-    "_calls": ("RecordedCall", "RecordedError"),
-    "_json_lines": ("JsonLines",),
-    "_profile": ("Cost", "Costs", "profile"),
-    "_reading": ("RecordingError", "read"),
-    "_sinks": ("RecordWarning", "Sink"),
-    "_tape": ("Tape", "record"),
-}
-load_lazily(__name__, {name: module for module, names in _MODULES.items() for name in names})
+load_lazily(
+    __name__,
+    {
+        "_calls": "RecordedCall RecordedError",
+        "_json_lines": "JsonLines",
+        "_profile": "Cost Costs profile",
+        "_reading": "RecordingError read",
+        "_sinks": "RecordWarning Sink",
+        "_tape": "Tape record",
+    },
+)

@@ -53,7 +53,7 @@ class Slot(Protocol):
 class Opening:
     """The function in the slot, from the first hook that acts until none does."""
 
-    __slots__ = ("__weakref__", "_mount", "_moved", "function", "stale", "target")
+    __slots__ = ("__weakref__", "_changes", "_mount", "_moved", "function", "stale", "target")
 
     def __init__(self, mount: OwnMountPoint, target: Callable[..., Any]) -> None:
         self._mount: OwnMountPoint | None = mount
@@ -61,20 +61,23 @@ class Opening:
         self.target = target
         self.function: FunctionType | None = None
         self.stale = True
+        self._changes = 0
 
     def hold(self) -> None:
         """Pass the calls of the function on to us, as a change begins."""
         self.stale = True
+        self._changes += 1
         self._moved.run = self._enter
 
     def link(self) -> FunctionType | None:
         """Return the function that runs the present chain; if there is none, make it and put it into the slot."""
         mount = self._mount
         while self.stale and mount is not None:
-            moved = Moved()
+            changes, moved = self._changes, Moved()
             function = mount.function_of(moved, self.target)
-            self._moved, self.function, self.stale = moved, function, False
-            mount.slot.put(function)
+            if self._changes == changes:  # else a finalizer or a signal handler has made another
+                self._moved, self.function, self.stale = moved, function, False
+                mount.slot.put(function)
             mount = self._mount
         return self.function
 
@@ -189,11 +192,17 @@ class OwnMountPoint(MountPoint):
         self._settle()
 
     def _change(self, store: Callable[[], None]) -> None:
-        if self._opening is not None:
-            self._opening.hold()
+        self._hold()
         store()
         self._chain = None
+        self._hold()
         self._settle()
+
+    def _hold(self) -> bool:
+        if self._opening is None:
+            return False
+        self._opening.hold()
+        return True
 
     @under_lock
     def pin(self, step: int) -> None:
@@ -208,17 +217,27 @@ class OwnMountPoint(MountPoint):
         return self._pins > 0 or super()._is_needed()
 
     def _settle(self) -> None:
-        opening = self._opening
-        if self.owner() is not None and self._is_needed():
+        while True:
+            opening = self._opening
+            if self.owner() is not None and self._is_needed():
+                if opening is None:
+                    opening = self._opening = Opening(self, self._find_target())
+                if len(self.members) <= _AT_ONCE or opening.function is None:
+                    opening.link()
+                break
             if opening is None:
-                opening = self._opening = Opening(self, self._find_target())
-            if len(self.members) <= _AT_ONCE or opening.function is None:
-                opening.link()
-        elif opening is not None:
+                break
             self._opening = None
             opening.close()
+            self._reopen()
         if not self.members and not self._pins:
             self.slot.forget()
+
+    def _reopen(self) -> None:
+        """Link anew if a signal handler has opened the slot again while it was closed, which took its function away."""
+        if self._opening is not None:
+            self._opening.hold()
+            self._opening.function = None
 
     @under_lock
     def chain(self) -> Chain:

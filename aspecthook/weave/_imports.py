@@ -185,8 +185,8 @@ class _Finder:
     def _find(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> machinery.ModuleSpec | None:
         spec = self._ask_first(name, path, target)
         finders = list(sys.meta_path)
-        mine = [place for place, one in enumerate(finders) if one is self]
-        for finder in finders[mine[0] + 1 :] if mine else finders:
+        behind = next((place for place, one in enumerate(finders, 1) if one is self), 0)
+        for finder in finders[behind:]:
             if spec is not None:
                 break
             find = getattr(finder, "find_spec", None)

@@ -113,6 +113,3 @@ class Pointcut:
         self.excluded = tuple(Term(part[1:].strip(), text) for part in parts if part.startswith("!"))
         if not self.terms:
             raise WeaveError(f"the pointcut {text!r} only excludes; add a term that chooses, as in 'shop:*, {text}'")
-
-    def __repr__(self) -> str:
-        return f"Pointcut({self.text!r})"

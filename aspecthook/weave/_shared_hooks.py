@@ -11,7 +11,6 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import AspecthookError
 from aspecthook._hints import Any, cast, final
 
 from ._gates import Claim, gate
@@ -39,10 +38,7 @@ class Wanted:
 
 def _comparable(name: str, value: Any) -> object:
     if name == "priority":
-        try:
-            return priority_of(value, name)
-        except AspecthookError:
-            return identity(value)  # making the hook refuses it
+        return priority_of(value, name)
     if isinstance(value, (list, tuple, set, frozenset)):
         return frozenset(_comparable("", one) for one in cast("Any", value))
     return (type(value), value) if isinstance(value, (str, int)) else identity(value)

@@ -116,6 +116,12 @@ def test_a_target_that_is_never_called_is_told(aspecthook: Run) -> None:
     assert done.returncode == 0 and "no call of json:load" in done.stderr
 
 
+def test_a_target_that_the_program_does_not_have_is_told_with_the_nearest_one(aspecthook: Run, app: Path) -> None:
+    done = aspecthook("trace", "__main__:prize", "--", "app.py")
+    assert done.returncode == 3 and "the module __main__ has no 'prize'; did you mean 'price'?" in done.stderr
+    assert "WeaveWarning" not in done.stderr
+
+
 def test_a_target_that_is_not_there_ends_a_program_before_it_begins(aspecthook: Run) -> None:
     done = aspecthook("trace", "os:no_such_function", "--", "-c", "print('it ran')")
     assert (done.returncode, done.stdout) == (2, "")
@@ -385,6 +391,11 @@ every = 2
     [
         ("[[weave]", "is not valid TOML"),
         ("", "nothing is to be woven"),
+        ("[weave]\ntarget = 'app:f'", "[weave] is one table; write [[weave]], in double brackets, for each target"),
+        (
+            "[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = { attemps = 5 }",
+            "'retry' takes no 'attemps'; what it takes: 'on', 'attempts'",
+        ),
         ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
         ("[[weave]]\naspect = 'retry'", 'has no target; name one: target = "module:name"'),
         ("[[weave]]\ntarget = 'app'", "has no colon"),

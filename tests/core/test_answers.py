@@ -542,3 +542,93 @@ def test_answers_are_equal_to_their_like_alone() -> None:
     assert Return(1) == Return(1) != Return(2)
     assert Args(qty=1) != {"qty": 1} and Return(1) != 1 and Return(Args(qty=1)) != Args(qty=1)
     assert (repr(Args(qty=1)), repr(Return("tea"))) == ("Args(qty=1)", "Return('tea')")
+
+
+# One-yield hooks and the exceptions that end generators
+
+
+@pytest.mark.parametrize(
+    ("style", "error"),
+    [
+        ("function", StopIteration("end")),
+        ("function", StopAsyncIteration("end")),
+        ("coroutine", StopAsyncIteration("end")),
+    ],
+)
+@pytest.mark.parametrize("hook_is_async", [False, True], ids=["sync hook", "async hook"])
+def test_an_exception_that_ends_a_generator_passes_a_one_yield_hook_as_it_is(
+    style: str, error: Exception, hook_is_async: bool
+) -> None:
+    # Python makes a RuntimeError of what leaves the hook at its yield (PEP 479).
+    if hook_is_async and style == "function":
+        pytest.skip("refused")
+    case = Case(style, hook_is_async)
+    case.failure = error
+
+    def hook() -> Any:
+        yield
+
+    async def async_hook() -> Any:
+        yield
+
+    hooks(case.f).add("around", async_hook if hook_is_async else hook)
+    with pytest.raises(type(error)) as caught:
+        case.call()
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(("style", "hook_is_async"), [("function", False), ("coroutine", False), ("coroutine", True)])
+def test_a_runtime_error_that_a_one_yield_hook_makes_of_the_exception_reaches_the_caller(
+    style: str, hook_is_async: bool
+) -> None:
+    case = Case(style, hook_is_async)
+    case.failure = Boom()
+
+    def hook() -> Any:
+        try:
+            yield
+        except Boom as boom:
+            raise RuntimeError("mine") from boom
+
+    async def async_hook() -> Any:
+        try:
+            yield
+        except Boom as boom:
+            raise RuntimeError("mine") from boom
+
+    hooks(case.f).add("around", async_hook if hook_is_async else hook)
+    with pytest.raises(RuntimeError, match="^mine$"):
+        case.call()
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_one_yield_hook_that_yields_again_is_refused_and_closed(style: str, fails: bool) -> None:
+    for hook_is_async in (False, True)[: 1 + ("async" in style or style == "coroutine")]:
+        case = Case(style, hook_is_async)
+        case.failure = Boom() if fails else None
+
+        def hook(case: Case = case) -> Any:
+            try:
+                yield
+            except Boom:
+                pass
+            try:
+                yield
+            finally:
+                case.log.append("closed")
+
+        async def async_hook(case: Case = case) -> Any:
+            try:
+                yield
+            except Boom:
+                pass
+            try:
+                yield
+            finally:
+                case.log.append("closed")
+
+        hooks(case.f).add("around", async_hook if hook_is_async else hook)
+        with pytest.raises(HookAnswerError, match="yielded twice"):
+            case.call()
+        assert case.log[-1] == "closed"

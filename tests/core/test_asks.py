@@ -32,6 +32,8 @@ from aspecthook import (
 )
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.order import Chain
+from aspecthook.testing import targets
+from aspecthook.testing._calls import Given, bound_of, values_of
 from tests.properties.worlds import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
@@ -403,13 +405,33 @@ def test_unknown_name_is_refused_with_the_nearest_name(shop: Shop, hook: Any, as
     line = hook.__code__.co_firstlineno
     assert str(caught.value) == (
         f"shop:price: pre hook 'clamp' ({__file__}:{line}) asks for {asked!r}, but shop:price offers item, qty, rate, "
-        f"rest, extra (and every pre hook call, args, kwargs); did you mean {near!r}?"
+        f"rest, extra; a pre hook may also ask for call, args, kwargs; did you mean {near!r}?"
     )
     assert len(hooks(shop.price)) == 0
 
 
+def test_a_method_of_a_class_in_place_of_one_of_an_object_is_refused_with_advice(shop: Shop) -> None:
+    class Audit:
+        def note(self, qty: int) -> None: ...
+
+    with pytest.raises(HookSignatureError, match="asks for 'self', .* kwargs; add the method of an object, such as"):
+        shop.price.pre(Audit.note)
+
+
+@pytest.mark.parametrize(
+    ("hook", "advice"),
+    [
+        (lambda result: result, r"; write result = proceed\(\) or, in a generator, result = yield$"),
+        (lambda exc: exc, r"; write try and except around proceed\(\) or, in a generator, around the yield$"),
+    ],
+)
+def test_an_around_hook_that_asks_for_the_outcome_is_told_where_it_has_it(shop: Shop, hook: Any, advice: str) -> None:
+    with pytest.raises(HookSignatureError, match=f"and this is an around hook{advice}"):
+        shop.price.around(hook)
+
+
 def test_unknown_name_without_a_near_one_is_refused_without_a_guess(shop: Shop) -> None:
-    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs\)$"):
+    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs$"):
         shop.price.pre(lambda zzzzzz: None)
 
 
@@ -497,7 +519,7 @@ def test_parameter_outranks_provided_attribute_and_default_does_not() -> None:
 
 
 def test_name_that_is_not_provided_is_refused_with_all_that_is_offered() -> None:
-    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name .* did you mean 'epoch'"):
+    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name; .* did you mean 'epoch'"):
         hooks(Trainer.step).add("pre", lambda epcoh: None)
 
 
@@ -630,23 +652,35 @@ def test_arguments_of_a_wrapper_are_replaced_where_the_call_has_them(
     assert seen == [(expected["item"], expected["qty"])]
 
 
+@pytest.mark.parametrize("wrap", [lambda function: function, plainly])
+def test_the_rest_of_the_arguments_is_replaced_behind_what_the_call_names(wrap: Any) -> None:
+    # In a wrapper, `a` was then passed twice: by its default and by its name.
+    target = hookable(wrap(lambda a=-1, *rest: (a, rest)))
+    target.pre(lambda: Args(rest=(8, 9)), when=lambda a: a != 7)
+    assert (target(), target(1), target(a=2), target(a=7)) == ((-1, (8, 9)), (1, (8, 9)), (2, (8, 9)), (7, ()))
+    target.pre(lambda: Args(a=3, rest=(4,)))
+    assert (target(), target(a=2)) == ((3, (4,)), (3, (4,)))
+
+
 @given(signatures(), st.data())
 def test_a_hook_of_a_wrapper_is_given_what_one_of_the_function_in_it_is_given(
     drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
 ) -> None:
     text, names, args, kwargs = drawn
     asked = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
-    replaceable = [name for name in names if name not in ("rest", "extra")]
-    changed = data.draw(st.lists(st.sampled_from(replaceable), max_size=1)) if replaceable else []
+    default = data.draw(st.sampled_from(["", "='kept'"]))
+    changes = {name: {"rest": (98, 99), "extra": {"yy": 98}}.get(name, 99) for name in names}
+    changed = data.draw(st.lists(st.sampled_from(names), unique=True, max_size=2)) if names else []
     outcomes = []
     for wrap in (lambda function: function, plainly, with_hidden_parameters):
         seen: list[Any] = []
         space: dict[str, Any] = {"seen": seen}
         exec(f"def target({text}): return {', '.join([*names, 'None'])}", space)
-        exec(f"def hook({', '.join(asked)}): seen.append(({', '.join([*asked, 'None'])}))", space)
+        parameters = ", ".join(name + default for name in asked)
+        exec(f"def hook({parameters}): seen.append(({', '.join([*asked, 'None'])}))", space)
         target = hookable(wrap(space["target"]))
         hooks(target).pre(space["hook"])
-        hooks(target).pre(lambda: Args(**dict.fromkeys(changed, 99)))
+        hooks(target).pre(lambda: Args(**{name: changes[name] for name in changed}))
         hooks(target).post(space["hook"], again=True)
         seen.append(target(*args, **kwargs))
         real = hooks(target)
@@ -700,23 +734,66 @@ def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with
 
 def test_name_that_a_wrapper_does_not_show_is_refused_with_those_it_shows() -> None:
     target = hookable(plainly(sold), name="shop:sold")
-    with pytest.raises(
-        HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift \(.*mean 'qty'"
-    ):
+    with pytest.raises(HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift; .*mean 'qty'"):
         target.pre(lambda qyt: None)
 
 
-@pytest.mark.parametrize("changes", [{"gift": True}, {"rest": 3}], ids=str)
-def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(changes: Any) -> None:
-    def many(item: str, *rest: int, gift: bool = False) -> None: ...
+@pytest.mark.parametrize(
+    ("wrap", "changes"),
+    [
+        (by_position_alone, {"gift": True}),
+        (by_position_alone, {"rest": 3}),
+        (by_position_alone, {"extra": {"wrap": True}}),
+        (plainly, {"extra": 3}),
+        (plainly, {"rest": 3}),
+    ],
+    ids=lambda case: getattr(case, "__name__", str(case)),
+)
+def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(wrap: Any, changes: Any) -> None:
+    def many(item: str, *rest: int, gift: bool = False, **extra: bool) -> None: ...
 
-    target = hookable(by_position_alone(many), name="shop:many")
+    target = hookable(wrap(many), name="shop:many")
     target.pre(lambda: Args(**changes))
     with pytest.raises(
         HookAnswerError,
         match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', which this call has no place for",
     ):
         target("tea")
+
+
+def test_a_positional_argument_behind_one_that_is_left_out_has_no_place() -> None:
+    def many(item: str, qty: int, *rest: int) -> None: ...
+
+    target = hookable(by_position_alone(many), name="shop:many")
+    target.pre(lambda: Args(qty=2))
+    assert target("tea") is None
+    with pytest.raises(HookAnswerError, match="replaces the argument 'qty', which this call has no place for"):
+        target()
+
+
+def test_a_wrapper_whose_signature_cannot_be_read_offers_its_own_parameters() -> None:
+    def wrapper(*args: Any) -> Any:
+        return args
+
+    wrapper.__signature__ = "nonsense"  # type: ignore[attr-defined]
+    target = hookable(wrapper, name="shop:sold")
+    with pytest.raises(HookSignatureError, match="asks for 'item', but shop:sold offers args; "):
+        target.pre(lambda item: None)
+    target.pre(lambda args: Args(args=(*args, 2)))
+    assert target(1) == (1, 2)
+
+
+def test_a_positional_predicate_of_an_around_hook_is_given_the_arguments() -> None:
+    seen: list[Any] = []
+    target = hookable(lambda item, qty=1: item * qty)
+
+    def due(arguments: Any, /) -> bool:
+        seen.append(arguments)
+        return bool(arguments["qty"] > 1)
+
+    hooks(target).add("around", lambda proceed: proceed() + "!", when=due)
+    assert (target("a"), target("a", 2)) == ("a", "aa!")
+    assert seen == [{"item": "a", "qty": 1}, {"item": "a", "qty": 2}]
 
 
 def test_a_wrapper_that_nobody_asks_is_not_looked_at() -> None:
@@ -796,3 +873,13 @@ def test_catch_all_parameters_are_no_parameters_called_like_reserved_words() -> 
         target.pre(lambda args, kwargs: None)
         wrapper = hookable(plainly(target))
         wrapper.pre(lambda args, kwargs: None)
+
+
+@given(st.data())
+def test_the_values_of_a_call_are_joined_from_what_they_were_split_into(data: st.DataObject) -> None:
+    target = data.draw(targets(styles=["function", "method"]))
+    args, kwargs = data.draw(target.arguments())
+    values = values_of(target.mount, Given(args, kwargs), bound_of(target.bound))
+    assert values is not None
+    signature = target.mount.site().signature
+    assert signature.join(*signature.split(values)) == values

@@ -7,6 +7,7 @@ import contextvars
 import functools
 import gc
 import itertools
+import types
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -14,6 +15,7 @@ from unittest import mock
 import pytest
 
 from aspecthook import Args, HookTypeError, Return, hookable, hooks
+from aspecthook._core.law.callables import HANDS_ON
 
 log: list[object] = []
 
@@ -610,3 +612,78 @@ def test_async_hook_of_any_form_is_awaited_on_an_async_function(sort: str) -> No
         inner.return_value = 2
     hooks(price).add("post", hook)
     assert asyncio.run(price()) == getattr(inner, "return_value", 1)
+
+
+def test_a_generator_that_a_hook_answers_is_awaited_only_if_it_is_a_coroutine() -> None:
+    @hookable
+    async def pages() -> Any: ...
+
+    @types.coroutine
+    def old_style() -> Any:
+        return "awaited"
+        yield
+
+    def items() -> Iterator[int]:
+        yield 1
+
+    made = items()
+    hooks(pages).add("post", lambda result: old_style(), name="hook")
+    assert asyncio.run(pages()) == "awaited"
+    hooks(pages).clear()
+    hooks(pages).add("post", lambda result: made)
+    assert asyncio.run(pages()) is made
+
+
+@pytest.mark.parametrize("due", [False, True])
+def test_an_awaitable_that_a_plain_predicate_of_any_kind_of_hook_answers_is_awaited(*, due: bool) -> None:
+    async def answer() -> bool:
+        return due
+
+    @hookable
+    async def page() -> str:
+        log.append("page")
+        return "page"
+
+    @hookable
+    async def pages() -> AsyncIterator[int]:
+        yield 1
+
+    async def around(proceed: Any) -> Any:
+        log.append("around")
+        return await proceed()
+
+    async def drain() -> None:
+        async for _ in pages():
+            pass
+
+    # A sync predicate: nobody knows before the call that it will answer an awaitable.
+    hooks(page).add("around", around, when=lambda: answer())
+    hooks(pages).add("pre", lambda: log.append("pre"), when=lambda: answer())
+    assert asyncio.run(page()) == "page"
+    asyncio.run(drain())
+    assert log == (["around", "page", "pre"] if due else ["page"])
+
+
+def test_a_sync_around_hook_that_says_it_hands_on_what_proceed_gives_serves_sync_and_async_functions() -> None:
+    def either(proceed: Any) -> Any:
+        log.append("around")
+        return proceed()
+
+    either.__dict__[HANDS_ON] = True
+
+    class Hooks:
+        def either(self, proceed: Any) -> Any:
+            log.append("method")
+            return proceed()
+
+        either.__dict__[HANDS_ON] = True
+
+    async def page() -> str:
+        return "page"
+
+    for hook in (either, Hooks().either):
+        read, fetch = hookable(lambda: "page"), hookable(types.FunctionType(page.__code__, globals()))
+        hooks(read).add("around", hook)
+        hooks(fetch).add("around", hook)
+        assert read() == asyncio.run(fetch()) == "page"
+    assert log == ["around", "around", "method", "method"]

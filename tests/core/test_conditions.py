@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator
@@ -511,3 +512,15 @@ def test_a_hook_around_a_stream_that_was_never_started_can_be_entered_again(till
     hook.remove()
     assert list(bills()) == [1]
     assert till.ran == ["around"]
+
+
+def test_a_hook_that_is_removed_in_the_middle_of_a_call_runs_to_its_end(till: Till) -> None:
+    def clear() -> None:
+        hooks(till.pay).clear()
+        gc.collect()
+
+    hooks(till.pay).add("pre", clear)
+    for times in (1, 2):
+        hooks(till.pay).add("pre", till.hook(f"times={times}"), times=times)
+    till.pay()
+    assert till.ran == ["times=1", "times=2"] and not hooks(till.pay)

@@ -1,9 +1,14 @@
-"""`hooks(f).diagram()`: a call as an image, from the caller to the target and back."""
+"""`hooks(f).diagram()`: a call as an image, from the caller to the target and back.
+
+Run with UPDATE_SNAPSHOTS=1 to draw the images in ``snapshots`` anew, and look at them in a browser.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +16,7 @@ import pytest
 from aspecthook import event, hookable, hooks
 
 SVG = "{http://www.w3.org/2000/svg}"
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 def note() -> None: ...
@@ -112,3 +118,49 @@ def test_no_name_breaks_the_image(name: str) -> None:
 
 def test_a_diagram_is_one_of_the_names_that_completion_shows() -> None:
     assert "diagram" in dir(hooks(hookable(lambda: 1)))
+
+
+# Where it stands in a file is a part of the image, so these have a file of their own.
+HOOKS = """
+def note(): ...
+
+def layer(proceed): return proceed()
+
+def count(n): yield n
+"""
+
+
+def every_kind(space: dict[str, Any]) -> Any:
+    count = hookable(space["count"], name="shop:count")
+    count.pre(space["note"], name="first", priority="HIGH", when=lambda n: n > 1)
+    count.pre(space["note"], name="second", again=True, after="first")
+    count.around(space["layer"], name="outer", times=3)
+    count.around(space["layer"], name="inner", again=True)
+    count.item(space["note"])
+    count.exception(KeyError)(space["note"])
+    count.post(space["note"], name="a name that is too long to be written in its box")
+    count.always(space["note"], isolate=True)
+    return count
+
+
+def rows_that_are_shortened(space: dict[str, Any]) -> Any:
+    changed = event(space["note"], name="shop:changed")
+    for turn in range(20):
+        changed.on(space["note"], name=f"on {turn}", again=True)
+    for turn in range(10):
+        changed.pre(space["note"], name=f"pre {turn}", again=True)
+        changed.around(space["layer"], name=f"around {turn}", again=True)
+    for turn in range(8):
+        changed.post(space["note"], name=f"post {turn}", again=True)
+    return changed
+
+
+@pytest.mark.parametrize("build", [every_kind, rows_that_are_shortened], ids=lambda build: build.__name__)
+def test_the_image_is_as_it_was(build: Any) -> None:
+    space: dict[str, Any] = {"__name__": "shop"}
+    exec(compile(HOOKS, "shop.py", "exec"), space)
+    image = hooks(build(space)).diagram()
+    kept = SNAPSHOTS / f"diagram_{build.__name__}.svg"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        kept.write_text(image)
+    assert image == kept.read_text()

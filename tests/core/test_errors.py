@@ -197,7 +197,8 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "an unknown parameter": (
         lambda price: price.pre(lambda qyt: None),
-        "asks for 'qyt', but shop:price offers item, qty (and every pre hook call, args, kwargs); did you mean 'qty'?",
+        "asks for 'qyt', but shop:price offers item, qty; a pre hook may also ask for call, args, kwargs; "
+        "did you mean 'qty'?",
     ),
     "an unknown parameter of a predicate": (
         lambda price: price.pre(clamp, when=lambda qyt: None),
@@ -526,7 +527,7 @@ MEANT: list[tuple[str, Any, bool, str]] = [
     ("pre", lambda item, qty: [1], False, "to replace an argument write Args(qty=...)"),
     ("pre", lambda qty: Args(2), False, "write Args(qty=2)"),
     ("pre", lambda qty: Args("secret", b=1), False, "got 1 value without a name; write Args(qty=...)"),
-    ("pre", lambda qty: Args(1, 2), False, "got 2 values without a name; write"),
+    ("pre", lambda qty: Args(1, 2), False, "got 2 values without a name; write Args(qty=1)"),
     ("around", lambda proceed, qty: proceed(3), False, "proceed takes names: proceed(qty=3)"),
     ("around", lambda proceed: proceed("a", 3), False, "proceed takes names: proceed(item=..., qty=3)"),
     ("around", lambda proceed: proceed("a", 3), True, "2 values without a name; proceed takes names: proceed(item=..."),
@@ -538,6 +539,18 @@ MEANT: list[tuple[str, Any, bool, str]] = [
     ("post", lambda return_value: None, False, "did you mean 'result'?"),
     ("always", lambda ctx: None, False, "did you mean 'call'?"),
 ]
+
+
+def test_proceed_of_a_hook_around_a_generator_takes_names_too() -> None:
+    @hookable(name="shop:prices")
+    def prices(qty: int) -> Generator[int, None, None]:
+        yield qty
+
+    prices.around(lambda proceed: proceed(3))
+    with pytest.raises(
+        HookAnswerError, match=r"^shop:prices: .* without a name; proceed takes names: proceed\(qty=3\)"
+    ):
+        list(prices(1))
 
 
 @pytest.mark.parametrize(("kind", "hook", "method", "message"), MEANT, ids=[row[3] for row in MEANT])

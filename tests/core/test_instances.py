@@ -7,9 +7,11 @@ import functools
 import gc
 import itertools
 import pickle
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -721,3 +723,72 @@ def test_code_whose_mount_point_is_gone_says_so() -> None:
     gc.collect()
     with pytest.raises(MountError, match="that this code belonged to is gone; was its function's __dict__ cleared"):
         kept()
+
+
+class Alike:
+    """All instances are equal."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Alike
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @hookable
+    def enter(self) -> str:
+        return self.name
+
+    def note(self, result: str) -> str:
+        return f"{result}, says {self.name}"
+
+
+def test_the_method_of_an_equal_instance_is_called_with_that_instance() -> None:
+    one, other = Alike("one"), Alike("other")
+    hooks(one.enter).add("post", other.note)
+    assert (one.enter(), other.enter()) == ("one, says other", "other")
+
+
+def test_a_hook_whose_variable_has_no_value_yet_is_added_without_a_warning() -> None:
+    account = Account()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        def hook() -> object:
+            return hook, late
+
+        hooks(account.withdraw).add("always", hook)
+        late = 1
+    assert account.withdraw(10) == 90 and late
+
+
+@pytest.mark.parametrize("of_instance", [False, True], ids=["function", "instance"])
+def test_from_the_second_call_on_nothing_of_the_package_runs(*, of_instance: bool) -> None:
+    # A call that links runs some hundred functions of ours.
+    account, entered = Account(), list[str]()
+    mount = hooks(account.withdraw) if of_instance else hooks(Account.withdraw)
+    mount.add("pre", lambda amount: None)
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_globals.get("__name__", "").startswith("aspecthook."):
+            entered.append(frame.f_code.co_qualname)
+
+    account.withdraw(1)
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        account.withdraw(1)
+    finally:
+        sys.setprofile(before)
+    mount.clear()
+    assert entered == []
+
+
+def test_a_hook_is_found_among_the_hooks_of_its_kind() -> None:
+    account = Account()
+    mount = hooks(account.withdraw)
+    handle = mount.add("pre", account.double)
+    for meant in (handle, account.double, "double"):
+        assert meant in mount.pre and meant not in mount.post
+    assert Account().double not in mount.pre and "doubel" not in mount.pre

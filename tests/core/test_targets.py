@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from aspecthook import Args, hookable, hooks
+from aspecthook import Args, HookLookupError, hookable, hooks
 
 # The targets. Each has one argument that hooks look at and replace.
 
@@ -399,3 +399,41 @@ def test_removal_leaves_no_trace(case: Case) -> None:
         assert list(now) == list(owned)
         assert all(now[place] is member for place, member in owned.items())
     assert outcome(case) == case.outcome
+
+
+def test_the_methods_of_a_class_that_are_named_are_mount_points_and_no_others() -> None:
+    @hookable(only=("_pay", "total", "open"))
+    class Till:
+        def _pay(self) -> int:
+            return 1
+
+        @property
+        def total(self) -> int:
+            return 2
+
+        @classmethod
+        def open(cls) -> int:
+            return 3
+
+        def close(self) -> int:
+            return 4
+
+    double = {"post": lambda result: result * 2}
+    hooks(Till._pay).add("post", double["post"])
+    hooks(vars(Till)["total"].fget).add("post", double["post"])
+    hooks(Till.open).add("post", double["post"])
+    assert (Till()._pay(), Till().total, Till.open(), Till().close()) == (2, 4, 6, 4)
+    with pytest.raises(HookLookupError):
+        hooks(Till.close)
+
+
+def test_a_class_with_a_method_that_cannot_be_mounted_is_mounted_without_it() -> None:
+    @hookable
+    class Till:
+        parse = classmethod(int)
+
+        def pay(self) -> int:
+            return 1
+
+    hooks(Till.pay).add("post", lambda result: result * 2)
+    assert (Till().pay(), Till.parse.__func__) == (2, int)

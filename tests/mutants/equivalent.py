@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from .sites import Mutant
 
-# By the file and the line before the change, without its indentation: what the change can bring about, and no more.
+# By the file, the line before the change without its indentation, and the operator, or the beginning of its name.
 EQUIVALENT = {
-    ("aspecthook/_core/law/signature.py", "if len(_known) >= _MOST:"): "a cache is emptied at another size",
-    ("aspecthook/_core/mount/lock.py", "@wraps(function)"): "private functions are described by their wrapper",
-    ("aspecthook/_core/mount/unloading.py", "if older is not mount:"): "mount points are equal to themselves alone",
+    (
+        "aspecthook/_core/law/signature.py",
+        "if len(_known) >= _MOST:",
+        "",
+    ): "a cache is emptied at another size",
+    (
+        "aspecthook/_core/mount/lock.py",
+        "@wraps(function)",
+        "RemoveDecorator",
+    ): "private functions are described by their wrapper",
+    (
+        "aspecthook/_core/mount/unloading.py",
+        "if older is not mount:",
+        "ReplaceComparisonOperator_IsNot_NotEq",
+    ): "mount points are equal to themselves alone",
     (
         "aspecthook/weave/_weaving.py",
         "self._limit = 2 * len(self._pieces) + 16",
+        "",
     ): "what is gone is dropped at another size",
 }
 
@@ -19,4 +32,13 @@ EQUIVALENT = {
 def reason(mutant: Mutant) -> str | None:
     """Return why a mutant is equivalent, or None if nobody has shown that it is."""
     before = [line[2:].strip() for line in mutant.diff.splitlines() if line.startswith("- ")]
-    return next((why for line in before if (why := EQUIVALENT.get((mutant.site.file, line)))), None)
+    return next(
+        (
+            why
+            for (file, line, operator), why in EQUIVALENT.items()
+            if file == mutant.site.file
+            and line in before
+            and mutant.operator.removeprefix("core/").startswith(operator)
+        ),
+        None,
+    )

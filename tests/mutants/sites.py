@@ -1,7 +1,8 @@
 """Where the core and weaving can be mutated, and the mutants: each is one small change that cosmic-ray makes.
 
 A *site* is a place in a file and a sort of change (another comparison, another number, `not` added). A site has as many
-mutants as there are such changes; a sample takes one of them, so that ten ways to replace one `+` count once.
+mutants as there are such changes; a sample takes one of them, so that ten ways to replace one `+` count once. Lines
+that ``make coverage`` leaves out, since only other Pythons run them, have no sites.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
+from coverage import Coverage
 
 ROOMS = ("aspecthook/_core", "aspecthook/weave")
 
@@ -63,7 +65,14 @@ def sites(root: Path, chosen: Sequence[str] = ROOMS) -> list[Site]:
     """Return all sites in some files and folders below a root, in the order of files and lines."""
     paths = [root / name for name in chosen]
     files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py")))
-    return [site for path in files for site in _sites_of(path.relative_to(root).as_posix(), path.read_text())]
+    coverage = Coverage(data_file=None, config_file=str(root / "pyproject.toml"))
+    return [
+        site
+        for path in files
+        for excluded in [coverage.analysis2(str(path))[2]]
+        for site in _sites_of(path.relative_to(root).as_posix(), path.read_text())
+        if site.line not in excluded
+    ]
 
 
 def _sites_of(file: str, source: str) -> list[Site]:

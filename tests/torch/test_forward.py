@@ -25,6 +25,7 @@ from aspecthook import (
     pre,
     weave,
 )
+from tests.core.test_interrupts import entering, strikes
 from tests.threads import at_once
 
 from .nets import Deep, Net, gone_through, inputs, made, nn, same, state, torch, untouched
@@ -548,3 +549,35 @@ def test_values_and_gradients_are_as_before_when_hooks_only_look() -> None:
         backward_pre=lambda: None,
     ):
         assert same(gone_through(net, x), plain)
+
+
+def test_a_change_that_a_signal_handler_makes_in_the_middle_of_another_is_kept() -> None:
+    # A handler that called the module linked the hooks as they were, and one that was being removed ran on.
+    x, ran = inputs(), list[str]()
+
+    def work(net: Net) -> None:
+        with weave(net, "first", pre=partial(ran.append, "mine"), name="mine"):
+            net(x)
+        net(x)
+
+    def act(net: Net) -> None:
+        theirs.append(weave(net, "first", pre=partial(ran.append, "theirs"), name="theirs"))
+        net(x)
+
+    theirs: list[Any] = []
+    work(made())
+    struck = 0
+    for strike_with in strikes(partial(work, made())):
+        net = made()
+        with entering(strike_with(partial(act, net))):
+            work(net)
+        ran.clear()
+        net(x)
+        assert ran == ["theirs"] * len(theirs)
+        while theirs:
+            struck += 1
+            theirs.pop().remove()
+        ran.clear()
+        net(x)
+        assert not ran
+    assert struck > 100

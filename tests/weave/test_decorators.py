@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import gc
 import inspect
@@ -20,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookLookupError, HookOptionError, HookTypeError, Return, around, hookable, hooks, weave
+from aspecthook import HookLookupError, HookOptionError, HookTypeError, Return, around, event, hookable, hooks, weave
 
 
 class Failing:
@@ -593,3 +594,119 @@ def test_importing_and_marking_load_nothing_of_it() -> None:
     program = "import sys; from aspecthook import around; print([m for m in sys.modules if '_decorators' in m])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_decorated_call_runs_in_its_own_call_although_another_has_begun_inside_it() -> None:
+    kept: list[Any] = []
+    seen: list[Any] = []
+
+    def keeping(function: Any) -> Any:
+        kept.append(function)
+        return lambda n: other(n)
+
+    @hookable
+    def one(n: int) -> int:
+        return n
+
+    @hookable
+    def other(n: int) -> int:
+        return n
+
+    def inner(proceed: Any, call: Any) -> Any:
+        call.state["inner"] = True
+        return proceed()
+
+    one.around(around.wrap(keeping))
+    one.around(inner, priority="LOW")
+    one.post(lambda call: seen.append(dict(call.state)))
+    other.around(around.wrap(lambda function: lambda n: kept[0](n) + function(n)))
+    assert one(2) == 4
+    assert seen == [{"inner": True}]
+
+
+def test_what_a_decorator_was_given_says_so_when_its_function_is_gone() -> None:
+    kept: list[Any] = []
+    hook = around.wrap(lambda function: kept.append(function) or function)
+
+    def mounted() -> Any:
+        def price(n: int) -> int:
+            return n
+
+        weave(price, around=hook)
+        return price(1)
+
+    assert mounted() == 1
+    gc.collect()
+    with pytest.raises(HookLookupError, match=r"decorated by around.wrap\(...\) is gone; keep it to call it"):
+        kept[0](1)
+
+
+def test_a_decorated_coroutine_that_is_dropped_may_be_closed_in_another_context() -> None:
+    class Forever:
+        def __await__(self) -> Iterator[None]:
+            yield
+
+    @hookable
+    async def wait() -> None:
+        await Forever()
+
+    wait.around(around.wrap(lambda function: function))
+    running = wait()
+    contextvars.copy_context().run(running.send, None)
+    running.close()
+    assert inspect.getcoroutinestate(running) == inspect.CORO_CLOSED
+
+
+def test_an_iterator_that_a_decorated_generator_returns_can_only_go_on() -> None:
+    @hookable
+    def numbers() -> Iterator[int]:
+        yield 0
+
+    numbers.around(around.wrap(lambda function: lambda: iter([1, 2, 3])))
+    stream: Any = numbers()
+    assert (next(stream), stream.send("sent")) == (1, 2)
+    with pytest.raises(KeyError):
+        stream.throw(KeyError("thrown"))
+    stream = numbers()
+    assert next(stream) == 1
+    stream.close()
+    assert list(stream) == []
+
+
+def test_what_a_decorator_was_given_runs_a_gathering_event_as_a_call_of_its_own() -> None:
+    kept: list[Any] = []
+
+    @event(gather=True)
+    async def sold(item: str) -> None: ...
+
+    hooks(sold).around(around.wrap(lambda function: kept.append(function) or function))
+    sold.on(lambda item: item.upper())
+    sold.on(lambda item: len(item), name="length")
+
+    async def both() -> Any:
+        return await sold("tea"), await kept[0]("cake")
+
+    assert asyncio.run(both()) == (["TEA", 3], ["CAKE", 4])
+
+
+def test_what_a_decorator_was_given_by_the_hook_of_one_instance_runs_what_is_inside() -> None:
+    kept: list[Any] = []
+
+    class Till:
+        @hookable
+        def pay(self, amount: int) -> int:
+            return amount
+
+    till = Till()
+    hooks(till.pay).around(around.wrap(lambda function: kept.append(function) or function))
+    assert till.pay(2) == 2
+    assert kept[0](till, 3) == 3
+
+
+def test_a_wrapped_decorator_is_an_aspect_by_itself() -> None:
+    def price(n: int) -> int:
+        return n
+
+    with weave(price, aspect=around.wrap(lambda function: lambda n: function(n) * 10)):
+        assert price(2) == 20
+    assert price(2) == 2

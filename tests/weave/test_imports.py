@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 
 from aspecthook import WeaveError, WeaveWarning, Weaving, hooks, pre, weave
+from aspecthook.weave import _imports
 from tests.threads import at_once
 from tests.weave.conftest import Write
 
@@ -1911,3 +1912,94 @@ def test_a_name_that_is_not_there_yet_is_not_refused_if_the_import_ends_just_the
     weaving = woven("ahw_a:one", post=ten)
     thread.join(20)
     assert (weaving.state, sys.modules["ahw_a"].one()) == ("woven", 10)
+
+
+def test_of_two_finders_that_find_a_module_the_first_one_loads_it(woven: Weave, write: Write) -> None:
+    folder = write({"first/ahw_a.py": "def one(): return 1\n", "second/ahw_a.py": "def one(): return 2\n"})
+
+    class Finder:
+        def __init__(self, name: str) -> None:
+            self.path = [str(folder / name)]
+
+        def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+            return importlib.machinery.PathFinder.find_spec(name, self.path)
+
+    finders = [Finder("first"), Finder("second")]
+    sys.meta_path[1:1] = finders
+    try:
+        woven("ahw_a:one", post=ten)
+        assert load("ahw_a").one() == 10
+        assert importlib.reload(load("ahw_a")).one() == 10
+    finally:
+        for finder in finders:
+            sys.meta_path.remove(finder)
+
+
+def test_a_finder_that_stands_twice_in_the_list_hides_no_finder_between(woven: Weave, write: Write) -> None:
+    write({"ahw_a.py": "def one(): return 1\n"})
+    woven("ahw_a:one", post=ten)
+    sys.meta_path.append(sys.meta_path[0])
+    try:
+        assert load("ahw_a").one() == 10
+        assert importlib.reload(load("ahw_a")).one() == 10
+    finally:
+        sys.meta_path.pop()
+
+
+def test_a_finder_that_is_asked_by_another_has_none_behind_it(woven: Weave, write: Write) -> None:
+    write({"ahw_a.py": "def one(): return 1\n"})
+    woven("ahw_a:one", post=ten)
+    ours = sys.meta_path[0]
+    before = sys.meta_path[:]
+    sys.meta_path[:] = before[1:]  # another list than the one that ours was put into
+    try:
+        spec = ours.find_spec("ahw_a")
+        assert spec is not None and spec.name == "ahw_a"
+        assert ours.find_spec("ahw_not_there") is None
+    finally:
+        sys.meta_path[:] = before
+    assert hash(ours) == hash(before[0]) and ours == ours._first
+
+
+def test_a_module_that_is_run_may_define_later_what_is_woven(woven: Weave) -> None:
+    module: Any = types.ModuleType("ahw_run")
+    sys.modules["ahw_run"] = module
+    _imports.begin_running("ahw_run")
+    weaving = woven("ahw_run:one, ahw_run:two", post=ten)
+    assert weaving.state == "waiting"
+    exec("def one(): return 1", vars(module))
+    _imports.look_again("ahw_run")
+    assert module.one() == 10
+    exec("def two(): return 2", vars(module))
+    assert module.two() == 2
+    _imports.end_running("ahw_run")
+    assert module.two() == 20 and weaving.state == "woven"
+    _imports.end_running("ahw_run")  # a second time: nothing to do
+    with pytest.raises(WeaveError, match="has no 'three'"):
+        woven("ahw_run:three", post=ten)
+    _imports.look_again("ahw_not_imported")
+
+
+def test_check_says_why_a_submodule_is_not_woven(woven: Weave, write: Write) -> None:
+    write({"ahw_pkg/__init__.py": "", "ahw_pkg/here.py": ONE})
+    load("ahw_pkg")
+    weaving = woven("ahw_pkg.here:one", post=ten)
+    with pytest.raises(WeaveError, match="no module 'ahw_pkg.here' has been imported; import it, or correct its name$"):
+        weaving.check()
+    weaving = woven("ahw_pkg.heer:one", post=ten)
+    with pytest.raises(WeaveError, match="there is no module 'ahw_pkg.heer' to import"):
+        weaving.check()
+
+    class Failing:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name == "ahw_pkg.here":
+                raise RuntimeError(name)
+
+    finder: Any = Failing()
+    sys.meta_path.insert(1, finder)
+    try:
+        weaving = woven("ahw_pkg.here:one", pre=print)
+        with pytest.raises(WeaveError, match="there is no module 'ahw_pkg.here' to import"):
+            weaving.check()
+    finally:
+        sys.meta_path.remove(finder)

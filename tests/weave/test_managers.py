@@ -373,3 +373,14 @@ def test_a_factory_that_returns_no_context_manager_says_so_when_it_is_called(tar
     hooks(target).add("around", around.using(lambda key: key), name="odd")
     with pytest.raises(HookTypeError, match="'odd'.* returned a str of 1 character; return one that is entered"):
         collected(target, "a")
+
+
+def test_a_factory_whose_context_manager_swallows_the_exception_ends_the_call() -> None:
+    @hookable
+    def pay(amount: int) -> int:
+        raise ValueError(amount)
+
+    pay.around(around.using(lambda amount: contextlib.suppress(ValueError if amount else KeyError)))
+    assert pay(1) is None  # type: ignore[func-returns-value]
+    with pytest.raises(ValueError, match="0"):
+        pay(0)

@@ -387,6 +387,9 @@ def names(text: str) -> set[str]:
         ("wov:A._*", {"wov:A._m"}),
         ("wov:A+", {"wov:A.m", "wov.a:AB.mn"}),
         ("wov:A+._*", {"wov:A._m"}),
+        ("wov:A+.m*", {"wov:A.m", "wov.a:AB.mn"}),
+        ("wov:A+.*n", {"wov.a:AB.mn"}),
+        ("wov:A+.mn", {"wov.a:AB.mn"}),
         ("wov:*, !wov:f*", {"wov:A.m"}),
         ("wov:*,!wov:A", {"wov:f", "wov:fa"}),
         ("!wov:fa,wov:*", {"wov:f", "wov:A.m"}),
@@ -404,8 +407,21 @@ def test_a_glob_does_not_reach_a_class_that_another_only_holds(world: types.Simp
     stranger = type("Stranger", (), {"work": lambda self: None, "__module__": "elsewhere"})
     world.wov.A.kind = stranger
     world.wov.A.other = world.wov.A
+    # In the same module, but not in this class; and in a class of this name, but in another module.
+    world.wov.A.same_module = type("Stranger", (), {"work": lambda self: None, "__module__": "wov"})
+    world.wov.A.same_name = type("A.Stranger", (), {"work": lambda self: None, "__module__": "elsewhere"})
+    world.wov.A.same_name.__qualname__ = "A.Stranger"
     assert names("wov:A.*") == {"wov:A.m", "wov:A.N.m"}
     assert names("wov:*.*") == {"wov:A.m", "wov:A.N.m"}
+
+
+def test_a_method_of_all_subclasses_is_woven_once_where_they_meet(world: types.SimpleNamespace) -> None:
+    a = world.wov.A
+    left, right = (type(name, (a,), {"__module__": "wov"}) for name in ("Left", "Right"))
+    bottom = type("Bottom", (left, right), {"__module__": "wov", "__qualname__": "Bottom", "low": lambda self: 1})
+    with weave("wov:A+.low", post=lambda result: result * 10):
+        assert bottom().low() == 10
+    assert bottom().low() == 1
 
 
 def test_a_glob_does_not_reach_what_a_module_only_imports(world: types.SimpleNamespace) -> None:

@@ -508,3 +508,24 @@ def test_a_hook_woven_everywhere_and_in_a_context_is_one_hook() -> None:
         double(2)
     double(3)
     assert seen == [1, 2]
+
+
+class Taking:
+    def take(*args: Any) -> Any:  # type: ignore[misc]
+        return args[1:]
+
+
+class TakingHeir(Taking): ...
+
+
+def test_a_method_that_takes_its_instance_among_args_acts_for_the_heir_alone() -> None:
+    with weave(f"{HERE}:TakingHeir.take", post=lambda result: "heir"):
+        assert (TakingHeir().take(1), Taking().take(1), TakingHeir.take(TakingHeir()), Taking.take()) == (
+            "heir",
+            (1,),
+            "heir",
+            (),
+        )
+    with weave(f"{HERE}:TakingHeir.take", post=lambda result: "heir", scope="context"):
+        assert (TakingHeir().take(1), Taking().take(1)) == ("heir", (1,))
+    assert TakingHeir().take(1) == (1,)

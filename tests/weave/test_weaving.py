@@ -955,3 +955,22 @@ def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
             weave(double, pre=note)
     assert double.__code__ is code
     assert noted() == []
+
+
+def test_a_weaving_keeps_no_hook_of_others_on_a_function_that_is_gone() -> None:
+    def made() -> Any:
+        def price(n: int) -> int:
+            return n
+
+        return price
+
+    def theirs() -> None: ...
+
+    price = made()
+    weaving = weave(price, pre=lambda: None)
+    hooks(price).add("post", theirs)
+    kept = weakref.ref(theirs)
+    del price, theirs
+    gc.collect()
+    assert kept() is None and not weaving.mounts
+    weaving.remove()

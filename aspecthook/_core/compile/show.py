@@ -7,14 +7,12 @@ nor any hook alive, and is empty once the code is gone.
 from __future__ import annotations
 
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
-import sys
 import weakref
-from _thread import get_ident
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import count
 from sys import version, version_info
-from types import CodeType, FrameType
+from types import CodeType
 
 from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.hook import Hook
@@ -48,7 +46,7 @@ _shown: dict[str, weakref.ref[CodeType]] | None = {} if FREE_THREADED else None
 
 def show(code: CodeType, text: Text, names: tuple[str, ...], origins: tuple[Origin, ...]) -> None:
     """Let tracebacks and debuggers find the source of `code` for as long as it lives."""
-    if len(_gone) >= MOST_GONE:
+    if _gone:
         _sweep()
     entry = _Entry(code, _forget)
     entry.filename, entry.text, entry.names, entry.origins = code.co_filename, text, names, origins
@@ -65,14 +63,9 @@ def hide(code: CodeType) -> object:
 
     Return its entry, which `show_again` can put back.
     """
-    cache: dict[str, Any] = linecache.cache
-    entry = cache.get(code.co_filename)
-    if entry is not None:
-        cache[code.co_filename] = _HIDDEN
-        _gone.append(code.co_filename)
-    if len(_gone) >= MOST_GONE:
+    if _gone:
         _sweep()
-    return entry
+    return linecache.cache.pop(code.co_filename, None)
 
 
 def show_again(code: CodeType, entry: Any) -> None:
@@ -88,11 +81,12 @@ def file_name(label: str) -> str:
     line that called the mount point, as they do without hooks.
     """
     start = f"<aspecthook {printable(label)}"
-    unused = _unused.get(start) if _unused is not None else None
-    try:
-        return unused.pop() if unused else f"{start}#{next(_numbers)} importlib._bootstrap>"
-    except IndexError:  # another thread has taken the last one
-        return file_name(label)
+    if _unused is not None:
+        try:
+            return _unused[start].pop()
+        except LookupError:
+            pass  # there is none, or another thread has taken the last one
+    return f"{start}#{next(_numbers)} importlib._bootstrap>"
 
 
 def origins_of(chain: Chain) -> tuple[Origin, ...]:
@@ -163,43 +157,19 @@ class _Entry(weakref.ref[CodeType]):
         return self.lines or []
 
 
-# File names of code that is gone or hidden. Before CPython 3.14, `linecache.checkcache` fails if an entry vanishes as
-# it looks at the others, and a garbage collection, a finalizer or another thread may remove hooks just then. So an
-# entry is emptied at once, and removed by a later change, if nobody looks then. That is found out for several entries
-# together, as it takes a fifth of the time of a change.
+# File names of code that is gone. A garbage collection may free code while `linecache.checkcache` iterates over the
+# entries, which fails if one vanishes (before CPython 3.14). So an entry is emptied at once, and removed at the next
+# change.
 _gone: list[str] = []
-MOST_GONE = 1 if version_info >= (3, 14) else 16
-_HIDDEN: tuple[int, None, list[str], str] = (0, None, [], "")
 
 
 def _sweep() -> None:
-    """Remove the entries of code that is gone or hidden."""
-    if version_info < (3, 14) and _is_in_use():
-        return
-    cache: dict[str, Any] = linecache.cache
+    """Remove the entries of code that is gone."""
     try:
         while True:
-            name = _gone.pop()
-            entry = cache.pop(name, None)
-            if type(entry) is _Entry and entry() is not None:  # new code has the name, or it is shown again
-                cache[name] = entry
+            linecache.cache.pop(_gone.pop(), None)
     except IndexError:
         pass  # none is left
-
-
-def _is_in_use() -> bool:
-    """Whether a thread runs a function of `linecache`, as far as that can be seen."""
-    space, ours = linecache.__dict__, globals()
-    frame: FrameType | None = sys._getframe().f_back
-    while frame is not None:
-        if frame.f_globals is space:
-            return True
-        frame = frame.f_back
-    # Of other threads, their innermost frame, which may be that of an entry: CPython 3.11 crashes where one asks for
-    # the frame around it, and the thread runs on meanwhile.
-    others = sys._current_frames()
-    others.pop(get_ident(), None)  # which would keep this frame alive by itself
-    return any(top.f_globals is space or top.f_globals is ours for top in others.values())
 
 
 def _forget(

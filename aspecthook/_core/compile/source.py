@@ -177,8 +177,6 @@ class Source(Writer):
             if self.chain.post or self.wants_call:
                 with self.block("else:"):
                     self._post()
-                    if not self.chain.post and not self.wants_call:
-                        self.line("pass")
 
     # The try part
 

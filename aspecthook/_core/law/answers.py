@@ -194,14 +194,12 @@ def _checked_extra(site: Site, kind: Kind, function: object, name: str, value: o
                 f"{hook_at(site, kind, function)} replaces *{name} by {described(value)}; give a tuple"
             )
         return tuple(cast("Iterable[object]", value))
-    if place == site.signature.varkw:
-        given = cast("dict[object, object]", value)  # if it is one
-        if not isinstance(value, dict) or not all(isinstance(key, str) for key in given):
-            raise HookAnswerError(
-                f"{hook_at(site, kind, function)} replaces **{name} by {described(given)}; give a dict of names"
-            )
-        return dict(cast("dict[str, object]", value))
-    return value
+    given = cast("dict[object, object]", value)  # if it is one
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in given):
+        raise HookAnswerError(
+            f"{hook_at(site, kind, function)} replaces **{name} by {described(given)}; give a dict of names"
+        )
+    return dict(cast("dict[str, object]", value))
 
 
 # What a hook answers may be anything. It is declared as what is looked for, since `typing.cast` would be a call.

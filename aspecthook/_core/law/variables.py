@@ -64,5 +64,5 @@ def variable(name: str, default: T) -> Variable[T]:
     Where threads inherit no context, a thread that runs in a copy of this one does so on purpose, as in
     `asyncio.to_thread`, and sees the value. Where they do inherit, the two cases look alike, and it sees the default.
     """
-    inherits = getattr(sys.flags, "thread_inherit_context", False)  # new in 3.14
+    inherits = sys.version_info >= (3, 14) and bool(getattr(sys.flags, "thread_inherit_context"))
     return ThreadsOwn(name, default) if inherits else ContextVar(name, default=default)

@@ -59,12 +59,11 @@ def weak_predicate(
     predicate: Callable[..., Any], owner: object, name: str, code: CodeType | None, *, awaits: bool
 ) -> Callable[..., Any]:
     """Return a predicate; one that is a method of `owner`, the object held weakly, in weak form."""
-    if not isinstance(predicate, (MethodType, BuiltinMethodType)) or predicate.__self__ is not owner:
-        return predicate
-    _, inner = _parts(predicate)
-    ref = weakref.ref(owner)
+    is_own = isinstance(predicate, (MethodType, BuiltinMethodType)) and predicate.__self__ is owner
+    inner = _parts(predicate)[1] if is_own else None
     if inner is None:
         return predicate
+    ref = weakref.ref(owner)
     return _named(_async_method(ref, inner) if awaits else _method(ref, inner), name, code)
 
 

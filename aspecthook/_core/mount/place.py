@@ -7,6 +7,7 @@ original once the chain is empty.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
@@ -179,14 +180,12 @@ def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
     copy.__module__ = function.__module__
     copy.__doc__ = function.__doc__
     # From 3.14 on annotations are evaluated when they are first read, which must not happen here.
-    annotate = getattr(function, "__annotate__", None)
-    if annotate is not None:
-        setattr(copy, "__annotate__", annotate)  # not there before 3.14
+    if sys.version_info >= (3, 14) and function.__annotate__ is not None:
+        copy.__annotate__ = function.__annotate__
     else:
         copy.__annotations__ = function.__annotations__
-    type_params = getattr(function, "__type_params__", None)
-    if type_params is not None:
-        setattr(copy, "__type_params__", type_params)  # not there before 3.12
+    if sys.version_info >= (3, 12):
+        copy.__type_params__ = function.__type_params__
     return copy
 
 

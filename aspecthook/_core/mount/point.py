@@ -204,6 +204,7 @@ class MountPoint(Members):
         return place.original if place is not None and place.opened else self.function
 
     def site(self) -> MountSite:
+        """Return what generated code and messages need to know of the function as it is now."""
         place, site = self.place, self._site
         if place is not None and place.opened:
             return place.site
@@ -227,16 +228,22 @@ class MountPoint(Members):
     # allocation and make a change of its own. So nothing is stored that was computed from what may have changed since.
 
     def _change(self, store: Callable[[], None]) -> None:
-        place = self.place
-        if place is not None and place.opened:
-            place.hold()
-            if self.instances:
-                self._reset_instances(place)
-        else:
+        if not self._hold():
             self._open()
         store()
         self._chain = None
+        self._hold()  # a finalizer or a signal handler that has called the function has linked the chain as it was
         self._settle()
+
+    def _hold(self) -> bool:
+        """Let the next call link the chain again; return whether there is a place that is open."""
+        place = self.place
+        if place is None or not place.opened:
+            return False
+        place.hold()
+        if self.instances:
+            self._reset_instances(place)
+        return True
 
     def _settle(self) -> None:
         """Open the place if there is something to run, and close it if there is nothing."""
