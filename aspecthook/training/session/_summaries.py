@@ -84,7 +84,8 @@ class SummarySaverHook(Timed):
     Args:
         save_steps: The steps between two summaries.
         save_secs: The seconds between two summaries. Give one of the two.
-        output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint.
+        output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint,
+            and a new run renames an older file.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
         summaries: Names of values, or a mapping from labels to names.
 
