@@ -25,7 +25,8 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all planted coverage mutants law lint types imports docs bench bench-training dist clean
+.PHONY: help demo test test-all upstream planted coverage mutants law lint types imports docs pictures bench bench-training \
+  dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +40,11 @@ test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that a change should not break (m
 
 test-all: $(VENV)/.stamp-$(EXTRA) $(VENV)/.stamp-torch ## Run every test: PyTorch (it is big), other libraries, documentation, stress
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# In an environment of its own: they bring OpenCV and a gigabyte.
+upstream: ## Run the tests of hooks that mmengine and Keras are needed for, Keras's own tests of callbacks among them
+	@$(MAKE) --no-print-directory test-all VENV=.venv-upstream EXTRA=upstream \
+	  PYTEST_ARGS="$(PYTEST_ARGS) tests/training/keras tests/training/mmengine"
 
 planted: $(VENV)/.stamp-$(EXTRA) ## Plant bugs in the core, see what finds them (minutes); PLANTED_ARGS="order --kit" for less
 	$(BIN)/python -m tests.planted $(PLANTED_ARGS)
@@ -76,6 +82,9 @@ imports: $(VENV)/.stamp-dev ## Check that imports run one way
 # From scratch each time, since Sphinx warns of a page only when it reads it.
 docs: $(VENV)/.stamp-docs ## Build the documentation as a site: build/docs/index.html
 	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --quiet --doctree-dir build/doctrees docs build/docs
+
+pictures: $(VENV)/.stamp-docs ## Take the pictures of a terminal in the documentation anew
+	$(BIN)/python docs/terminal_pictures.py
 
 bench: $(VENV)/.stamp-$(BENCH_EXTRA) ## Run the benchmarks (minutes); BENCH_ARGS="--fast chains" for less
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

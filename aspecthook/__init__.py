@@ -1,4 +1,4 @@
-"""Behaviour before, after and around any Python function, at the speed of hand-written code.
+"""Behaviour before, after and around any Python function, at nearly the speed of hand-written code.
 
 A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre``, ``f.post``, ``f.exception``,
 ``f.around`` and ``f.always`` add hooks to it, `weave` puts them on code that is not yours, `hooks` looks at them,
@@ -7,12 +7,7 @@ A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre`
 
 from __future__ import annotations
 
-from ._core.law.answers import Args, Return
-from ._core.law.call import Call, State
-from ._core.law.hook import Hook
 from ._core.law.options import Priority
-from ._core.mount.hookable import explain, hookable, hooks
-from ._core.mount.point import MountPoint
 from ._errors import (
     AspecthookError,
     ConfigError,
@@ -33,6 +28,11 @@ from ._lazy import load_lazily
 from .weave import weave
 
 if TYPE_CHECKING:
+    from ._core.law.answers import Args, Return
+    from ._core.law.call import Call, State
+    from ._core.law.hook import Hook
+    from ._core.mount.hookable import explain, hookable, hooks
+    from ._core.mount.point import MountPoint
     from .events._event import event
     from .weave import Weaving, always, around, exception, item, on, post, pre
 
@@ -74,9 +74,17 @@ __all__ = [
     "weave",
 ]
 
-# What not every program needs is loaded when it is first asked for.
+# What not every program needs is loaded when it is first asked for. `weave` is not among it: the name is that of its
+# package too, which the import of any module of it would put in the place of the function.
 load_lazily(
     __name__,
-    {"event": "events._event"}
-    | dict.fromkeys(("Weaving", "always", "around", "exception", "item", "on", "post", "pre"), "weave"),
+    {
+        "events._event": "event",
+        "_core.law.hook": "Hook",
+        "_core.mount.point": "MountPoint",
+        "_core.law.answers": "Args Return",
+        "_core.law.call": "Call State",
+        "_core.mount.hookable": "explain hookable hooks",
+        "weave": "Weaving always around exception item on post pre",
+    },
 )

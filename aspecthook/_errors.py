@@ -63,7 +63,7 @@ class HookSignatureError(AspecthookError, TypeError):
         >>> price.pre(lambda qyt: None)
         Traceback (most recent call last):
           ...
-        aspecthook.HookSignatureError: ... asks for 'qyt', but ... offers item, qty ...; did you mean 'qty'?
+        aspecthook.HookSignatureError: ... asks for 'qyt', but ... offers item, qty; ...; did you mean 'qty'?
     """
 
 
@@ -348,7 +348,7 @@ def warn(message: str, category: type[Warning] = HookWarning) -> None:
     import warnings
 
     level, frame = 1, cast("FrameType | None", sys._getframe())
-    while frame is not None and is_ours(frame):
+    while frame is not None and is_our_frame(frame):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
@@ -366,7 +366,7 @@ def entrance(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except AspecthookError as error:
             trace = error.__traceback__
-            while trace is not None and is_ours(trace.tb_frame):
+            while trace is not None and is_our_frame(trace.tb_frame):
                 trace = trace.tb_next
             if trace is not None:  # it comes from code of a user that we have called
                 raise
@@ -375,7 +375,7 @@ def entrance(function: Callable[P, R]) -> Callable[P, R]:
     return entered
 
 
-def is_ours(frame: FrameType) -> bool:
+def is_our_frame(frame: FrameType) -> bool:
     """Whether a frame runs a module of this package."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] == "aspecthook"
 

@@ -5,10 +5,43 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from ._hints import Any
+from ._hints import TYPE_CHECKING, Any, final
 
-# Libraries that modules import as they are loaded, and the extras that bring them.
-_EXTRAS = {"hypothesis": "testing", "torch": "torch"}
+if TYPE_CHECKING:
+    from types import TracebackType
+
+# Libraries that somebody may have left out, and the extras that bring them.
+_EXTRAS = {
+    **dict.fromkeys(("anyio", "beartype", "cachetools", "circuitbreaker", "tenacity"), "aspects"),
+    "autograd": "train",
+    "hypothesis": "testing",
+    "numpy": "train",
+    "opentelemetry": "otel",
+    "torch": "torch",
+}
+
+
+@final
+class NamesTheExtra:
+    """A block of imports: if a library is not installed, the error says which extra brings it.
+
+    Where such blocks are nested, the error names the user of the outermost, which is what the program has asked for.
+    It is a class, as `contextlib` would be one more module that `import aspecthook` loads.
+    """
+
+    __slots__ = ("_user",)
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if missing in _EXTRAS:
+            text = f"{self._user} needs {missing}; pip install 'aspecthook[{_EXTRAS[missing]}]'"
+            raise ModuleNotFoundError(text, name=missing) from None
 
 
 def load_lazily(package: str, homes: Mapping[str, str]) -> None:
@@ -19,25 +52,22 @@ def load_lazily(package: str, homes: Mapping[str, str]) -> None:
 
     Args:
         package: The package's `__name__`.
-        homes: For each name the module that has it, relative to the package (``"loop._runner"``).
+        homes: For each module, relative to the package (``"loop._runner"``), the names in it, separated by spaces.
     """
+    modules = {name: home for home, names in homes.items() for name in names.split()}
 
     def load(name: str) -> Any:  # any public name of the package
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # Imported here, since most programs never need it.
         from importlib import import_module
 
-        try:
-            module = import_module(f"{package}.{homes[name]}")
-        except ModuleNotFoundError as error:
-            missing = (error.name or "").partition(".")[0]
-            if missing not in _EXTRAS:
-                raise
-            text = f"{package}.{name} needs {missing}; pip install 'aspecthook[{_EXTRAS[missing]}]'"
-            raise ModuleNotFoundError(text, name=error.name) from None
+        with NamesTheExtra(f"{package}.{name}"):
+            module = import_module(f"{package}.{modules[name]}")
         found = getattr(module, name)
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
         return found
 
-    setattr(sys.modules[package], "__getattr__", load)
+    module = sys.modules[package]
+    setattr(module, "__getattr__", load)
+    setattr(module, "__dir__", lambda: sorted({*vars(module), *modules}))

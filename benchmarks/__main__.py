@@ -9,7 +9,21 @@ from collections.abc import Callable, Iterator
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, events, imports, loops, machine, modules, mounts, recording, saving, training, weaving
+from . import (
+    attaching,
+    calls,
+    changes,
+    events,
+    imports,
+    loops,
+    machine,
+    modules,
+    mounts,
+    recording,
+    saving,
+    training,
+    weaving,
+)
 from .results import Contest, as_data, lines, save, save_goals, summary
 from .results import machine as machine_of
 from .timing import Effort
@@ -26,6 +40,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "mounts": mounts.mounts,
     "events": events.events,
     "record": recording.recording,
+    "attached": attaching.attaching,
     "torch": modules.modules,
     "machine": machine.machine,
     "import": imports.imports,

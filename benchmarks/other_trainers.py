@@ -35,6 +35,8 @@ from .trainers import (
     ours,
     ours_at_interval,
     ours_every,
+    ours_in_session,
+    session_by_hand,
     written_out,
     written_out_at_interval,
 )
@@ -43,6 +45,7 @@ STEPS = 20  # in one run of ignite's engine
 LOOP = "a loop over two lists"
 OUT = "the calls written out"
 BY_HAND = f"{OUT}, an if before each"
+PROTOCOL = "the protocol by hand, in loops"
 
 _numbers = count(1)
 
@@ -200,6 +203,7 @@ BUSY: dict[str, Build] = {
 }
 # ignite has no classes of hooks, so that there is nothing that one could leave as it is.
 OVERRIDING_NOTHING: dict[str, Build] = {OURS: ours, **{name: one for name, one in OTHERS.items() if name != "ignite"}}
+IN_SESSION: dict[str, Build] = {PROTOCOL: session_by_hand, OURS: ours_in_session}
 AT_INTERVAL: dict[str, Build] = {
     BY_HAND: written_out_at_interval,
     f"{OURS}, every=": ours_every,

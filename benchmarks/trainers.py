@@ -225,3 +225,45 @@ def ours_every(work: Work) -> Rig:
     for one in after:
         hooks_of(runner.train_iter).post(one, every=SELDOM)
     return _of_runner(runner)
+
+
+# Session-run hooks
+
+FETCHING = Work(before="return ask('loss')")
+
+
+def _session_hooks(work: Work) -> list[Any]:
+    from aspecthook.training.session import SessionRunArgs, SessionRunHook
+
+    work = replace(work, names={**work.names, "ask": SessionRunArgs})
+    return work.hooks(SessionRunHook, "before_run(self, run_context)", "after_run(self, run_context, run_values)")
+
+
+def ours_in_session(work: Work) -> Rig:
+    """Register session-run hooks."""
+    return _of_runner(new_runner(*_session_hooks(work)))
+
+
+def session_by_hand(work: Work) -> Rig:
+    """Do in a loop what the protocol asks for: a context for the step, and for each hook the values that it wants."""
+    from aspecthook.training.session import SessionRunArgs, SessionRunContext, SessionRunValues
+
+    hooks = _session_hooks(work)
+    names = {
+        "before": [one.before_run for one in hooks],
+        "after": [one.after_run for one in hooks],
+        "reads": {"loss": OUTPUTS["loss"].item},
+        "Context": SessionRunContext,
+        "Values": SessionRunValues,
+        "no_args": SessionRunArgs(),
+        "no_values": SessionRunValues(),
+    }
+    lines = [
+        "context = Context(no_args, None)",
+        "asked = [hook(context) for hook in before]",
+        "values = {{name: reads[name]() for name in {{one.fetches for one in asked if one is not None}}}}",
+        "for hook, one in zip(after, asked):",
+        "    hook(context, no_values if one is None else Values(values[one.fetches]))",
+        "if context.stop_requested: runner.request_stop()",
+    ]
+    return _direct(lines, names)

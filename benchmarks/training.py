@@ -14,10 +14,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from .other_trainers import AT_INTERVAL, BUSY, BY_HAND, LOOP, OVERRIDING_NOTHING, quietly
+from .other_trainers import AT_INTERVAL, BUSY, BY_HAND, IN_SESSION, LOOP, OVERRIDING_NOTHING, PROTOCOL, quietly
 from .results import OURS, Contest, Goal
 from .timing import Effort, race
-from .trainers import IDLE, LONG, NONE, NOOP, SOME, Build, Rig, Work, hooks_of_ours, new_runner
+from .trainers import FETCHING, IDLE, LONG, NONE, NOOP, SOME, Build, Rig, Work, hooks_of_ours, new_runner
 
 NEEDED = ("numpy", "autograd", "safetensors")
 PACKAGES = {
@@ -48,11 +48,14 @@ def _hooks(effort: Effort) -> list[Contest]:
     what = f"{SOME} hooks before a step, {SOME} after it"
     busy = [Goal(OURS + style, 1.5, LOOP + style) for style in ("", LONG.name)]
     every = f"{OURS}, every="
+    session = [Goal(OURS, 2.0, PROTOCOL)]
     contests = [
         _contest(f"{what}, no-op", BUSY, NOOP, effort, LOOP, busy),
         _contest(f"{what}, that override neither", OVERRIDING_NOTHING, IDLE, effort),
         _contest(f"{what}, not their turn", AT_INTERVAL, NOOP, effort, BY_HAND, [Goal(every, 1.5, BY_HAND)]),
         _contest("No hooks at all", OVERRIDING_NOTHING, NONE, effort),
+        _contest(f"{SOME} session-run hooks, no-op", IN_SESSION, NOOP, effort, PROTOCOL, session),
+        _contest(f"{SOME} session-run hooks that fetch the loss", IN_SESSION, FETCHING, effort, PROTOCOL, session),
     ]
     contests[1].facts["the step still has its own __code__"] = _is_untouched()
     return contests

@@ -1,4 +1,4 @@
-"""`import aspecthook` loads little: what is heavy or optional waits until somebody uses it."""
+"""Importing aspecthook loads little: what is heavy or optional waits until somebody uses it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ HEAVY += ["aspecthook.plugins", "tomllib"]
 HEAVY += ["annotationlib"]  # it loads `ast`, from 3.14 on
 
 
+CORE = "from aspecthook import hookable, hooks, weave"
+
+
 def loaded(program: str) -> set[str]:
     """Return which modules a fresh interpreter has loaded after a program, with only the standard library around."""
     root = str(Path(__file__).parent.parent)
@@ -28,14 +31,26 @@ def loaded(program: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_importing_the_core_loads_nothing_heavy() -> None:
     # Later there may be reasons for these: an event reads annotations, and watches threads.
-    assert loaded("import aspecthook").intersection([*HEAVY, "threading", "typing"]) == set()
+    assert loaded(CORE).intersection([*HEAVY, "threading", "typing"]) == set()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="`linecache` imports it at once")
-def test_importing_the_package_compiles_no_regular_expression() -> None:
-    assert "re" not in loaded("import aspecthook")
+def test_importing_the_core_compiles_no_regular_expression() -> None:
+    assert "re" not in loaded(CORE)
+
+
+def test_the_core_is_loaded_when_a_name_of_it_is_used() -> None:
+    rooms = {name for name in loaded("import aspecthook") if name.startswith("aspecthook._core.")}
+    assert rooms and not {
+        name for name in rooms if name.startswith(("aspecthook._core.mount", "aspecthook._core.compile"))
+    }
+    assert "aspecthook._core.mount.hookable" in loaded("import aspecthook; aspecthook.hookable")
+
+
+def test_names_that_are_loaded_later_are_listed() -> None:
+    assert loaded("import aspecthook; assert {*aspecthook.__all__} <= {*dir(aspecthook)}")
 
 
 def test_hooking_a_function_loads_nothing_heavy() -> None:
@@ -70,6 +85,14 @@ hooks(price).clear()
     assert loaded(program).intersection(HEAVY) == set()
 
 
+def test_recording_to_a_file_loads_neither_pathlib_nor_typing() -> None:
+    # They are a tenth of the time in which a traced program starts.
+    program = (
+        "import json, os; from aspecthook.record import record\nwith record(json.dumps, to=os.devnull): json.dumps(1)"
+    )
+    assert loaded(program).intersection({"pathlib", "typing", "pkgutil"}) == set()
+
+
 def test_weaving_python_functions_loads_neither_wrapt_nor_asyncio() -> None:
     program = """
 from aspecthook import weave
@@ -90,6 +113,10 @@ def test_the_check_finds_what_is_loaded() -> None:
     [
         ("testing.HookMachine", "aspecthook.testing.HookMachine needs hypothesis; pip install 'aspecthook[testing]'"),
         ("torch.capture", "aspecthook.torch.capture needs torch; pip install 'aspecthook[torch]'"),
+        ("record.otel.Spans", "aspecthook.record.otel needs opentelemetry; pip install 'aspecthook[otel]'"),
+        ("training.data.load_digits", "aspecthook.training.data needs numpy; pip install 'aspecthook[train]'"),
+        ("training.numpy.Linear", "aspecthook.training.numpy needs numpy; pip install 'aspecthook[train]'"),
+        ("training.job.train", "aspecthook.training.job.train needs numpy; pip install 'aspecthook[train]'"),
     ],
 )
 def test_a_name_whose_library_is_not_installed_says_which_extra_brings_it(name: str, message: str) -> None:

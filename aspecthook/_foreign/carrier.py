@@ -15,12 +15,10 @@ from operator import is_
 from types import CellType, CodeType, FunctionType
 
 from aspecthook._core.compile.show import file_name
-from aspecthook._core.law.signature import is_plain
-from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, final
+from aspecthook._core.law.signature import Style, is_plain
+from aspecthook._hints import Any, NamedTuple, final
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-Style: TypeAlias = Literal["function", "async", "generator", "async generator"]
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -30,7 +28,7 @@ _FORMS: dict[Any, str] = {
     Parameter.VAR_KEYWORD: "**{0}",
 }
 _SOURCES = {
-    "async": "async def carrier{}: return await {}({})",
+    "coroutine": "async def carrier{}: return await {}({})",
     "generator": "def carrier{}: return (yield from {}({}))",
 }
 _REST = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -45,7 +43,7 @@ class Carrier(NamedTuple):
     forward: Callable[..., Any]
 
 
-def carrier(original: Callable[..., Any], signature: inspect.Signature | None, label: str, style: str) -> Carrier:
+def carrier(original: Callable[..., Any], signature: inspect.Signature | None, label: str, style: Style) -> Carrier:
     """Return a function with these parameters that calls the original with what it was called with."""
     if signature is None or not all(is_plain(one) for one in signature.parameters):
         rest = (Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD))
@@ -108,10 +106,13 @@ def _passed(parameters: list[Parameter]) -> str:
     return ", ".join(_FORMS.get(one.kind, "{0}").format(one.name) for one in parameters)
 
 
-def style_of(original: Any) -> Style:
-    """Return what a call of a callable makes."""
+def inspected_style(original: Any) -> Style:
+    """Return the style of a callable as `inspect` has it, by which a cache around a coroutine function is a function.
+
+    It returns one coroutine to many callers, and awaits none.
+    """
     if inspect.iscoroutinefunction(original):
-        return "async"
+        return "coroutine"
     if inspect.isasyncgenfunction(original):
         return "async generator"
     return "generator" if inspect.isgeneratorfunction(original) else "function"

@@ -17,7 +17,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast
 
 from .binding import Binding, bind
-from .carrier import Carrier, carrier, style_of
+from .carrier import Carrier, carrier, inspected_style
 from .places import ABSENT, Entry, places, space_of
 from .proxies import is_proxy
 from .unbound import as_function
@@ -168,7 +168,7 @@ def mount_in_module(original: Any, name: str) -> ProxyMountPoint:
     """Return the mount point of a callable that modules have under one name or several."""
     found = _known.get(id(original))
     if found is None or found.original is not original:
-        made = carrier(original, signature_of(original), name, style_of(original))
+        made = carrier(original, signature_of(original), name, inspected_style(original))
         found = _known[id(original)] = ProxyMountPoint(original, name, made)
     return found
 
@@ -180,6 +180,6 @@ def mount_in_class(original: Any, cls: type[Any], name: str, label: str, binding
     found = _known.get(key)
     if found is None or found.original is not original or found.owner() is not cls:
         call, signature = as_function(original, cls, name, binding)
-        made = carrier(call, signature, label, style_of(bind(original, None, cls)))
+        made = carrier(call, signature, label, inspected_style(bind(original, None, cls)))
         found = _known[key] = ProxyMountPoint(original, label, made, (cls, name), binding)
     return found

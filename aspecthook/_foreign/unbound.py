@@ -12,11 +12,10 @@ from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._hints import Any
 
 from .binding import Binding, bind
+from .places import ABSENT
 from .proxies import is_proxy
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-_ABSENT: Any = object()
 
 
 def as_function(
@@ -77,9 +76,9 @@ def _behind(original: Any, cls: type[Any], name: str) -> Callable[[Any], Any]:
         named = seen()
         if any(base is named for base in bases):  # the iterator then has the classes behind it
             for base in bases:
-                found = vars(base).get(name, _ABSENT)
+                found = vars(base).get(name, ABSENT)
                 stands_in = is_proxy(found) and found.__aspecthook__.path is not None
-                if found is not _ABSENT and not stands_in:
+                if found is not ABSENT and not stands_in:
                     return found
         return original
 

@@ -50,37 +50,22 @@ __all__ = [
     "timeout",
 ]
 
-_HOMES = {
-    "_aspect": ("Aspect",),
-    "_cached": (
-        "CacheInfo",
-        "Cached",
-        "cached",
-    ),
-    "_checked": ("checked",),
-    "_circuit": (
-        "Circuit",
-        "circuit",
-    ),
-    "_deprecated": ("deprecated",),
-    "_errors": (
-        "CircuitOpenError",
-        "LimitError",
-    ),
-    "_faults": ("faults",),
-    "_limited": ("limited",),
-    "_log": ("log",),
-    "_otel": (
-        "metrics",
-        "span",
-    ),
-    "_retry": ("retry",),
-    "_timed": (
-        "Timing",
-        "Timings",
-        "timed",
-    ),
-    "_timeout": ("timeout",),
-}
 
-load_lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
+load_lazily(
+    __name__,
+    {
+        "_aspect": "Aspect",
+        "_cached": "CacheInfo Cached cached",
+        "_checked": "checked",
+        "_circuit": "Circuit circuit",
+        "_deprecated": "deprecated",
+        "_errors": "CircuitOpenError LimitError",
+        "_faults": "faults",
+        "_limited": "limited",
+        "_log": "log",
+        "_otel": "metrics span",
+        "_retry": "retry",
+        "_timed": "Timing Timings timed",
+        "_timeout": "timeout",
+    },
+)

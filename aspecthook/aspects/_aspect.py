@@ -17,7 +17,8 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.invoke import awaitable
 from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
-from aspecthook._errors import HookOptionError, HookTypeError, brief, is_ours
+from aspecthook._errors import HookOptionError, HookTypeError, brief, is_our_frame
+from aspecthook._lazy import NamesTheExtra
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -77,21 +78,14 @@ def refused(name: str, site: Site, why: str) -> HookTypeError:
 
 
 # Any: each library has names of its own.
-def needed(library: str, name: str, extra: str = "aspects") -> Any:
+def needed(library: str, name: str) -> Any:
     """Return a library that an aspect needs.
 
     Raises:
         ModuleNotFoundError: It is not installed.
     """
-    try:
+    with NamesTheExtra(f"aspecthook.aspects.{name}"):
         return import_module(library)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{library}.".startswith(f"{error.name}."):
-            raise
-        missing = error.name.partition(".")[0]
-        raise ModuleNotFoundError(
-            f"aspecthook.aspects.{name} needs {missing}; pip install 'aspecthook[{extra}]'", name=error.name
-        ) from None
 
 
 # Settings.
@@ -154,8 +148,8 @@ async def wait_by(sleep: Callable[[float], Any], seconds: float) -> None:
 # The caller.
 
 
-class Place(NamedTuple):
-    """A line of a program."""
+class Caller(NamedTuple):
+    """The line of a program that calls a woven function."""
 
     file: str
     line: int
@@ -164,15 +158,15 @@ class Place(NamedTuple):
     space: dict[str, Any]
 
 
-def caller(site: Site) -> Place:
+def caller(site: Site) -> Caller:
     """Return the line that called the woven function; if only a thread or an event loop did, where the function is."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (is_inner(frame) or _is_between(frame)):
         frame = frame.f_back
     if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
         space = getattr(site.function(), "__globals__", {})
-        return Place(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
+        return Caller(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
+    return Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
 
 
 def _is_between(frame: FrameType) -> bool:
@@ -183,4 +177,4 @@ def _is_between(frame: FrameType) -> bool:
 
 def is_inner(frame: FrameType) -> bool:
     """Whether a frame runs this package, or code that was compiled for a mount point."""
-    return is_ours(frame) or frame.f_code.co_filename.startswith("<aspecthook ")
+    return is_our_frame(frame) or frame.f_code.co_filename.startswith("<aspecthook ")

@@ -170,14 +170,11 @@ class _Cache:
         return key
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name; those that have no parameter of their own as one tuple."""
-        signature, rest = self._site.signature, dict(kwargs)
-        names = signature.names[signature.positional : signature.regular]
-        values: list[Any] = [*args[: signature.positional], *map(rest.pop, names)]
-        if signature.varargs is not None:
-            values.append(args[signature.positional :])
+        """Return the arguments by name; those of a ``**kwargs`` as a tuple, which may be part of a key."""
+        signature = self._site.signature
+        values = list(signature.join(args, kwargs))
         if signature.varkw is not None:
-            values.append(tuple(sorted(rest.items())))
+            values[signature.varkw] = tuple(sorted(cast("dict[str, Any]", values[signature.varkw]).items()))
         return self._site.arguments(tuple(values))
 
     def get(self, key: Hashable) -> Any:

@@ -49,24 +49,10 @@ def faults(
     """
     if not 0 <= number("faults", "probability", probability, zero=True) <= 1:
         raise HookOptionError(f"faults: probability={brief(probability)}; give a number from 0 to 1")
-    both = latency if isinstance(latency, (tuple, list)) else (latency, latency)
-    if len(both) != 2:
-        raise HookOptionError(f"faults: latency={brief(latency)}; give seconds, or the least and the most of them")
-    least, most = (number("faults", "latency", one, zero=True) for one in both)
+    least, most = _bounds(latency)
     if error is None and not most:
         raise HookOptionError("faults: nothing would happen; give error= or latency=, or both")
-    raised = named("faults", "error", error)
-    fits = issubclass(raised, BaseException) if isinstance(raised, type) else callable(raised)
-    if raised is not None and not fits:
-        raise HookTypeError(f"faults: error={brief(error)}; give an exception type, or a function that makes one")
-    if isinstance(raised, type):
-        try:
-            raised()
-        except TypeError as exc:
-            raise HookTypeError(
-                f"faults: error={brief(error)} needs arguments ({exc}); give a function that makes one"
-            ) from exc
-    make_error = cast("Callable[[], BaseException] | None", raised)
+    make_error = _maker(error)
     random = Random(seed)
 
     def delay() -> float | None:
@@ -99,3 +85,27 @@ def faults(
         return hook_async if is_async(site) else hook
 
     return Aspect("faults", make, error=error, probability=probability, latency=latency, seed=seed)
+
+
+def _bounds(latency: float | tuple[float, float]) -> tuple[float, float]:
+    both = latency if isinstance(latency, (tuple, list)) else (latency, latency)
+    if len(both) != 2:
+        raise HookOptionError(f"faults: latency={brief(latency)}; give seconds, or the least and the most of them")
+    least, most = (number("faults", "latency", one, zero=True) for one in both)
+    return least, most
+
+
+def _maker(error: Error) -> Callable[[], BaseException] | None:
+    """Return what makes the exceptions of calls that fail; None: none fails."""
+    raised = named("faults", "error", error)
+    fits = issubclass(raised, BaseException) if isinstance(raised, type) else callable(raised)
+    if raised is not None and not fits:
+        raise HookTypeError(f"faults: error={brief(error)}; give an exception type, or a function that makes one")
+    if isinstance(raised, type):
+        try:
+            raised()
+        except TypeError as exc:
+            raise HookTypeError(
+                f"faults: error={brief(error)} needs arguments ({exc}); give a function that makes one"
+            ) from exc
+    return cast("Callable[[], BaseException] | None", raised)

@@ -56,71 +56,99 @@ def limited(
     rate = None if rate is None else count("limited", "rate", rate)
     slots = None if concurrency is None else count("limited", "concurrency", concurrency)
     per = number("limited", "per", per)
-    anyio = needed("anyio", "limited")
+    needed("anyio", "limited")
 
     def make(site: Site) -> AnyHook:
-        window = None if rate is None else _Window(site.label, rate, per, clock)
-        busy = f"{site.label} is limited to {plural(slots or 0, 'call')} at once"
-
-        def take() -> float:
-            return 0.0 if window is None else window.take(wait=wait)
-
-        def hook() -> Generator[None]:
-            if semaphore is not None and not semaphore.acquire(blocking=wait):
-                raise LimitError(busy)
-            try:
-                if delay := take():
-                    (sleep or time.sleep)(delay)
-                yield
-            finally:
-                if semaphore is not None:
-                    semaphore.release()
-
-        async def hook_async() -> AsyncGenerator[None]:
-            free = None
-            if slots is not None:
-                free = of_loop.get(None)
-                if free is None:
-                    of_loop.set(free := anyio.Semaphore(slots, fast_acquire=True))
-                if wait:
-                    await free.acquire()
-                else:
-                    try:
-                        free.acquire_nowait()
-                    except anyio.WouldBlock:
-                        raise LimitError(busy) from None
-            try:
-                if delay := take():
-                    await wait_by(sleep or anyio.sleep, delay)
-                yield
-            finally:
-                if free is not None:
-                    free.release()
-
-        semaphore = None if slots is None else BoundedSemaphore(slots)
-        of_loop = anyio.lowlevel.RunVar("semaphore")
-        return hook_async if is_async(site) else hook
+        window = None if rate is None else _Window(site.label, rate, per, clock, wait=wait)
+        room = None if slots is None else _Room(site.label, slots, wait=wait)
+        return _async_hook(window, room, sleep) if is_async(site) else _hook(window, room, sleep)
 
     return Aspect("limited", make, rate=rate, per=per, concurrency=slots, wait=wait)
+
+
+def _hook(window: _Window | None, room: _Room | None, sleep: Callable[[float], Any] | None) -> AnyHook:
+    def hook() -> Generator[None]:
+        if room is not None:
+            room.enter()
+        try:
+            if window is not None and (delay := window.take()):
+                (sleep or time.sleep)(delay)
+            yield
+        finally:
+            if room is not None:
+                room.leave()
+
+    return hook
+
+
+def _async_hook(window: _Window | None, room: _Room | None, sleep: Callable[[float], Any] | None) -> AnyHook:
+    async def hook() -> AsyncGenerator[None]:
+        entered = None if room is None else await room.enter_async()
+        try:
+            if window is not None and (delay := window.take()):
+                await wait_by(sleep or needed("anyio", "limited").sleep, delay)
+            yield
+        finally:
+            if entered is not None:
+                entered.release()
+
+    return hook
+
+
+@final
+class _Room:
+    """Room for so many calls at once; for async calls, in each loop."""
+
+    def __init__(self, label: str, slots: int, *, wait: bool) -> None:
+        self._busy = f"{label} is limited to {plural(slots, 'call')} at once"
+        self._slots, self._wait = slots, wait
+        self._semaphore = BoundedSemaphore(slots)
+        self._anyio = needed("anyio", "limited")
+        self._of_loop: Any = self._anyio.lowlevel.RunVar("semaphore")
+
+    def enter(self) -> None:
+        """Wait until there is room, or raise a `LimitError`."""
+        if not self._semaphore.acquire(blocking=self._wait):
+            raise LimitError(self._busy)
+
+    def leave(self) -> None:
+        """Make room for another call."""
+        self._semaphore.release()
+
+    # Any: a semaphore of anyio.
+    async def enter_async(self) -> Any:
+        """Do what `enter` does, in this loop; return the semaphore to release."""
+        semaphore = self._of_loop.get(None)
+        if semaphore is None:
+            semaphore = self._anyio.Semaphore(self._slots, fast_acquire=True)
+            self._of_loop.set(semaphore)
+        if self._wait:
+            await semaphore.acquire()
+            return semaphore
+        try:
+            semaphore.acquire_nowait()
+        except self._anyio.WouldBlock:
+            raise LimitError(self._busy) from None
+        return semaphore
 
 
 @final
 class _Window:
     """The last calls, as many as may begin in some time: a call may begin when the first of them is old enough."""
 
-    def __init__(self, label: str, rate: int, per: float, clock: Callable[[], float]) -> None:
-        self._label, self._rate, self._per = label, rate, per
+    def __init__(self, label: str, rate: int, per: float, clock: Callable[[], float], *, wait: bool) -> None:
+        self._label, self._rate, self._per, self._wait = label, rate, per, wait
         self._clock = clock
         self._begun: deque[float] = deque(maxlen=rate)
         self._lock = Lock()
 
-    def take(self, *, wait: bool) -> float:
+    def take(self) -> float:
         """Take a place and return in how many seconds the call may begin."""
         with self._lock:
             now = begin = self._clock()
             if len(self._begun) == self._rate:
                 begin = max(now, self._begun[0] + self._per)
-            if begin > now and not wait:
+            if begin > now and not self._wait:
                 raise LimitError(
                     f"{self._label} is limited to {plural(self._rate, 'call')} in {self._per:g} s; try again in "
                     f"{begin - now:.3g} s",

@@ -62,11 +62,8 @@ def log(
     redaction = Redaction(redact)
 
     def make(site: Site) -> AnyHook:
-        to, varkw = logger_for("log", logger, site), site.signature.varkw
-        extra = None if varkw is None else site.signature.names[varkw]
-        settings = _Settings(
-            site, to, success, failure, begin, arguments, result, redaction, Shortener(redaction), extra
-        )
+        to, shortener, extra = logger_for("log", logger, site), Shortener(redaction), site.signature.extra
+        settings = _Settings(site, to, success, failure, begin, arguments, result, redaction, shortener, extra)
         return observed(site, partial(_Entry, settings))
 
     return Aspect("log", make, logger=logger, level=level, error_level=error_level, redact=redact)

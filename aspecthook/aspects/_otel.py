@@ -12,7 +12,7 @@ from aspecthook._values import Redact, Redaction, Shortener
 
 from ._aspect import AnyHook, Aspect, needed
 from ._logging import traceback_of
-from ._turns import observed
+from ._turns import Stopwatch, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -59,8 +59,8 @@ def span(
         ...     price("tea")
         'tea'
     """
-    trace = needed("opentelemetry.trace", "span", "otel")
-    context = needed("opentelemetry.context", "span", "otel")
+    trace = needed("opentelemetry.trace", "span")
+    context = needed("opentelemetry.context", "span")
     kinds = {one.name.lower(): one for one in trace.SpanKind}
     if kind not in kinds:
         raise HookOptionError(
@@ -68,7 +68,6 @@ def span(
         )
     redaction = Redaction(redact)
     shortener = Shortener(redaction)
-    failed = trace.Status
 
     def value_of(value: Any) -> Any:
         if type(value) in (bool, int, float):
@@ -76,43 +75,50 @@ def span(
         return redaction.masked(value[:1000]) if type(value) is str else shortener.text(value)
 
     def make(site: Site) -> AnyHook:
-        own = (tracer or trace.get_tracer("aspecthook")).start_span
+        start = (tracer or trace.get_tracer("aspecthook")).start_span
         common = {**_location(site), **(attributes or {})}
-        varkw = site.signature.varkw
-        extra = None if varkw is None else site.signature.names[varkw]
 
-        @final
-        class Run:
-            """The span of one call."""
+        def begin(call: Call) -> _Span:
+            shown: dict[str, Any] = {}
+            if arguments or redaction.active:  # what is redacted here is masked in what others show
+                given = redaction.arguments(call.arguments, site.signature.extra)
+                shown = {f"argument.{one}": value_of(value) for one, value in given.items()} if arguments else {}
+            made = start(name or site.label, kind=kinds[kind], attributes=common | shown)
+            return _Span(made, trace, context, shortener, redaction)
 
-            def __init__(self, call: Call) -> None:
-                shown: dict[str, Any] = {}
-                if arguments or redaction.active:
-                    given = redaction.arguments(call.arguments, extra)
-                    shown = {f"argument.{one}": value_of(value) for one, value in given.items()} if arguments else {}
-                self.span = own(name or site.label, kind=kinds[kind], attributes=common | shown)
-
-            def __enter__(self) -> None:
-                self.token = context.attach(trace.set_span_in_context(self.span))
-
-            def __exit__(self, *_: object) -> None:
-                context.detach(self.token)
-
-            def end(self, _: Any, exc: BaseException | None) -> None:
-                if isinstance(exc, Exception):
-                    message = shortener.message(exc)
-                    event = {
-                        "exception.type": f"{type(exc).__module__}.{type(exc).__qualname__}",
-                        "exception.message": message,
-                        "exception.stacktrace": redaction.masked(traceback_of(exc)),
-                    }
-                    self.span.add_event("exception", event)
-                    self.span.set_status(failed(trace.StatusCode.ERROR, f"{type(exc).__name__}: {message}"))
-                self.span.end()
-
-        return observed(site, Run)
+        return observed(site, begin)
 
     return Aspect("span", make, name=name, arguments=arguments, redact=redact, kind=kind)
+
+
+@final
+class _Span:
+    """The span of one call, which is the current one in each of its turns."""
+
+    # Any: a span, and the modules of OpenTelemetry's API, which need not be installed.
+    def __init__(self, span: Any, trace: Any, context: Any, shortener: Shortener, redaction: Redaction) -> None:
+        self._span, self._trace, self._context = span, trace, context
+        self._shortener, self._redaction = shortener, redaction
+
+    def __enter__(self) -> None:
+        self._token = self._context.attach(self._trace.set_span_in_context(self._span))
+
+    def __exit__(self, *_: object) -> None:
+        self._context.detach(self._token)
+
+    def end(self, _: Any, exc: BaseException | None) -> None:
+        """End the span, with an event for the exception if there is one."""
+        if isinstance(exc, Exception):
+            message = self._shortener.message(exc)
+            event = {
+                "exception.type": f"{type(exc).__module__}.{type(exc).__qualname__}",
+                "exception.message": message,
+                "exception.stacktrace": self._redaction.masked(traceback_of(exc)),
+            }
+            self._span.add_event("exception", event)
+            failed = self._trace.Status(self._trace.StatusCode.ERROR, f"{type(exc).__name__}: {message}")
+            self._span.set_status(failed)
+        self._span.end()
 
 
 def metrics(
@@ -142,7 +148,7 @@ def metrics(
         ...     price("tea")
         3.5
     """
-    library = needed("opentelemetry.metrics", "metrics", "otel")
+    library = needed("opentelemetry.metrics", "metrics")
     own = meter or library.get_meter("aspecthook")
     duration = own.create_histogram(
         f"{name}.duration", "s", "How long calls take.", explicit_bucket_boundaries_advisory=_BOUNDS
@@ -152,28 +158,16 @@ def metrics(
     def make(site: Site) -> AnyHook:
         common = {"code.function.name": _location(site)["code.function.name"], **(attributes or {})}
 
-        @final
-        class Run:
-            """The measurements of one call."""
+        def begin(_: Call) -> Stopwatch:
+            active.add(1, common)
+            return Stopwatch(clock, end)
 
-            __slots__ = ("spent", "start")
+        def end(seconds: float, exc: BaseException | None) -> None:
+            active.add(-1, common)
+            error = {} if exc is None else {"error.type": type(exc).__qualname__}
+            duration.record(seconds, common | error)
 
-            def __init__(self, _: Call) -> None:
-                self.spent = 0.0
-                active.add(1, common)
-
-            def __enter__(self) -> None:
-                self.start = clock()
-
-            def __exit__(self, *_: object) -> None:
-                self.spent += clock() - self.start
-
-            def end(self, _: Any, exc: BaseException | None) -> None:
-                active.add(-1, common)
-                error = {} if exc is None else {"error.type": type(exc).__qualname__}
-                duration.record(self.spent, common | error)
-
-        return observed(site, Run)
+        return observed(site, begin)
 
     return Aspect("metrics", make, name=name)
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.streams import start
 from aspecthook._errors import HookOptionError
+from aspecthook.weave._steps import AsyncSteps, Steps
 
 from ._aspect import AnyHook, Aspect, Types, count, exceptions, is_async, is_generator, named, needed, number, wait_by
-from ._turns import AsyncSteps, Steps
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from threading import Lock
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
-from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.call import Site
 from aspecthook._errors import HookLookupError, nearest, plural
 from aspecthook._values import shown_time
 
 from ._aspect import AnyHook, Aspect, number
 from ._logging import AnyLogger, is_enabled, level_number, logger_for, write
-from ._turns import observed
+from ._turns import Stopwatch, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -164,27 +164,12 @@ def timed(
         timing = rows.setdefault(site.label, Timing())
         to = logger_for("timed", logger, site)
 
-        @final
-        class Run:
-            """The time of one call."""
+        def end(seconds: float, exc: BaseException | None) -> None:
+            timing.add(seconds, failed=exc is not None)
+            if slow is not None and seconds > slow and is_enabled(to, number_of):
+                fields = {"function": site.label, "duration": seconds, "slow": slow}
+                write(to, number_of, site, f"{site.label} has taken {shown_time(seconds)}", "slow call", fields)
 
-            __slots__ = ("spent", "start")
-
-            def __init__(self, _: Call) -> None:
-                self.spent = 0.0
-
-            def __enter__(self) -> None:
-                self.start = clock()
-
-            def __exit__(self, *_: object) -> None:
-                self.spent += clock() - self.start
-
-            def end(self, _: Any, exc: BaseException | None) -> None:
-                timing.add(self.spent, failed=exc is not None)
-                if slow is not None and self.spent > slow and is_enabled(to, number_of):
-                    fields = {"function": site.label, "duration": self.spent, "slow": slow}
-                    write(to, number_of, site, f"{site.label} has taken {shown_time(self.spent)}", "slow call", fields)
-
-        return observed(site, Run)
+        return observed(site, lambda _: Stopwatch(clock, end))
 
     return Timings(make, rows, slow=slow)

@@ -9,9 +9,9 @@ from threading import Thread
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
+from aspecthook.weave._steps import AsyncSteps
 
 from ._aspect import AnyHook, Aspect, is_async, is_generator, needed, number, refused
-from ._turns import AsyncSteps
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any, Protocol, Self, TypeAlias, final
+from typing import Any, Protocol, final
 
 from aspecthook._core.law.call import Call, Site
-from aspecthook._core.law.streams import start
+from aspecthook.weave._steps import AsyncSteps, Steps
 
 from ._aspect import AnyHook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-# Any: generators of any type.
-Step: TypeAlias = Callable[[Callable[..., Any]], Any]
 
 
 class Run(Protocol):
@@ -58,6 +55,28 @@ def observed(site: Site, begin: Callable[[Call], Run]) -> AnyHook:
     return {"generator": stream, "async generator": astream}.get(site.signature.style, whole)
 
 
+@final
+class Stopwatch:
+    """A run that measures its turns, and passes on how many seconds they took, and the exception, at the end."""
+
+    __slots__ = ("_clock", "_ended", "_spent", "_start")
+
+    def __init__(self, clock: Callable[[], float], ended: Callable[[float, BaseException | None], None]) -> None:
+        self._clock = clock
+        self._ended = ended
+        self._spent = 0.0
+
+    def __enter__(self) -> None:
+        self._start = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._spent += self._clock() - self._start
+
+    def end(self, _: Any, exc: BaseException | None, /) -> None:
+        """Pass the sum on."""
+        self._ended(self._spent, exc)
+
+
 def _turn(run: Run, step: Callable[[], Any]) -> Any:
     with run:
         return step()
@@ -66,93 +85,3 @@ def _turn(run: Run, step: Callable[[], Any]) -> Any:
 async def _aturn(run: Run, step: Callable[[], Awaitable[Any]]) -> Any:
     with run:
         return await step()
-
-
-def _ignore(result: Any, exc: BaseException | None) -> None:
-    """Do nothing at the end."""
-
-
-@final
-class Steps:
-    """A generator of which each step is made by a function of ours, which is given the step."""
-
-    def __init__(self, source: Any, turn: Step, end: Callable[[Any, BaseException | None], None] = _ignore) -> None:
-        self.source = source
-        self._turn = turn
-        self._end = end
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
-        return self._step(lambda: self.source.send(None))
-
-    def send(self, value: Any) -> Any:
-        """Send a value to the generator."""
-        return self._step(lambda: self.source.send(value))
-
-    def throw(self, exc: BaseException) -> Any:
-        """Raise an exception in the generator."""
-        return self._step(lambda: self.source.throw(exc))
-
-    def close(self) -> None:
-        """Close the generator."""
-        if self.source is not None:
-            self._step(self.source.close)
-        self._finish(None, None)
-
-    def _finish(self, result: Any, exc: BaseException | None) -> None:
-        end, self._end = self._end, _ignore  # whoever runs a stream that has failed closes it as well
-        end(result, exc)
-
-    def _step(self, step: Callable[[], Any]) -> Any:
-        try:
-            return self._turn(step)
-        except StopIteration as stop:
-            self._finish(stop.value, None)
-            raise
-        except BaseException as exc:
-            self._finish(None, exc)
-            raise
-
-
-@final
-class AsyncSteps:
-    """The same for an async generator."""
-
-    def __init__(self, source: Any, turn: Step, end: Callable[[Any, BaseException | None], None] = _ignore) -> None:
-        self.source = source
-        self._turn = turn
-        self._end = end
-        self._begun = False
-
-    async def asend(self, value: Any) -> Any:
-        """Send a value to the generator."""
-        if self._begun:
-            return await self._step(lambda: self.source.asend(value))
-        self._begun = True
-        return await self._step(lambda: start(self.source))
-
-    async def athrow(self, exc: BaseException) -> Any:
-        """Raise an exception in the generator."""
-        return await self._step(lambda: self.source.athrow(exc))
-
-    async def aclose(self) -> None:
-        """Close the generator."""
-        if self.source is not None:
-            await self._step(self.source.aclose)
-        self._finish(None, None)
-
-    def _finish(self, result: Any, exc: BaseException | None) -> None:
-        end, self._end = self._end, _ignore
-        end(result, exc)
-
-    async def _step(self, step: Callable[[], Any]) -> Any:
-        try:
-            return await self._turn(step)
-        except StopAsyncIteration:
-            self._finish(None, None)
-            raise
-        except BaseException as exc:
-            self._finish(None, exc)
-            raise

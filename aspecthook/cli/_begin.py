@@ -10,6 +10,7 @@ import time
 import warnings
 from importlib import import_module
 
+from aspecthook import _errors
 from aspecthook._errors import WeaveWarning
 from aspecthook._hints import Any
 
@@ -83,6 +84,16 @@ def _record(options: dict[str, Any]) -> None:
     targets = [of_main(target) for target in options.pop("targets")]
     # The number of a process is not enough: one that replaces itself keeps it.
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
+
+    def take(message: str, category: type[Warning]) -> bool:
+        """Write down why a target was not found, which the program must not see."""
+        mine = category is WeaveWarning and any(f"{target!r} could not be woven" in message for target in targets)
+        if mine:
+            with open(path.removesuffix("jsonl") + "notes", "a", encoding="utf-8") as file:
+                print(message, file=file)
+        return mine
+
+    _errors.hear = take
     try:
         tape = record(*targets, to=path, **options)
     except BaseException:

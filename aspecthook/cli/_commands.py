@@ -56,6 +56,8 @@ class _OfProgram(click.Command):
         if "--" in args:
             place = args.index("--")
             own, program = args[:place], args[place + 1 :]
+        elif name := next((word for word in args if word.endswith(".py")), ""):
+            raise click.UsageError(f"{name!r} is not behind '--'; write: {ctx.command_path} ... -- {name}", ctx)
         ctx.meta[_PROGRAM] = program
         return super().parse_args(ctx, own)
 
@@ -78,9 +80,9 @@ def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
 
     \b
-    aspecthook trace 'shop.*:*' -- app.py           what a program calls, as a tree and as a table
-    aspecthook run --config aspects.toml -- app.py  a program with retries, timeouts, spans that it knows nothing of
-    aspecthook match 'shop.*:*'                     what a pointcut takes
+    aspecthook trace 'shop.*:*' -- app.py           show what a program calls
+    aspecthook run --config aspects.toml -- app.py  weave retries into a program
+    aspecthook match 'shop.*:*'                     show what a pointcut takes
     """
 
 
@@ -124,7 +126,7 @@ def _config_option(**more: Any) -> Callable[[Any], Any]:
 @click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process.")
 @click.option("--no-arguments", is_flag=True, help="Record times alone, which is faster.")
 @click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200].")
-@_output("--html", ".html", "One page to look at in a browser.")
+@_output("--html", ".html", "One page to look at in a browser; the first 100,000 calls.")
 @_output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev.")
 @_output("--speedscope", ".speedscope.json", "For speedscope.app.")
 @_output("--folded", ".folded", "Collapsed stacks, for flame graphs.")
@@ -303,7 +305,7 @@ def _explain(target: str, config: str | None) -> int:
     _import_from_here(config)
     if ":" not in target:
         raise click.BadParameter(f"{target!r} has no colon; write 'module:function'")
-    found = import_path(target, True, "aspecthook explain")
+    found = import_path(target, True, "explain")
     woven = apply(read_config(config)) if config is not None else []
     explain(found)
     del woven
@@ -329,7 +331,10 @@ def _match(pointcut: str, *, everything: bool) -> int:
     left = [one for one in found if one.why is not None]
     for one in taken:
         click.echo(f"{one.label}  {one.place}".rstrip())
-    click.echo(f"{len(taken)} taken, {len(left)} left" + ("; --all shows why" if left and not everything else ""))
+    hint = "; --all shows why" if left and not everything else ""
+    if not found:
+        hint = "; only a package whose name is spelt out is imported, as in 'shop:*, shop.*:*'"
+    click.echo(f"{len(taken)} taken, {len(left)} left{hint}")
     for one in left if everything else ():
         click.echo(f"{one.label}: {one.why}")
     return 0 if taken else 1

@@ -51,6 +51,8 @@ def read_config(path: str) -> Config:
     document = load_toml(path)
     _check_keys(document, ("weave", "redact"), path)
     rows: Any = document.get("weave", [])
+    if isinstance(rows, dict):
+        raise ConfigError(f"{path}: [weave] is one table; write [[weave]], in double brackets, for each target")
     if not isinstance(rows, list) or not rows:
         raise ConfigError(f'{path}: nothing is to be woven; add a table [[weave]] with target = "module:name"')
     redact = tuple(strings(document["redact"], f"{path}: redact has the name")) if "redact" in document else ()
@@ -124,7 +126,15 @@ def _aspect(entry: Entry, redact: tuple[str, ...]) -> object:
             raise ConfigError(f"{entry.who}: {entry.aspect!r} is an object and takes no arguments; name its class")
         return made
     arguments = {key: _value(value, entry.who) for key, value in entry.arguments.items()}
-    if redact and "redact" not in arguments and "redact" in _parameters(made):
+    known = _parameters(made)
+    if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        for key in arguments:
+            if known and key not in known:
+                raise ConfigError(
+                    f"{entry.who}: {entry.aspect!r} takes no {key!r}; what it takes: {listed(known)}"
+                    f"{nearest(key, [*known])}"
+                )
+    if redact and "redact" not in arguments and "redact" in known:
         arguments["redact"] = redact
     try:
         aspect: Any = made(**arguments)
@@ -140,7 +150,7 @@ def _aspect(entry: Entry, redact: tuple[str, ...]) -> object:
     return aspect
 
 
-def _parameters(made: Callable[..., Any]) -> Mapping[str, object]:
+def _parameters(made: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(made).parameters
     except ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, final
@@ -15,6 +16,9 @@ from ._program import Program
 
 if TYPE_CHECKING:
     from aspecthook.record import Tape
+
+# A page of so many calls opens in about a second.
+_MOST_ON_PAGE = 100_000
 
 
 def trace(
@@ -42,24 +46,34 @@ def report(
 ) -> None:
     """Show the rest of the tree and the table, and save the calls; ``service`` is what a collector knows them by."""
     view.look(final=True)
-    from aspecthook.record._reading import read, summary  # the program has ended, and need not have waited for it
+    from aspecthook.record._reading import join, read, summary  # the program has ended, and need not have waited for it
 
     table, left_out = summary(folder)
     if table:
         view.say(f"\n{table}")
     else:
-        view.say(f"aspecthook: no call of {', '.join(targets)}; 'aspecthook match' shows what a pointcut takes")
+        notes = {line for path in folder.glob("*.notes") for line in path.read_text(encoding="utf-8").splitlines()}
+        for why in sorted(notes) or [
+            f"no call of {', '.join(targets)}; 'aspecthook match' shows what a pointcut takes"
+        ]:
+            view.say(f"aspecthook: {why}")
     for why, count in left_out.items():
         view.say(f"{plural(count, 'call')} left out: {why}")
-    outputs = list(outputs)
-    if not outputs and otlp is None:
-        return
-    tape = read(folder)
+
+    @cache
+    def tape(most: int | None) -> Tape:
+        return read(folder, max_calls=most)
+
+    total = sum([row.calls for row in table])
     for path in outputs:
-        tape.save(path)
-        view.say(f"written: {path}")
+        most = _MOST_ON_PAGE if path.suffix == ".html" and total > _MOST_ON_PAGE else None
+        if path.suffix == ".jsonl":
+            join(folder, path)
+        else:
+            tape(most).save(path)
+        view.say(f"written: {path}" + (f", the first {most:,} of {total:,} calls" if most else ""))
     if otlp is not None:
-        _send(tape, view, otlp, service)
+        _send(tape(None), view, otlp, service)
 
 
 def _send(tape: Tape, view: View, url: str, service: str) -> None:

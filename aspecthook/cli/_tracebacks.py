@@ -13,7 +13,7 @@ import traceback
 from types import TracebackType
 
 from aspecthook import Args, weave
-from aspecthook._errors import is_ours
+from aspecthook._errors import is_our_frame
 from aspecthook._hints import Any, cast
 
 
@@ -47,7 +47,7 @@ def _entries(trace: TracebackType | None) -> list[TracebackType]:
 
 def _is_hook(trace: TracebackType) -> bool:
     frame = trace.tb_frame
-    return frame.f_code.co_filename.startswith("<aspecthook ") or is_ours(frame)
+    return frame.f_code.co_filename.startswith("<aspecthook ") or is_our_frame(frame)
 
 
 def _clean_in_hooks() -> None:

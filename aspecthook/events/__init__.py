@@ -40,10 +40,10 @@ __all__ = [
 load_lazily(
     __name__,
     {
-        "audit": "_audits",
-        **dict.fromkeys(("file_opening", "module_importing", "socket_connecting", "subprocess_starting"), "_resources"),
-        **dict.fromkeys(("garbage_collecting", "program_exit"), "_process"),
-        "signal": "_signals",
-        "uncaught_exception": "_uncaught",
+        "_audits": "audit",
+        "_resources": "file_opening module_importing socket_connecting subprocess_starting",
+        "_process": "garbage_collecting program_exit",
+        "_signals": "signal",
+        "_uncaught": "uncaught_exception",
     },
 )

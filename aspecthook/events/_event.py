@@ -111,13 +111,13 @@ def event(
 
         @entrance
         def decorate(later: Any) -> Any:
-            return _event(later, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+            return make_event(later, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
         return decorate
-    return _event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+    return make_event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
 
-def _event(stub: Any, name: Any, *, make: ToMount = EventPoint, **options: Any) -> Any:
+def make_event(stub: Any, name: Any, *, make: ToMount = EventPoint, **options: Any) -> Any:
     function = _checked(stub)
     if name is not None and not isinstance(name, str):
         raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")
@@ -193,7 +193,7 @@ def _why_contradictory(
         return f"cannot both return the first answer and fold {brief(fold)}; use one of the two"
     names = list(signature.names[: signature.regular])
     if fold is not None and fold not in names:
-        return f"folds {brief(fold)}, but has {', '.join(names) or 'no parameters'}{nearest(fold, names)}"
+        return f"folds {brief(fold)}, but its parameters are {', '.join(names) or 'none'}{nearest(fold, names)}"
     if gather and signature.style != "coroutine":
         return "is not async, so its subscribers cannot be awaited concurrently; write async def"
     if gather and (first or fold is not None):

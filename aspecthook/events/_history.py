@@ -46,14 +46,16 @@ class _PastCall:
 
 @final
 class _Replay:
-    """The replay to one subscriber, and the calls that were recorded since it began."""
+    """The replay to one subscriber."""
 
-    __slots__ = ("hook", "missed")
+    __slots__ = ("done", "failures", "hook", "missed")
 
     def __init__(self, hook: Hook) -> None:
         self.hook = hook
-        # Kept here too, since a short history may drop them.
+        # The calls that were recorded since it began. Kept here too, since a short history may drop them.
         self.missed: list[_PastCall] = []
+        self.done: dict[int, _PastCall] = {}
+        self.failures: list[Exception] = []
 
 
 @final
@@ -130,29 +132,25 @@ class History(Attribute):
         Raises:
             Exception: What the subscriber raises; it is then not added.
         """
-        replay, failures = _Replay(hook), list[Exception]()
+        replay = _Replay(hook)
         try:
-            self._run(replay, insert, failures)
-            if failures:
-                raise together(self._site(), failures)
+            self._run(replay, insert)
+            if replay.failures:
+                raise together(self._site(), replay.failures)
         except BaseException:
             hook.remove()
             raise
         finally:
             self._end(replay)
-            del failures  # else they and this frame, which is in their tracebacks, keep each other alive
+            replay.failures = []  # else they and the frames in their tracebacks, which have the replay, form a cycle
 
-    def _run(self, replay: _Replay, insert: Callable[[], object], failures: list[Exception]) -> None:
-        done: dict[int, _PastCall] = {}
-        try:
-            waiting: list[_PastCall] | None = self._begin(replay)
-            while waiting is not None:
-                self._call(replay.hook, waiting, done, failures)
-                waiting = self._continue(replay, insert, failures)
-            # The calls of a signal handler while the hook was added.
-            self._call(replay.hook, replay.missed, done, failures)
-        finally:
-            del failures  # as in `replay`
+    def _run(self, replay: _Replay, insert: Callable[[], object]) -> None:
+        waiting: list[_PastCall] | None = self._begin(replay)
+        while waiting is not None:
+            self._call(replay, waiting)
+            waiting = self._continue(replay, insert)
+        # The calls of a signal handler while the hook was added.
+        self._call(replay, replay.missed)
 
     @under_lock
     def _begin(self, replay: _Replay) -> list[_PastCall]:
@@ -161,41 +159,34 @@ class History(Attribute):
         return list(self._calls)
 
     @under_lock
-    def _continue(
-        self, replay: _Replay, insert: Callable[[], object], failures: list[Exception]
-    ) -> list[_PastCall] | None:
+    def _continue(self, replay: _Replay, insert: Callable[[], object]) -> list[_PastCall] | None:
         """Return the calls that were missed meanwhile; without any, add the hook and return None."""
         waiting, replay.missed = replay.missed, []
         if waiting:
             return waiting
-        if not failures:
+        if not replay.failures:
             insert()
         self._end(replay)
         return None
 
-    def _call(
-        self, hook: Hook, waiting: list[_PastCall], done: dict[int, _PastCall], failures: list[Exception]
-    ) -> None:
-        site = self._site()
+    def _call(self, replay: _Replay, waiting: list[_PastCall]) -> None:
+        site, hook = self._site(), replay.hook
         assert site.signature.emission is not None
-        try:
-            for call in waiting:
-                seen_by = call.seen_by
-                if id(call) in done:
-                    continue
-                done[id(call)] = call
-                if seen_by is not None:
-                    seen_by.append(hook)
-                try:
-                    answer = ask(hook, Call(site, call.values))
-                    if answer is not None:
-                        settled(site, "on", hook.function, answer)
-                except Exception as failure:
-                    if not site.signature.emission.group:
-                        raise
-                    failures.append(failure)
-        finally:
-            del failures  # as in `replay`
+        for call in waiting:
+            seen_by = call.seen_by
+            if id(call) in replay.done:
+                continue
+            replay.done[id(call)] = call
+            if seen_by is not None:
+                seen_by.append(hook)
+            try:
+                answer = ask(hook, Call(site, call.values))
+                if answer is not None:
+                    settled(site, "on", hook.function, answer)
+            except Exception as failure:
+                if not site.signature.emission.group:
+                    raise
+                replay.failures.append(failure)
 
     @under_lock
     def _end(self, replay: _Replay) -> None:

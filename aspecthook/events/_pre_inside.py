@@ -1,7 +1,7 @@
 """The plug for what the interpreter does in Python and offers no callback for: a pre hook in the function that does it.
 
-`weave` could do the same, but needs wrapt, which imports asyncio: that takes longer than many a program runs that wants
-its crashes reported.
+`weave` could do the same. But its modules, and `inspect`, which they need, take longer to import than many a program
+runs that wants its crashes reported.
 """
 
 from __future__ import annotations

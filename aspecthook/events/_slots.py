@@ -15,13 +15,13 @@ from typing import Any, ClassVar, final
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.occupancy import Occupancy
 from aspecthook._errors import MountError, brief
+from aspecthook._foreign.places import ABSENT
 
 from ._quiet import is_notifying, notifying
 from ._wiring import Plug
 
 # Any, here and below: what a slot holds, and what it is called with, depends on the slot.
 Notify = Callable[..., Any]
-_ABSENT: Any = object()
 
 
 @final
@@ -162,7 +162,7 @@ class Slot(Occupancy, Plug):
 
 
 @final
-class Attribute(Slot):
+class AttributeSlot(Slot):
     """An attribute of a module, such as `sys.excepthook`."""
 
     # These report exceptions. A subscriber that raises SystemExit must not hide one.
@@ -178,11 +178,11 @@ class Attribute(Slot):
 
     def now(self) -> Any:
         """Return the attribute, which somebody may have deleted."""
-        return vars(self._module).get(self.name, _ABSENT)
+        return vars(self._module).get(self.name, ABSENT)
 
     def put(self, value: Any) -> None:
         """Set the attribute."""
-        if value is _ABSENT:
+        if value is ABSENT:
             delattr(self._module, self.name)
         else:
             setattr(self._module, self.name, value)
@@ -193,6 +193,6 @@ class Attribute(Slot):
 
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
         """Call what was there before or, if there was nothing, Python's own."""
-        if before is _ABSENT or before is None:
+        if before is ABSENT or before is None:
             before = getattr(self._module, f"__{self.name}__")
         return before(*args)

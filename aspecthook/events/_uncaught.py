@@ -10,7 +10,7 @@ from aspecthook._core.law.answers import Return
 
 from ._pre_inside import PreInside
 from ._quiet import notify
-from ._slots import Attribute
+from ._slots import AttributeSlot
 from ._wiring import Plug, Several, wired
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def _plug(event: Any) -> Plug:
         return None if report(context.get("exception"), "asyncio", context) is None else Return(None)
 
     return Several(
-        Attribute(sys, "excepthook", main, key=1),
-        Attribute(threading, "excepthook", thread, key=0),
-        Attribute(sys, "unraisablehook", unraisable, key=0),
+        AttributeSlot(sys, "excepthook", main, key=1),
+        AttributeSlot(threading, "excepthook", thread, key=0),
+        AttributeSlot(sys, "unraisablehook", unraisable, key=0),
         PreInside("asyncio.base_events:BaseEventLoop.call_exception_handler", loop),
     )
 

@@ -11,7 +11,7 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import MountError
 
-from ._event import Errors, _event
+from ._event import Errors, make_event
 
 if TYPE_CHECKING:
     from aspecthook._core.law.hook import Hook
@@ -164,4 +164,4 @@ def _wired(stub: FunctionType, label: str, plug: ToPlug, *, first: bool, errors:
     def make(function: FunctionType, name: str | None, emission: Emission) -> MountPoint:
         return WiredPoint(function, name, emission, plug(function))
 
-    return _event(stub, label, make=make, first=first, fold=None, errors=errors, gather=False, replay=False)
+    return make_event(stub, label, make=make, first=first, fold=None, errors=errors, gather=False, replay=False)

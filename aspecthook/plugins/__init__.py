@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Plugin", "Plugins", "Registry", "load_toml"]
 
-load_lazily(__name__, {"Plugin": "_plugins", "Plugins": "_plugins", "Registry": "_registry", "load_toml": "_config"})
+load_lazily(__name__, {"_plugins": "Plugin Plugins", "_registry": "Registry", "_config": "load_toml"})

@@ -43,7 +43,7 @@ def import_path(path: str, imports: Imports, who: str) -> Any:
         if missing is None or not f"{module}.".startswith(f"{missing}."):
             add_note(error, f"{who}: while importing {brief(path)}")
             raise
-        hint = nearest(missing, _siblings(missing))
+        hint = nearest(missing, _siblings(missing), 0.7)  # of very many names some are always a little alike
         raise ConfigError(f"{who}: there is no module {missing!r} for the type {brief(path)}{hint}") from error
     for name in parts:
         try:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Registered = TypeVar("Registered", bound=Factory)
 
 _ABSENT: Any = object()
+_MANY = 20
 
 
 @final
@@ -197,6 +198,16 @@ class Registry:
         """
         return build(self, config, defaults, self._who)
 
+    def takes(self, config: Mapping[str, Any] | str, option: str) -> bool:
+        """Whether what a config names has a parameter of this name.
+
+        Example:
+            >>> Registry("numbers", imports="fractions").takes({"type": "fractions:Fraction"}, "numerator")
+            True
+        """
+        kind = read_entry(config, {}, self._who)["type"]
+        return option in names_of(parameters_of(_factory(self, kind, self._who)))
+
     def build_from_toml(self, path: str | PathLike[str], table: str = "hooks") -> list[Any]:
         r"""Build each entry of a table in a TOML file, in the order of the file.
 
@@ -243,7 +254,9 @@ class Registry:
         is_path = dot and attribute and self.imports is not False
         path = f"; an import path is written {brief(f'{module}:{attribute}')}" if is_path else ""
         near = nearest(str(name), list(self))
-        return f"{who}: {brief(name)} is not registered; registered are: {listed(self)}{path}{near}"
+        # Where there are many names and one is meant, a list would only hide it.
+        known = "" if near and len(list(self)) > _MANY else f"; registered are: {listed(self)}"
+        return f"{who}: {brief(name)} is not registered{known}{path}{near}"
 
     def __getitem__(self, name: str) -> Factory:
         found = self._find(name, self._who)

@@ -121,7 +121,8 @@ class Specification:
         """Return the hooks that a plugin marks, or raise a `PluginError` if it does not fit the specification."""
         who = f"{self.label}: plugin {name!r}"
         if isinstance(plugin, type):
-            raise PluginError(f"{who} is a class; register an object of it, as in register({plugin.__name__}())")
+            name = plugin.__name__
+            raise PluginError(f"{self.label}: {name} is a class; register an object of it, as in register({name}())")
         mounts = self.mounts()
         found: dict[int, PluginHook] = {}
         for mark, method in marked(plugin):

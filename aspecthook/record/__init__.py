@@ -1,8 +1,8 @@
 """Recorded calls: what a program calls, with what and with what outcome, as a tree, a table and files.
 
-For maintainers: `_hooks` note begins, turns and ends; `_recorder` makes `_calls` of the notes, and `_values` their
-texts. `_tape` is what users see; `_timeline`, `_functions` and `_saving` show it in other ways. `_json_lines` is the
-format on disk, which `_reading` reads.
+For maintainers: `_hooks` note begins, turns and ends; `_recorder` makes `_calls` of the notes, within its `_limits`,
+and passes them on to its `_sinks`; `_values` has their texts. `_tape` is what users see; `_timeline`, `_functions` and
+`_saving` show it in other ways. `_json_lines` is the format on disk, which `_reading` reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._json_lines import JsonLines
     from ._profile import Cost, Costs, profile
     from ._reading import RecordingError, read
-    from ._recorder import RecordWarning, Sink
+    from ._sinks import RecordWarning, Sink
     from ._tape import Tape, record
 
 __all__ = [
@@ -33,12 +33,14 @@ __all__ = [
     "record",
 ]
 
-_MODULES = {
-    "_calls": ("RecordedCall", "RecordedError"),
-    "_json_lines": ("JsonLines",),
-    "_profile": ("Cost", "Costs", "profile"),
-    "_reading": ("RecordingError", "read"),
-    "_recorder": ("RecordWarning", "Sink"),
-    "_tape": ("Tape", "record"),
-}
-load_lazily(__name__, {name: module for module, names in _MODULES.items() for name in names})
+load_lazily(
+    __name__,
+    {
+        "_calls": "RecordedCall RecordedError",
+        "_json_lines": "JsonLines",
+        "_profile": "Cost Costs profile",
+        "_reading": "RecordingError read",
+        "_sinks": "RecordWarning Sink",
+        "_tape": "Tape record",
+    },
+)

@@ -28,10 +28,7 @@ class Function:
         self.left_out: RecordedCall = RecordedCall(self, 0.0)
         self.left_out.kept = False
         # The name of its ``**kwargs``.
-        signature = None if site is None else site.signature
-        self.extra: str | None = (
-            None if signature is None or signature.varkw is None else signature.names[signature.varkw]
-        )
+        self.extra: str | None = None if site is None else site.signature.extra
 
     @property
     def module(self) -> str:
@@ -42,15 +39,7 @@ class Function:
         """Return arguments by name, from those that the function was called with."""
         if self.site is None:
             return {}
-        signature = self.site.signature
-        keywords = dict(kwargs or {})
-        values: list[Any] = list(args[: signature.positional])
-        values += [keywords.pop(name) for name in signature.names[signature.positional : signature.regular]]
-        if signature.varargs is not None:
-            values.append(args[signature.positional :])
-        if signature.varkw is not None:
-            values.append(keywords)
-        return self.site.arguments(tuple(values))
+        return self.site.arguments(self.site.signature.join(args, kwargs or {}))
 
 
 @final

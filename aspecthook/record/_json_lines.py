@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from os import PathLike
-from pathlib import Path
 from time import time
 
 from aspecthook._hints import Any, final
@@ -45,18 +44,22 @@ class JsonLines:
 
     def __init__(self, path: str | PathLike[str], *, started: float | None = None) -> None:
         text = os.fspath(path)
-        self._folder = text.endswith(("/", os.sep)) or Path(text).is_dir()
-        self._path = Path(text).absolute()
-        if self._folder:
-            self._path.mkdir(parents=True, exist_ok=True)
+        # `os.path`, and not `pathlib`, which a traced program would load as it starts.
+        whole = os.path.join(os.getcwd(), text)
+        folder = text.endswith(("/", os.sep)) or os.path.isdir(text)
+        if folder:
+            os.makedirs(whole, exist_ok=True)
+        stem, suffix = os.path.splitext(whole)
+        # What is before and after the number of the process in the names of files.
+        self._names = (os.path.join(whole, ""), ".jsonl") if folder else (f"{stem}.", suffix)
         self._started = time() if started is None else started
         self._parent: int | None = None
         self._functions: dict[Function, int] = {}
         self._numbers = count()
         self._file: _File | None = None
-        self._open(self._path / f"{os.getpid()}.jsonl" if self._folder else self._path)
+        self._open(self._of_process() if folder else whole)
 
-    def _open(self, path: Path) -> None:
+    def _open(self, path: str) -> None:
         self.path = path
         self._file = _File(path)
         self._functions, self._numbers = {}, count()
@@ -87,8 +90,10 @@ class JsonLines:
         if self._file is None:
             return
         self._parent = os.getppid()
-        name = f"{os.getpid()}.jsonl" if self._folder else f"{self._path.stem}.{os.getpid()}{self._path.suffix}"
-        self._open(self.path.with_name(name))
+        self._open(self._of_process())
+
+    def _of_process(self) -> str:
+        return str(os.getpid()).join(self._names)
 
     def close(self) -> None:
         """Close the file."""
@@ -101,7 +106,7 @@ class _File:
 
     __slots__ = ("number",)
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self.number = os.open(path, flags, 0o600)
 

@@ -221,7 +221,6 @@ async def _coroutine(turns: Turns, source: Any) -> Any:
 
 
 _DRIVES: dict[str, Callable[[Turns, Any], Any]] = {
-    "async": _coroutine,
     "coroutine": _coroutine,
     "generator": driven,
     "async generator": adriven,
@@ -232,7 +231,7 @@ def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook,
     """Return a function that runs a hook and measures it."""
     place = next((place for place, (how, what) in enumerate(hook.asks) if what == "proceed" and not how), None)
     name = next((how.removeprefix("=") for how, what in hook.asks if what == "proceed" and how), None)
-    drive = _DRIVES.get(hook.flavour)
+    drive = _DRIVES.get(hook.style)
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         timer = Timer(cells, number)

@@ -35,13 +35,18 @@ class RecordingError(AspecthookError, ValueError):
 RecordingError.__module__ = "aspecthook.record"  # where users import it, and what tracebacks name
 
 
-def read(*paths: str | PathLike[str]) -> Tape:
+def read(*paths: str | PathLike[str], max_calls: int | None = None) -> Tape:
     """Read recordings from files of JSON lines, or from folders of them; several processes become one tape.
 
     Values are texts. The end of a line that a killed process has not finished is left out.
 
+    Args:
+        paths: The files, or the folders.
+        max_calls: How many calls are read: those that began first, in memory that the others do not add to.
+
     Raises:
         RecordingError: A file is not a recording.
+        HookOptionError: `max_calls` is less than 1.
         OSError: A file cannot be read.
 
     Example:
@@ -54,14 +59,14 @@ def read(*paths: str | PathLike[str]) -> Tape:
         >>> print(tape.find("quote").shown_result())
         "'my file'"
     """
+    tape = Tape(max_calls=max_calls)
     files = [file for path in paths for file in _files(Path(path))]
     if not files:
         shown = ", ".join(map(str, paths)) or "no path"
         raise RecordingError(f"{shown}: there are no recordings here; give a file of JSON lines, or a folder of them")
-    reader = _Reader()
+    reader = _Reader(max_calls)
     for file in files:
         reader.read(file)
-    tape = Tape()
     tape._recorder.load(reader.calls(), reader.started(), reader.left_out, reader.headers)
     return tape
 
@@ -83,6 +88,14 @@ def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
     return totals.table(), left_out
 
 
+def join(path: str | PathLike[str], to: str | PathLike[str]) -> None:
+    """Write a recording as one file, line by line."""
+    with open(to, "wb") as joined:
+        for file in _files(Path(path)):
+            with open(file, "rb") as lines:
+                joined.writelines(line for line in lines if line.endswith(b"\n"))
+
+
 def _files(path: Path) -> list[Path]:
     return sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
 
@@ -94,7 +107,8 @@ _Key = tuple[int, float, int]
 class _Reader:
     """Puts the calls of several processes together."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None) -> None:
+        self._most = most
         self.left_out: Counter[str] = Counter()
         self.headers: dict[int, dict[str, Any]] = {}
         # By process, start and number: a process that replaces itself keeps its number and counts its calls anew, and
@@ -110,6 +124,7 @@ class _Reader:
     def calls(self) -> list[RecordedCall]:
         """Return all calls, each below its parent; times are from when the first process began to record."""
         first = self.started()
+        self._limit()
         last = Counter(dict.fromkeys({process for process, _, _ in self._found}, -1))
         for process, _, number in self._found:
             last[process] = max(last[process], number)
@@ -148,6 +163,8 @@ class _Reader:
                     call, parent = _call(entry, functions[entry["of"]], process)
                     above = None if parent is None else (parent[0], started, parent[1])
                     self._found[process, started, call.number] = (call, above)
+                    if self._most is not None and len(self._found) > 2 * self._most:
+                        self._limit()
                 elif "left_out" in entry:
                     self.left_out[entry["why"]] += entry["left_out"]
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -156,6 +173,19 @@ class _Reader:
                 raise RecordingError(f"{path}:{number} is not an entry of a recording: {error!r}") from error
         if process < 0:
             raise RecordingError(f"{path} is not a recording of calls: it is empty")
+
+    def _limit(self) -> None:
+        """Leave out all calls but those that began first, to which what is around them belongs."""
+
+        def begin(key: _Key) -> tuple[float, float]:
+            offset = self._found[key][0].begin
+            return key[1] + offset, offset  # the sum is less exact
+
+        late = sorted(self._found, key=begin)[self._most :] if self._most is not None else []
+        for key in late:
+            del self._found[key]
+        if late:
+            self.left_out["max_calls"] += len(late)
 
     def _function(self, entry: dict[str, Any]) -> Function:
         key = (str(entry["name"]), entry.get("file"), entry.get("line"))

@@ -13,21 +13,18 @@ import os
 import sys
 import threading
 import weakref
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from time import perf_counter, time
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.variables import Variable, variable
-from aspecthook._errors import warn
-from aspecthook._hints import TYPE_CHECKING, Any, Protocol, TypeAlias, final
+from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
-
-if TYPE_CHECKING:
-    from random import Random
+from ._limits import Limits
+from ._sinks import Sink, Sinks, complain
 
 # The innermost coroutine or generator that any tape records and that runs in this context.
 current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)
@@ -40,65 +37,6 @@ CLOCK: tuple[Callable[[], float]] = (perf_counter,)
 Note: TypeAlias = tuple[Any, ...]
 
 
-class RecordWarning(UserWarning):
-    """A sink has failed, and gets no more calls. The program was not disturbed.
-
-    Example:
-        >>> import shlex, warnings
-        >>> from aspecthook.record import record
-        >>> class Full:
-        ...     def write(self, call):
-        ...         raise OSError("no space left")
-        ...
-        ...     def close(self): ...
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     warnings.simplefilter("always")
-        ...     with record("shlex:quote", to=Full()):
-        ...         word = shlex.quote("my file")
-        >>> [warning.category.__name__ for warning in caught]
-        ['RecordWarning']
-    """
-
-
-RecordWarning.__module__ = "aspecthook.record"  # where users import it, and what filters name
-
-
-class Sink(Protocol):
-    """Where recorded calls go: an object with these two methods, and optionally some more.
-
-    ``begin(call)`` takes a call that begins. ``enter(call)`` and ``leave(call)``, both or none, are called in the
-    thread and the context of a call when it begins to run and when it ceases to: once for a function, at each turn for
-    a coroutine or a generator. ``forked()`` is called in the child of a fork.
-
-    They may be called from several threads at once. A sink that raises is dropped, with one warning.
-
-    Example:
-        >>> import shlex
-        >>> from aspecthook.record import record
-        >>> class Names:
-        ...     def __init__(self):
-        ...         self.names = []
-        ...
-        ...     def write(self, call):
-        ...         self.names.append(call.name)
-        ...
-        ...     def close(self): ...
-        >>> names = Names()
-        >>> with record("shlex:quote", to=names):
-        ...     word = shlex.quote("my file")
-        >>> names.names
-        ['quote']
-    """
-
-    def write(self, call: RecordedCall, /) -> object:
-        """Take a call that has ended."""
-        ...
-
-    def close(self) -> object:
-        """Take no more calls. Those that have not ended are written before."""
-        ...
-
-
 @final
 class End:
     """Stands in a thread's notes for the end of a call of one function."""
@@ -107,23 +45,6 @@ class End:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-
-
-@final
-class Limits:
-    """Which calls are left out."""
-
-    __slots__ = ("max_calls", "max_depth", "sample")
-
-    def __init__(self, sample: float, max_depth: int | None, max_calls: int | None) -> None:
-        self.sample = sample
-        self.max_depth = max_depth
-        self.max_calls = max_calls
-
-    @property
-    def active(self) -> bool:
-        """Whether there are any."""
-        return self.sample < 1.0 or self.max_depth is not None or self.max_calls is not None
 
 
 @final
@@ -176,34 +97,27 @@ class Recorder:
         self.process = os.getpid()
         self.redaction = redaction
         self.limits = limits
-        self.sinks: list[Sink] = []
-        # Those with `enter` and `leave`; what they have entered they have to leave, even when they are closed.
-        self._entering: list[Any] = []
+        self.sinks = Sinks(())
         # Whether calls are made at once, and not when somebody looks; and whether they are kept.
         self.live = limits.active
         self.keeps = True
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
         self._collecting = threading.RLock()
-        self.open: dict[int, RecordedCall] = {}
-        self.left_out: Counter[str] = Counter()
         # Of recordings that were read: what they say of each process.
         self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
         self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
-        self._random: Random | None = None
-        self._kept = 0
         self.here = Here(self)
         # Its `note` again: a plain `local` is read faster than one with an `__init__`.
         self.quick: Any = threading.local()
         _recorders.add(self)
 
-    def open_sinks(self, sinks: Iterable[Sink]) -> None:
+    def open_sinks(self, sinks: Sequence[Sink]) -> None:
         """Send calls to sinks, and do not keep them."""
-        self.sinks += sinks
-        self._entering += [sink for sink in self.sinks if hasattr(sink, "enter")]
-        if self.sinks:
+        if sinks:
+            self.sinks = Sinks(sinks)
             self.live, self.keeps = True, False
 
     def load(
@@ -216,7 +130,7 @@ class Recorder:
         """Take calls that were recorded elsewhere."""
         self.calls += sorted(calls, key=_begin)
         self.started = started
-        self.left_out.update(left_out)
+        self.limits.left_out.update(left_out)
         self.headers.update(headers)
 
     # What the hooks of coroutines, of generators and of conditional recordings do
@@ -330,52 +244,21 @@ class Recorder:
         if call.task is None and top is not None and parent is top:
             call.task = top.task
         if self.limits.active:
-            self._limit(call, parent, drawn=drawn)
+            call.kept = self.limits.keep(call, drawn=drawn)
         if not call.kept:
             return
         if self.redaction.active:
             call.arguments  # noqa: B018  # what is redacted is known before any text is made
         if self.keeps:
             self._fresh.append(call)
-        elif self.sinks:
-            self.open[call.number] = call
-            self._send("begin", call)
+        else:
+            self.sinks.begin(call)
 
     def _leaves_out(self, strand: Strand, outer: RecordedCall | None) -> bool:
         """Whether a call is left out with its tree, so that nothing need be known of it."""
         if strand.stack:
             return not strand.stack[-1].kept
-        if (outer is not None and outer.of(self) is not None) or self._draw():
-            return False
-        self.left_out["sample"] += 1
-        return True
-
-    def _draw(self) -> bool:
-        """Whether the next tree is recorded."""
-        if self.limits.sample >= 1.0:
-            return True
-        if self._random is None:
-            from random import Random
-
-            self._random = Random()  # one of our own: the program may have seeded the module's
-        return self._random.random() < self.limits.sample
-
-    def _limit(self, call: RecordedCall, parent: RecordedCall | None, *, drawn: bool) -> None:
-        limits = self.limits
-        why = None
-        if parent is not None and not parent.kept:
-            call.kept = False
-        elif parent is None and not drawn and not self._draw():
-            why = "sample"
-        elif limits.max_depth is not None and call.depth >= limits.max_depth:
-            why = "max_depth"
-        elif limits.max_calls is not None and self._kept >= limits.max_calls:
-            why = "max_calls"
-        else:
-            self._kept += 1
-        if why is not None:
-            call.kept = False
-            self.left_out[why] += 1
+        return (outer is None or outer.of(self) is None) and not self.limits.keep_tree()
 
     def _end(self, strand: Strand, function: Function, at: float, result: Any, exc: BaseException | None) -> None:
         stack = strand.stack
@@ -396,9 +279,8 @@ class Recorder:
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
         # In the child of a fork, what had begun before is for the parent to write.
-        if self.sinks and call.kept and call.process == self.process:
-            self.open.pop(call.number, None)
-            self._send("write", call)
+        if call.kept and call.process == self.process:
+            self.sinks.write(call)
 
     def _turn(self, strand: Strand, call: RecordedCall, at: float, what: str) -> None:
         """Take a note about a call that is known: it begins, it is entered, left, or ended."""
@@ -417,8 +299,8 @@ class Recorder:
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)
         strand.inside.append(0.0)
-        if self._entering:
-            self._tell("enter", call)
+        if self.sinks.entering and call.kept:
+            self.sinks.enter(call)
 
     def _pop(self, strand: Strand, place: int, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
@@ -430,63 +312,21 @@ class Recorder:
                 inside = length
             if strand.inside:
                 strand.inside[-1] += inside
-            if self._entering:
-                self._tell("leave", call)
-
-    # Sinks
-
-    def _tell(self, what: str, call: RecordedCall) -> None:
-        for sink in self._entering if call.kept else ():
-            try:
-                getattr(sink, what)(call)
-            except Exception as error:
-                self._drop(sink, error)
-
-    def _send(self, what: str, call: RecordedCall) -> None:
-        for sink in self.sinks.copy():
-            method = getattr(sink, what, None)
-            if method is not None:
-                try:
-                    method(call)
-                except Exception as error:
-                    self._drop(sink, error)
-
-    def _drop(self, sink: Sink, error: Exception) -> None:
-        if sink in self.sinks:
-            self.sinks.remove(sink)
-            complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
-            try:
-                sink.close()
-            except Exception:  # that it does not work any more has been said
-                pass
+            if self.sinks.entering and call.kept:
+                self.sinks.leave(call)
 
     @property
     def is_closed(self) -> bool:
         """Whether its calls go nowhere any more."""
-        return not self.keeps and not self.sinks
+        return not self.keeps and not self.sinks.all
 
     def close(self) -> None:
         """Write what has not ended, and close the sinks."""
         self.here.strand.busy = True
         try:
-            self._close()
+            self.sinks.close(self.limits.left_out)
         finally:
             self.here.strand.busy = False
-
-    def _close(self) -> None:
-        for call in list(self.open.values()):
-            self.open.pop(call.number, None)
-            self._send("write", call)
-        sinks, self.sinks = self.sinks, []
-        for sink in sinks:
-            try:
-                leave_out = getattr(sink, "leave_out", None)
-                for why, number in self.left_out.items():
-                    if leave_out is not None:
-                        leave_out(number, why)
-                sink.close()
-            except Exception as error:
-                complain(f"the recording of calls could not be finished: {type(sink).__name__} raised {error!r:.200}")
 
     def forked(self) -> None:
         """Go on in the child of a fork, in which only this thread is left."""
@@ -495,14 +335,7 @@ class Recorder:
         self.process = os.getpid()
         own = self.here.strand
         self.strands[:] = [own]
-        self.open.clear()
-        for sink in self.sinks.copy():
-            forked = getattr(sink, "forked", None)
-            if forked is not None:
-                try:
-                    forked()
-                except Exception as error:
-                    self._drop(sink, error)
+        self.sinks.forked()
 
 
 @final
@@ -575,16 +408,6 @@ def _task() -> str | None:
         except RuntimeError:
             pass
     return None
-
-
-def complain(message: str) -> None:
-    """Warn; where warnings are errors, which must not reach the program, log."""
-    try:
-        warn(message, RecordWarning)
-    except RecordWarning:
-        import logging
-
-        logging.getLogger("aspecthook").warning(message)
 
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()

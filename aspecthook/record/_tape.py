@@ -16,7 +16,9 @@ from aspecthook.weave import weave
 
 from ._calls import RecordedCall
 from ._hooks import Hooks
-from ._recorder import Limits, Recorder, Sink
+from ._limits import Limits
+from ._recorder import Recorder
+from ._sinks import Sink
 
 if TYPE_CHECKING:
     from ._functions import Table
@@ -68,7 +70,7 @@ class Tape:
                 raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
         redaction = Redaction(redact)
         self._recorder = Recorder(redaction, Limits(sample, max_depth, max_calls))
-        self._recorder.open_sinks(_sinks(to, self._recorder))
+        self._recorder.open_sinks(_sinks(to, self._recorder.started))
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
 
@@ -166,7 +168,7 @@ class Tape:
     def left_out(self) -> dict[str, int]:
         """How many calls a limit has left out, by the name of the limit."""
         self._all()
-        return dict(self._recorder.left_out)
+        return dict(self._recorder.limits.left_out)
 
     def functions(self) -> Table:
         """Return the table of functions: how often each was called, how often it failed, and how long it took.
@@ -323,7 +325,7 @@ def _line(depth: int, call: RecordedCall, *, times: bool) -> str:
     return f"{indent}{module}{':' if module else ''}{call}{duration}"
 
 
-def _sinks(to: To, recorder: Recorder) -> list[Sink]:
+def _sinks(to: To, started: float) -> list[Sink]:
     if to is None:
         return []
     from ._json_lines import JsonLines
@@ -332,7 +334,7 @@ def _sinks(to: To, recorder: Recorder) -> list[Sink]:
     found: list[Sink] = []
     for one in cast("Iterable[Any]", to if several else [to]):
         if isinstance(one, (str, PathLike)):
-            found.append(JsonLines(cast("Path", one), started=recorder.started))
+            found.append(JsonLines(cast("Path", one), started=started))
         elif callable(getattr(one, "write", None)) and callable(getattr(one, "close", None)):
             found.append(one)
         else:

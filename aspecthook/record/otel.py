@@ -9,12 +9,15 @@ from __future__ import annotations
 from contextvars import Token
 from typing import final
 
-from opentelemetry import context, metrics, trace
-from opentelemetry.context import Context
-from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
+from aspecthook._lazy import NamesTheExtra
 
 from ._calls import RecordedCall
+
+with NamesTheExtra(__name__):
+    from opentelemetry import context, metrics, trace
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
 
 __all__ = ["Metrics", "Spans"]
 

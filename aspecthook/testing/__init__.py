@@ -69,21 +69,21 @@ __all__ = [
 ]
 
 # Each is loaded when it is asked for: who only traces does not wait for hypothesis.
-_MODULES = {
-    "_candidates": ("Candidate",),
-    "_laws": ("LawError", "law", "run_laws"),
-    "_machine": ("HookMachine",),
-    "_orders": ("Underconstrained", "assert_order_free", "orders_of", "underconstrained"),
-    "_ready_laws": (
-        *("always_last", "before", "commutes", "exactly_once", "idempotent", "never_together", "sees_changes_of"),
-    ),
-    "_repeat": ("NotRepeatableError",),
-    "_signatures": ("signature", "signatures"),
-    "_specs": ("HookSpec", "OrderSpec"),
-    "_strategies": ("answers", "chains", "hooks_for", "orders"),
-    "_targets": ("Outcome", "Target", "failures", "targets"),
-    "_tape": ("Tape", "assert_calls", "called"),
-    "_steps": ("Step", "Trace"),
-    "_trace": ("assert_order", "trace_of"),
-}
-load_lazily(__name__, {name: module for module, names in _MODULES.items() for name in names})
+load_lazily(
+    __name__,
+    {
+        "_candidates": "Candidate",
+        "_laws": "LawError law run_laws",
+        "_machine": "HookMachine",
+        "_orders": "Underconstrained assert_order_free orders_of underconstrained",
+        "_ready_laws": "always_last before commutes exactly_once idempotent never_together sees_changes_of",
+        "_repeat": "NotRepeatableError",
+        "_signatures": "signature signatures",
+        "_specs": "HookSpec OrderSpec",
+        "_strategies": "answers chains hooks_for orders",
+        "_targets": "Outcome Target failures targets",
+        "_tape": "Tape assert_calls called",
+        "_steps": "Step Trace",
+        "_trace": "assert_order trace_of",
+    },
+)

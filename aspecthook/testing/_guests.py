@@ -12,6 +12,7 @@ from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 
 from ._refusals import NOBODYS
+from ._steps import GUEST
 
 
 class PlannedError(Exception):
@@ -85,7 +86,7 @@ class Guest(NamedTuple):
     @property
     def options(self) -> Options:
         """What it is added with."""
-        named = Options(name=f"guest that {self.does}", priority=_PLACES[self.place])
+        named = Options(name=f"{GUEST}{self.does}", priority=_PLACES[self.place])
         if self.does.endswith(GUARDED):
             return {**named, "reentrant": False}
         return {**named, "isolate": True} if self.does == "fails alone" else named

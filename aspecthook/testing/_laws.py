@@ -14,7 +14,7 @@ from aspecthook._core.law.kinds import KINDS, Kind, kinds_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import HookOrderError, HookTypeError
+from aspecthook._errors import HookOrderError, HookTypeError, article
 from aspecthook._values import shortened
 
 from ._calls import Given, blank_of, bound_of, code_in, run_to_end
@@ -319,7 +319,7 @@ def check_traces(mount: MountPoint, before: State, what: str) -> None:
 def check_comings_and_goings(mount: MountPoint) -> None:
     """Check that hooks of each kind come and go without a trace, and that one which cannot be ordered is refused."""
     for kind in kinds_of(mount.site().signature):
-        with unchanged(mount, f"adding and removing {_an(kind)} hook"):
+        with unchanged(mount, f"adding and removing {article(kind)} {kind} hook"):
             hook = mount.add(kind, _stand_in(kind), name=_GUEST)
             hook.remove()
             hook.remove()
@@ -331,12 +331,8 @@ def check_refusals(mount: MountPoint) -> None:
     """Check that wrong hooks are refused, with the error that is documented."""
     for wrong, error in not_refused(mount):
         instead = "was not refused" if error is None else f"was refused with {type(error).__name__}: {error}"
-        what = f"{_an(wrong.kind)} hook that {wrong.why} must be refused with {wrong.error.__name__}, and {instead}"
-        raise broken("refusal", mount, what)
-
-
-def _an(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aei" else f"a {kind}"
+        hook = f"{article(wrong.kind)} {wrong.kind} hook that {wrong.why}"
+        raise broken("refusal", mount, f"{hook} must be refused with {wrong.error.__name__}, and {instead}")
 
 
 def check_explained(mount: MountPoint) -> None:

@@ -51,19 +51,19 @@ def steps(draw: st.DrawFn, rules: Sequence[Rule], is_valid: Callable[[Rule], boo
     return chosen, {name: draw(strategy) for name, strategy in chosen.arguments_strategies.items()}
 
 
-def is_ours(one: Rule) -> bool:
+def is_own_rule(one: Rule) -> bool:
     """Whether a rule is one of the kit's own."""
     return bool(one.function.__module__.startswith(__package__))
 
 
 def _weight(one: Rule) -> int:
     """Return the weight of a rule in the choice among rules."""
-    return _WEIGHTS[one.function.__name__] if is_ours(one) else _OF_USERS
+    return _WEIGHTS[one.function.__name__] if is_own_rule(one) else _OF_USERS
 
 
 def place(one: Rule) -> int:
     """Return the place of a rule among the others; Hypothesis shrinks towards the first."""
-    return list(_WEIGHTS).index(one.function.__name__) + 1 if is_ours(one) else 0
+    return list(_WEIGHTS).index(one.function.__name__) + 1 if is_own_rule(one) else 0
 
 
 @st.composite

@@ -28,7 +28,7 @@ from ._machine_draws import (
     additions,
     beginnings,
     callings,
-    is_ours,
+    is_own_rule,
     levels,
     own,
     place,
@@ -58,7 +58,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._refuse_nothing_to_do()
 
     def _refuse_nothing_to_do(self) -> None:
-        if not self._candidates and not self._expected.rows and all(is_ours(one) for one in self.rules):
+        if not self._candidates and not self._expected.rows and all(is_own_rule(one) for one in self.rules):
             raise HookTypeError(
                 f"{type(self).__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
                 "set candidates, or mark methods with `aspecthook.pre` or another kind"
@@ -71,7 +71,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
         """Return the source line of a step: rules of the kit have recorded theirs, a user's rule is recorded here."""
-        if is_ours(rule):
+        if is_own_rule(rule):
             return self._lines[-1]
         text: str = super()._repr_step(rule, data, result)
         self._lines.append(f"{text}\nstate._check()")
@@ -103,7 +103,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     def _check_traces(self) -> None:
         """Check that where nothing acts, nothing can be seen; a user's own rules may have changed the function."""
-        if self._bare is not None and all(is_ours(one) for one in self.rules):
+        if self._bare is not None and all(is_own_rule(one) for one in self.rules):
             check_traces(self.mount, self._bare, "with no hook that acts, what was there before")
 
     def _call_sample(self) -> None:

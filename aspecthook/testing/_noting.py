@@ -55,7 +55,7 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
             step._is_unfit = is_python and not began
             raise
 
-    clone.function = _WRAPPERS[hook.flavour](call, begin, _finish_of(hook, style))
+    clone.function = _WRAPPERS[hook.style](call, begin, _finish_of(hook, style))
     if hook.when is not None:
         assert hook.when_asks is not None
         asked, when = words_of(hook.when_asks, signature.names), hook.when
@@ -75,11 +75,11 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
 
 def _finish_of(hook: Hook, style: str) -> Finish:
     """Return what is done with the answer of a hook."""
-    if hook.kind == "around" and hook.flavour == "plain" and "generator" in style:
+    if hook.kind == "around" and hook.style == "function" and "generator" in style:
         return _noted_answer
-    if hook.kind == "around" and hook.flavour == "async":
+    if hook.kind == "around" and hook.style == "coroutine":
         return _watched_if_new
-    awaits = style in _ASYNC if hook.flavour == "plain" else hook.flavour == "generator" and style == "coroutine"
+    awaits = style in _ASYNC if hook.style == "function" else hook.style == "generator" and style == "coroutine"
     return _watched if awaits else _keep
 
 
@@ -146,7 +146,7 @@ def _noting_proceed(proceed: Callable[..., Any], step: Step, style: str) -> Call
         made = noted(made, partial(step._note, source=proceeding)) if "generator" in style else made
         return _keep(made, proceeding)
 
-    return _WRAPPERS["async" if style == "coroutine" else "plain"](call, begin, finish)
+    return _WRAPPERS["coroutine" if style == "coroutine" else "function"](call, begin, finish)
 
 
 # Begins a step, or a call of `proceed`, and returns where to record what comes of it.
@@ -197,8 +197,8 @@ def _async_generator(call: Make, begin: Begin, _finish: Finish) -> Callable[...,
 
 
 _WRAPPERS: dict[str, Callable[[Make, Begin, Finish], Callable[..., Any]]] = {
-    "plain": _plain,
-    "async": _async,
+    "function": _plain,
+    "coroutine": _async,
     "generator": _generator,
     "async generator": _async_generator,
 }
@@ -252,7 +252,6 @@ class _Watched:
 
 def noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
     signature = mount.site().signature
-    flavour = {"function": "plain", "coroutine": "async"}.get(signature.style, signature.style)
     named = signature.names[: signature.positional]
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
@@ -266,4 +265,4 @@ def noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace)
     def call(_step: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)
 
-    return _WRAPPERS[flavour](call, begin, _keep)
+    return _WRAPPERS[signature.style](call, begin, _keep)

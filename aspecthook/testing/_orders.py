@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
-from aspecthook._core.law.order import Chain, _graph
+from aspecthook._core.law.order import Chain, graph
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn
 
@@ -83,7 +83,7 @@ def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
     functions call each other.
     """
     before: dict[int, set[int]] = {id(hook): set() for hook in row}
-    for hook, followers in zip(row, _graph(list(row))[0], strict=True):
+    for hook, followers in zip(row, graph(list(row))[0], strict=True):
         for place in followers:
             before[id(row[place])].add(id(hook))
 

@@ -16,7 +16,7 @@ from aspecthook._values import shortened
 
 from ._calls import run_to_end
 from ._repeat import Hooks, Wait, came, repeated, same, same_outcome, side_by_side, steady, with_row
-from ._steps import TARGET, Trace
+from ._steps import GUEST, TARGET, Trace
 
 Broken = Callable[[Trace, Wait], str | None]
 
@@ -169,7 +169,7 @@ def never_together(first: str, second: str) -> ReadyLaw:
 def always_last(name: str) -> ReadyLaw:
     """Return the law that nothing begins to run after a hook has begun: no other hook, and not the target.
 
-    The law does not apply to a call in which the hook did not run.
+    The law does not apply to a call in which the hook did not run, nor to the guests of a `HookMachine`.
 
     Example:
         >>> from aspecthook import hookable
@@ -184,7 +184,8 @@ def always_last(name: str) -> ReadyLaw:
     """
 
     def broken(trace: Trace, _wait: Wait) -> str | None:
-        last = trace.names[-1] if trace.steps else name
+        own = [one for one in trace.names if not one.startswith(GUEST)]
+        last = own[-1] if own else name
         return f"{last!r} ran after {name!r}" if trace.ran(name) and last != name else None
 
     return _law("always_last", (name,), broken)

@@ -145,7 +145,7 @@ class Replay:
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
             double.when = self.predicate(hook)
-        double.flavour = "plain"
+        double.style = "function"
         if not hook.proceeds and hook.kind == "around":  # with one `yield`
             double.asks = (*hook.asks, ("=proceed", "proceed"))
         if hook.kind == "around" and "generator" in self.style:
@@ -231,7 +231,7 @@ class Replay:
 
     def stream_of(self, hook: Hook, opened: Callable[[], Part], proceed: Callable[..., Any]) -> object:
         """Return a stream that does what that of the hook has done."""
-        if hook.flavour in ("generator", "async generator"):
+        if hook.style in ("generator", "async generator"):
             return played(opened) if hook.proceeds else within(opened, proceed())  # opened before it begins itself
         with ExitStack() as stack:
             part = stack.enter_context(opened())

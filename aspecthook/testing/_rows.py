@@ -14,8 +14,6 @@ from aspecthook._core.law.weak import Mention
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 
-# Law 2, read aloud. It knows nothing of graphs.
-
 
 class Row(NamedTuple):
     """One hook as plain data."""

@@ -17,12 +17,12 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from aspecthook._core.law.kinds import KINDS
-from aspecthook._errors import is_ours as is_internal
+from aspecthook._errors import is_our_frame
 
 from ._calls import quiet
 from ._laws import check_refusals, unchanged
 from ._lifetimes import check_death, check_lifetimes
-from ._machine_draws import SETTINGS, is_ours
+from ._machine_draws import SETTINGS, is_own_rule
 from ._machine_rules import Rules
 
 Story = TypeVar("Story", bound=tuple[str, ...])
@@ -46,7 +46,7 @@ def explored(machine: type[Rules]) -> None:
         keys = list(first._keys)
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         # What a rule of the user's own sets up, that is not there yet.
-        prepared = any(not is_ours(one) for one in first._initialize_rules_to_run)
+        prepared = any(not is_own_rule(one) for one in first._initialize_rules_to_run)
         if prepared or not _has(machine, "add", "remove", "call"):
             return
         _play(machine, _refuse)
@@ -313,4 +313,4 @@ def _of_users(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _is_internal(frame: FrameType) -> bool:
-    return is_internal(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] in _RUNNERS
+    return is_our_frame(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] in _RUNNERS

@@ -9,10 +9,10 @@ from typing import Any, cast, final
 
 from aspecthook._core.law.answers import Args
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.callables import Flavour
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
+from aspecthook._core.law.signature import Style
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 
@@ -54,9 +54,9 @@ class OrderSpec(Pasted):
         return found
 
 
-_BODIES: dict[Flavour, str] = {
-    "plain": "def: return ACT(GIVEN)",
-    "async": "async def: return await ACT(GIVEN)",
+_BODIES: dict[Style, str] = {
+    "function": "def: return ACT(GIVEN)",
+    "coroutine": "async def: return await ACT(GIVEN)",
     "generator": "def: return (yield from ACT(GIVEN))",
     "async generator": "async def:\n for _ in ACT(GIVEN): yield",
 }
@@ -74,7 +74,7 @@ class HookSpec(Pasted):
         answer: What it answers. An around hook that answers None returns what the last ``proceed()`` returned.
         raises: What it raises instead of answering: a new exception like this one in each run.
         types: What an exception hook takes; `Exception` if none is named.
-        flavour: ``"plain"`` or ``"async"``, and for around hooks also ``"generator"`` or ``"async generator"``.
+        style: ``"function"`` or ``"coroutine"``, and for around hooks also ``"generator"`` or ``"async generator"``.
         proceeds: For an around hook, what it calls ``proceed`` with: an `Args` for each time. A generator yields as
             often; one that does not yield just once breaks law 1.
         catches: Whether an around hook catches the `Exception` that comes out of ``proceed()`` (or its yield).
@@ -102,7 +102,7 @@ class HookSpec(Pasted):
     answer: object = None
     raises: BaseException | None = None
     types: tuple[type[BaseException], ...] = ()
-    flavour: Flavour = "plain"
+    style: Style = "function"
     proceeds: tuple[Args, ...] = (Args(),)
     catches: bool = False
     options: Options = field(default_factory=Options)
@@ -110,8 +110,8 @@ class HookSpec(Pasted):
     seen: list[dict[str, object]] = field(init=False, default_factory=list[dict[str, object]])
 
     def __post_init__(self) -> None:
-        body = _BODIES[self.flavour]
-        made = define(self.name, signature(f"({self.asks})"), body, self._act_of_flavour())
+        body = _BODIES[self.style]
+        made = define(self.name, signature(f"({self.asks})"), body, self._act_of_style())
         object.__setattr__(self, "function", made)
 
     def fresh(self) -> HookSpec:
@@ -127,12 +127,12 @@ class HookSpec(Pasted):
 
     # What the function does
 
-    def _act_of_flavour(self) -> Callable[..., object]:
-        if "generator" in self.flavour:
+    def _act_of_style(self) -> Callable[..., object]:
+        if "generator" in self.style:
             return self._yield
         if self.kind == "around":
-            return self._aproceed if self.flavour == "async" else self._proceed
-        return self._paused if self.flavour == "async" else self._act
+            return self._aproceed if self.style == "coroutine" else self._proceed
+        return self._paused if self.style == "coroutine" else self._act
 
     def _note(self, given: dict[str, object]) -> None:
         self.seen.append({name: _now(value) for name, value in given.items() if name != "proceed"})

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias, cast
 from hypothesis import strategies as st
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.callables import Flavour
 from aspecthook._core.law.kinds import RESERVED, Kind
 from aspecthook._core.law.options import Options, Priority
-from aspecthook._core.law.signature import Signature, is_plain
+from aspecthook._core.law.signature import Signature, Style, is_plain
 from aspecthook._core.mount.hookable import hooks
 
 from ._rows import Row, ordered
@@ -160,13 +159,13 @@ def _kinds(signature: Signature, kinds: Iterable[Kind] | None) -> list[Kind]:
     return [kind for kind in _KINDS if kind in wanted and (kind != "item" or "generator" in signature.style)]
 
 
-def _flavours(kind: Kind, style: str) -> tuple[Flavour, ...]:
-    """Return the flavours that a hook may have; the others are refused when it is added."""
+def _styles(kind: Kind, style: Style) -> tuple[Style, ...]:
+    """Return the styles that a hook on a target of a style may have; the others are refused when it is added."""
     if kind != "around":
-        return ("plain", "async") if style in ("coroutine", "async generator") else ("plain",)
+        return ("function", "coroutine") if style in ("coroutine", "async generator") else ("function",)
     if style == "coroutine":
-        return ("generator", "async", "async generator")
-    return ("plain", "generator", "async generator") if style == "async generator" else ("plain", "generator")
+        return ("generator", "coroutine", "async generator")
+    return ("function", "generator", "async generator") if style == "async generator" else ("function", "generator")
 
 
 _TYPES: tuple[type[BaseException], ...] = (ValueError, LookupError, KeyError, OSError, Exception, BaseException)
@@ -195,22 +194,22 @@ def hooks_for(draw: st.DrawFn, target: Any, *, kinds: Iterable[Kind] | None = No
     """
     found = _signature_of(target)
     kind: Kind = draw(st.sampled_from(_kinds(found, kinds)))
-    flavour: Flavour = draw(st.sampled_from(_flavours(kind, found.style)))
+    style: Style = draw(st.sampled_from(_styles(kind, found.style)))
     fails = _seldom(draw)
     spec = HookSpec(
         kind,
         draw(_name),
-        draw(_asks(found, kind, flavour)),
-        answer=None if fails else draw(_answers_for(found, kind, flavour, legal)),
+        draw(_asks(found, kind, style)),
+        answer=None if fails else draw(_answers_for(found, kind, style, legal)),
         raises=draw(_failure) if fails else None,
-        flavour=flavour,
+        style=style,
         options=draw(_condition if kind == "around" else _condition_or_isolated) if _seldom(draw) else {},
     )
     if kind == "exception":
         return replace(spec, types=draw(_types))
     if kind != "around":
         return spec
-    return replace(spec, proceeds=draw(_proceeds(found, flavour, legal)), catches=draw(st.booleans()))
+    return replace(spec, proceeds=draw(_proceeds(found, style, legal)), catches=draw(st.booleans()))
 
 
 def _values(signature: Signature) -> dict[str, st.SearchStrategy[object]]:
@@ -223,16 +222,16 @@ def _values(signature: Signature) -> dict[str, st.SearchStrategy[object]]:
     return found
 
 
-def _answers_for(signature: Signature, kind: Kind, flavour: Flavour, legal: bool) -> st.SearchStrategy[object]:
+def _answers_for(signature: Signature, kind: Kind, style: Style, legal: bool) -> st.SearchStrategy[object]:
     # An async generator can return nothing, and what is around one must answer a stream.
-    if flavour == "async generator" or (legal and kind == "around" and signature.style == "async generator"):
+    if style == "async generator" or (legal and kind == "around" and signature.style == "async generator"):
         return st.none()
     return answers(kind, names=_values(signature), legal=legal)
 
 
 @st.composite
-def _proceeds(draw: st.DrawFn, signature: Signature, flavour: Flavour, legal: bool) -> tuple[Args, ...]:
-    yields = "generator" in flavour
+def _proceeds(draw: st.DrawFn, signature: Signature, style: Style, legal: bool) -> tuple[Args, ...]:
+    yields = "generator" in style
     if not _seldom(draw) or (yields and legal):
         return (Args(),)
     if yields:
@@ -243,7 +242,7 @@ def _proceeds(draw: st.DrawFn, signature: Signature, flavour: Flavour, legal: bo
 
 
 @st.composite
-def _asks(draw: st.DrawFn, signature: Signature, kind: Kind, flavour: Flavour) -> str:
+def _asks(draw: st.DrawFn, signature: Signature, kind: Kind, style: Style) -> str:
     """Draw the parameters of a hook: any that it may have, in the order in which the language wants them."""
     words = [word for word, kinds in RESERVED.items() if kind in kinds and word != "proceed"]
     offered = [name for name in signature.names if is_plain(name) and name not in RESERVED]
@@ -254,7 +253,7 @@ def _asks(draw: st.DrawFn, signature: Signature, kind: Kind, flavour: Flavour) -
     rare = set(draw(_some(("/", "nothing=0", "*all", "**named"), 2))) if _seldom(draw) else set[str]()
     if kind == "around":
         rare.discard("/")  # the subject of an around hook is `proceed`
-    if kind == "around" and "generator" not in flavour:
+    if kind == "around" and "generator" not in style:
         first.insert(0, "proceed")
     if "/" in rare:
         first = ["subject", "/", *first]

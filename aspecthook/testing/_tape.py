@@ -18,7 +18,7 @@ _NOTHING: Any = object()  # no outcome is expected: any will do
 
 @final
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedCall:
     """A call that is expected: what `called` returns."""
 
     name: str
@@ -26,13 +26,13 @@ class Expected:
     result: Any = _NOTHING
     exc: type[BaseException] | None = None
 
-    def returned(self, result: object) -> Expected:
+    def returned(self, result: object) -> ExpectedCall:
         """Expect this result too."""
-        return Expected(self.name, self.arguments, result, None)
+        return ExpectedCall(self.name, self.arguments, result, None)
 
-    def raised(self, exc: type[BaseException] = BaseException) -> Expected:
+    def raised(self, exc: type[BaseException] = BaseException) -> ExpectedCall:
         """Expect that the call raised an exception of this type."""
-        return Expected(self.name, self.arguments, _NOTHING, exc)
+        return ExpectedCall(self.name, self.arguments, _NOTHING, exc)
 
     def fits(self, call: RecordedCall) -> bool:
         """Whether a call is the one that is expected."""
@@ -54,7 +54,7 @@ class Expected:
         return shown if self.result is _NOTHING else f"{shown} -> {shortened(self.result)}"
 
 
-def called(name: str, /, **arguments: Any) -> Expected:
+def called(name: str, /, **arguments: Any) -> ExpectedCall:
     """Expect a call of this function with these arguments; those not named may be anything.
 
     ``.returned(value)`` and ``.raised(ExceptionType)`` expect an outcome too.
@@ -65,10 +65,10 @@ def called(name: str, /, **arguments: Any) -> Expected:
         ...     word = shlex.quote("tea")
         >>> assert_calls(tape, called("quote", s="tea").returned("tea"))
     """
-    return Expected(name, arguments)
+    return ExpectedCall(name, arguments)
 
 
-Expectation: TypeAlias = "str | Expected | EllipsisType"
+Expectation: TypeAlias = "str | ExpectedCall | EllipsisType"
 
 
 def assert_calls(tape: Tape, /, *expected: Expectation) -> None:
@@ -102,20 +102,20 @@ def assert_calls(tape: Tape, /, *expected: Expectation) -> None:
         raise AssertionError(_why(tape, calls, steps, len(steps), max(reached)))
 
 
-def _step(one: Expectation) -> Expected | None:
+def _step(one: Expectation) -> ExpectedCall | None:
     if isinstance(one, str):
-        return Expected(one, {})
-    return one if isinstance(one, Expected) else None
+        return ExpectedCall(one, {})
+    return one if isinstance(one, ExpectedCall) else None
 
 
-def _follow(step: Expected | None, calls: Sequence[RecordedCall], reached: set[int]) -> set[int]:
+def _follow(step: ExpectedCall | None, calls: Sequence[RecordedCall], reached: set[int]) -> set[int]:
     """Return how many calls may be matched after a step, from how many may be matched before it."""
     if step is None:
         return set(range(min(reached), len(calls) + 1))
     return {place + 1 for place in reached if place < len(calls) and step.fits(calls[place])}
 
 
-def _why(tape: Tape, calls: Sequence[RecordedCall], steps: Sequence[Expected | None], missed: int, at: int) -> str:
+def _why(tape: Tape, calls: Sequence[RecordedCall], steps: Sequence[ExpectedCall | None], missed: int, at: int) -> str:
     lines = ["the calls on the tape are not those expected", "expected:"]
     for place, step in enumerate(steps):
         lines.append(f"{'  > ' if place == missed else '    '}{'...' if step is None else step}")

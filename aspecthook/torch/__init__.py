@@ -34,8 +34,8 @@ __all__ = [
 load_lazily(
     __name__,
     {
-        **dict.fromkeys(("Capture", "Seen", "capture"), "_capture"),
-        **dict.fromkeys(("Histogram", "HistogramWatch", "drawn", "histograms", "watch_histograms"), "_histograms"),
-        **dict.fromkeys(("NeuronWatch", "Neurons", "dead_neurons", "watch_neurons"), "_neurons"),
+        "_capture": "Capture Seen capture",
+        "_histograms": "Histogram HistogramWatch drawn histograms watch_histograms",
+        "_neurons": "NeuronWatch Neurons dead_neurons watch_neurons",
     },
 )

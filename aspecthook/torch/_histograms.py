@@ -58,7 +58,9 @@ class _Counter:
             return
         self.zeros += int((fine == 0).sum())
         self._reach(float(fine.abs().max()))
-        self.counts += torch.histc(fine, _FINE, -self.span, self.span).to("cpu", torch.int64)
+        # A quarter of all: from -span to span may be more than the greatest float, and PyTorch then counts nothing.
+        reach = self.span / 4
+        self.counts += torch.histc(fine / 4, _FINE, -reach, reach).to("cpu", torch.int64)
 
     def _reach(self, most: float) -> None:
         while most > self.span:

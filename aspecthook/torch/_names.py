@@ -86,9 +86,8 @@ def _terms(names: Any) -> list[str | type[Any]]:
     found = list(_flat(names))
     if "" in found or all(isinstance(one, str) and one.startswith("!") for one in found):
         raise WeaveError(
-            f"{brief(names)} names no modules; give a pattern such as 'layer*.conv*', a class such as "
-            "torch.nn.Conv2d, or a "
-            f"list of them; without names the model itself is woven"
+            f"{brief(names)} names no modules; give a pattern such as 'layer*.conv*', a class such as torch.nn.Conv2d, "
+            "or a list of them; without names the model itself is woven"
         )
     return found
 

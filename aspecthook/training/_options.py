@@ -15,7 +15,7 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 Choice = TypeVar("Choice")
 
 
-def whole_number(who: str, name: str, value: object, least: int) -> int:
+def whole_number(who: str, name: str, value: object, least: float = -inf) -> int:
     """Return a whole number that is not less than `least`; True and False are none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise HookTypeError(f"{who}: {name}={brief(value)} is not a whole number")
@@ -36,6 +36,14 @@ def finite_number(who: str, name: str, value: object, *, above: float = -inf, be
     if not above < value < below:
         bounds = [f"above {above:g}"] * (above > -inf) + [f"below {below:g}"] * (below < inf)
         raise HookOptionError(f"{who}: {name}={value}; give a number {' and '.join(bounds) or 'that is finite'}")
+    return value
+
+
+# Any: a function of whatever the hook calls it with.
+def optional_function(who: str, name: str, value: Any) -> Any:
+    """Return None, or a value that can be called."""
+    if value is not None and not callable(value):
+        raise HookTypeError(f"{who}: {name}={brief(value)} is not callable; give a function")
     return value
 
 

@@ -22,12 +22,15 @@ Example:
 
 from __future__ import annotations
 
-from .backends._random import manual_seed
-from .backends.net._layers import BatchNorm1d, Dropout, Flatten, Linear, ReLU, Sequential, Tanh
-from .backends.net._losses import cross_entropy, mse
-from .backends.net._module import Module
-from .backends.net._optimizers import SGD, Adam, AdamW, Optimizer
-from .backends.net._values import Buffer, Loss, Parameter, detach, no_grad
+from aspecthook._lazy import NamesTheExtra
+
+with NamesTheExtra(__name__):
+    from .backends._random import manual_seed
+    from .backends.net._layers import BatchNorm1d, Dropout, Flatten, Linear, ReLU, Sequential, Tanh
+    from .backends.net._losses import cross_entropy, mse
+    from .backends.net._module import Module
+    from .backends.net._optimizers import SGD, Adam, AdamW, Optimizer
+    from .backends.net._values import Buffer, Loss, Parameter, detach, no_grad
 
 __all__ = [
     "SGD",

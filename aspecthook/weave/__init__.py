@@ -4,7 +4,8 @@ For maintainers: `_plans` makes of the arguments of `weave` the hooks (`_aspects
 targets (`_pointcut`, or objects). `_finding` searches the modules for the `_members` that are meant, and `_spots` says
 where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; weavings share
 equal hooks (`_shared_hooks`), and `_gates` restrict them to the calls that are meant. `_libraries` leads to what other
-modules know of the objects of optional libraries.
+modules know of the objects of optional libraries. `_decorators` and `_managers` make around hooks of any decorator and
+any context manager; for generators by `_steps`.
 """
 
 from __future__ import annotations
@@ -112,7 +113,4 @@ def weave(
 
 
 # Names that few programs need are loaded when they are first used.
-load_lazily(
-    __name__,
-    {"Weaving": "_weaving"} | dict.fromkeys(("always", "around", "exception", "item", "on", "post", "pre"), "_aspects"),
-)
+load_lazily(__name__, {"_weaving": "Weaving", "_aspects": "always around exception item on post pre"})

@@ -8,21 +8,22 @@ belongs to one mount point, and goes with the hook.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar, Token
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law import law, law_sync
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.callables import Flavour, a_function, flavour_of
+from aspecthook._core.law.callables import a_function, style_of
 from aspecthook._core.law.hook import Maker, Owner
-from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.streams import streamed
 from aspecthook._core.mount.place import copy_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookTypeError, brief, described
+
+from ._steps import AsyncSteps, Steps
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -149,14 +150,14 @@ class _Inside:
     ) -> dict[str, Any]:
         """Return the arguments that a decorator has replaced, by name."""
         signature = self._found().site().signature
-        changes = zip(signature.names, _joined(signature, args, kwargs), _joined(signature, given, named), strict=True)
+        changes = zip(signature.names, signature.join(args, kwargs), signature.join(given, named), strict=True)
         return {name: value for name, value, was in changes if value is not was}
 
     def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""
         mount = self._found()
         chain, site = mount.chain(), mount.site()
-        values = _joined(site.signature, args, kwargs)
+        values = site.signature.join(args, kwargs)
         call, own = Call(site, values), self.hook()
         places = [place for place, hook in enumerate(chain.around, 1) if hook.function is own]
         inner = chain.around[places[0] :] if places else ()  # a hook that was removed meanwhile has nothing inside
@@ -178,17 +179,6 @@ def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(other[name] is value for name, value in one.items())
 
 
-def _joined(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the values of all parameters: the reverse of `Signature.split`."""
-    rest = kwargs.copy()
-    values = [*args[: signature.positional], *map(rest.pop, signature.names[signature.positional : signature.regular])]
-    if signature.varargs is not None:
-        values.append(args[signature.positional :])
-    if signature.varkw is not None:
-        values.append(rest)
-    return tuple(values)
-
-
 def _check_decorated(decorated: Any, style: str, who: object) -> None:
     """Refuse what a decorator has made if it could never work in the place of its target."""
     if not callable(decorated):
@@ -200,29 +190,21 @@ def _check_decorated(decorated: Any, style: str, who: object) -> None:
             f"{who} would keep the {style} object itself, which can run only once; give a cache that is made for "
             f"{'coroutines, such as async_lru.alru_cache' if style == 'coroutine' else 'what it yields'}"
         )
-    flavour = flavour_of(decorated)
-    if flavour not in (_FLAVOURS[style], "plain"):
+    made = style_of(decorated)
+    if made not in (style, "function"):
         raise HookTypeError(
-            f"{who}: the decorator makes {a_function(flavour)} of a {style}, and its callers expect what a {style} "
+            f"{who}: the decorator makes {a_function(made)} of a {style}, and its callers expect what a {style} "
             f"returns; give a decorator that keeps its sort"
         )
-    if style == "coroutine" and flavour == "plain":
+    if style == "coroutine" and made == "function":
         inner = decorated
-        while flavour_of(inner) == "plain":
+        while style_of(inner) == "function":
             inner = getattr(inner, "__wrapped__", None)
             if not callable(inner):
                 raise HookTypeError(
                     f"{who}: the decorator makes a sync function of a coroutine function. Nothing has run yet when "
                     f"that returns; give a decorator for coroutine functions"
                 )
-
-
-_FLAVOURS: dict[str, Flavour] = {
-    "function": "plain",
-    "coroutine": "async",
-    "generator": "generator",
-    "async generator": "async generator",
-}
 
 
 def _enter(inside: _Inside, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Token[Any]:
@@ -238,6 +220,8 @@ def _leave(token: Token[Any]) -> None:
 
 def _around_function(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        # `_enter` and `_leave` written out, as two calls would take longer than all of this; nobody drops a function in
+        # the middle of its call.
         token = _running.set((inside, args, kwargs, proceed, _running.get()))
         try:
             return decorated(*args, **kwargs)
@@ -258,20 +242,39 @@ def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
     return hook
 
 
+# A decorated generator may call the target in any of its steps: so each step is made in its call.
+
+
 def _around_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        steps = _Steps((inside, args, kwargs, proceed))
-        steps.source = steps.step(decorated, *args, **kwargs)
-        return steps if hasattr(steps.source, "__next__") else steps.source
+        def turn(step: Callable[[], Any]) -> Any:
+            token = _enter(inside, args, kwargs, proceed)
+            try:
+                return step()
+            finally:
+                _leave(token)
+
+        source = turn(partial(decorated, *args, **kwargs))
+        return Steps(source, turn) if hasattr(source, "__next__") else source
 
     return hook
 
 
 def _around_async_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        steps = _AsyncSteps((inside, args, kwargs, proceed))
-        steps.source = steps.step(decorated, *args, **kwargs)
-        return steps if hasattr(steps.source, "asend") else steps.source
+        async def turn(step: Callable[[], Any]) -> Any:
+            token = _enter(inside, args, kwargs, proceed)
+            try:
+                return await step()
+            finally:
+                _leave(token)
+
+        token = _enter(inside, args, kwargs, proceed)
+        try:
+            source = decorated(*args, **kwargs)
+        finally:
+            _leave(token)
+        return AsyncSteps(source, turn) if hasattr(source, "asend") else source
 
     return hook
 
@@ -282,73 +285,3 @@ _AROUND: dict[str, Callable[[Callable[..., Any], _Inside], Any]] = {
     "generator": _around_generator,
     "async generator": _around_async_generator,
 }
-
-
-class _Steps:
-    """A stream that runs each of its steps in its call: a decorated generator may call the target in any of them."""
-
-    __slots__ = ("_call", "source")
-
-    source: Any
-
-    def __init__(self, call: tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]) -> None:
-        self._call = call
-
-    def step(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run something in the call."""
-        token = _enter(*self._call)
-        try:
-            return run(*args, **kwargs)
-        finally:
-            _leave(token)
-
-    def __iter__(self) -> _Steps:
-        return self
-
-    def __next__(self) -> Any:
-        return self.step(next, self.source)
-
-    def send(self, value: object) -> Any:
-        """Resume the stream; an iterator that is no generator can only go on."""
-        send = getattr(self.source, "send", None)
-        return self.step(next, self.source) if send is None else self.step(send, value)
-
-    def throw(self, error: BaseException) -> Any:
-        """Raise an exception where the stream is suspended."""
-        throw = getattr(self.source, "throw", None)
-        if throw is None:
-            raise error
-        return self.step(throw, error)
-
-    def close(self) -> None:
-        """Close the stream."""
-        close = getattr(self.source, "close", None)
-        if close is not None:
-            self.step(close)
-
-
-@final
-class _AsyncSteps(_Steps):
-    """The same for an async stream."""
-
-    __slots__ = ()
-
-    async def astep(self, step: Awaitable[Any]) -> Any:
-        """Wait for something in the call."""
-        token = _enter(*self._call)
-        try:
-            return await step
-        finally:
-            _leave(token)
-
-    def asend(self, value: object) -> Awaitable[Any]:
-        """Resume the stream. The step is made here, and not when it is awaited: see `streams.start`."""
-        return self.astep(self.source.asend(value))
-
-    def athrow(self, error: BaseException) -> Awaitable[Any]:
-        """Raise an exception where the stream is suspended."""
-        return self.astep(self.source.athrow(error))
-
-    def aclose(self) -> Awaitable[Any]:
-        """Close the stream."""
-        return self.astep(self.source.aclose())

@@ -15,7 +15,7 @@ from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._reasons import why_empty
 from ._shared_hooks import Wanted
-from ._spots import Chosen, Spot, kind_of, shown, spot_of, spot_of_object
+from ._spots import Chosen, Spot, shown, spot_of, spot_of_object, type_name
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -117,8 +117,8 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
         spot = spot_of_object(target)
     if spot is None:
         raise WeaveError(
-            f"{shown(target)} cannot be woven: it is a value, of type {kind_of(target)}; give a function, a method, a "
-            f"class, a module, a pointcut such as 'shop:Cart.*', or an object with methods marked pre, post and so on"
+            f"{shown(target)} cannot be woven: it is a value, of type {type_name(target)}; give a function, a method, "
+            f"a class, a module, a pointcut such as 'shop:Cart.*', or an object with methods marked pre, post and so on"
         )
     if where is not None and not where(spot.function):
         raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")

@@ -15,7 +15,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # The blocks that this context is inside of, by their tokens. There is one variable for all blocks, as context variables
 # are never freed. A token is a plain object, so that a context which outlives a block keeps nothing else alive.
-_blocks_here: Variable[tuple[object, ...]] = variable("aspecthook_inside", ())
+_blocks_here: Variable[tuple[object, ...]] = variable("aspecthook_blocks", ())
 
 _First: TypeAlias = Callable[[Any], bool]
 

@@ -44,7 +44,7 @@ class Library(Protocol):
         ...
 
 
-class Entry(NamedTuple):
+class KnownLibrary(NamedTuple):
     """What is known of a library before our module for it is loaded."""
 
     home: str  # the module whose `library` is the `Library`
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
 
 TABLE = {
-    "torch": Entry(
+    "torch": KnownLibrary(
         "aspecthook.torch._model",
         "modules and tensors of PyTorch",
         (
@@ -70,14 +70,14 @@ TABLE = {
         frozenset({"forward"}),
     )
 }
-WORDS = tuple([word for entry in TABLE.values() for word in entry.words])
+WORDS = tuple([word for known in TABLE.values() for word in known.words])
 
 
 def library_of(target: object) -> Library | None:
     """Return what knows how to weave an object in the way of its library."""
-    for name, entry in TABLE.items():
+    for name, known in TABLE.items():
         if name in sys.modules and any(_package(base) == name for base in type_of(target).__mro__):
-            library = _load(entry)
+            library = _load(known)
             if library.takes(target):
                 return library
     return None
@@ -85,9 +85,9 @@ def library_of(target: object) -> Library | None:
 
 def warn_of(function: object) -> None:
     """Warn of calls that will not see the hooks on a function, if a library is known to make such calls."""
-    for name, entry in TABLE.items():
-        if name in sys.modules and getattr(function, "__name__", "") in entry.methods:
-            _load(entry).warn_of(function)
+    for name, known in TABLE.items():
+        if name in sys.modules and getattr(function, "__name__", "") in known.methods:
+            _load(known).warn_of(function)
 
 
 def refuse_words(target: object, names: object, words: Iterable[str]) -> None:
@@ -97,9 +97,9 @@ def refuse_words(target: object, names: object, words: Iterable[str]) -> None:
         WeaveError: There is any of it.
     """
     for word in words:
-        raise _only_for([entry.objects for entry in TABLE.values() if word in entry.words], f"{word}=", target)
+        raise _only_for([known.objects for known in TABLE.values() if word in known.words], f"{word}=", target)
     if names is not None:
-        raise _only_for([entry.objects for entry in TABLE.values()], brief(names), target)
+        raise _only_for([known.objects for known in TABLE.values()], brief(names), target)
 
 
 def _only_for(objects: list[str], given: str, target: object) -> WeaveError:
@@ -111,5 +111,5 @@ def _package(cls: type[Any]) -> str:
     return str(cls.__module__).partition(".")[0]
 
 
-def _load(entry: Entry) -> Library:
-    return cast("Library", import_module(entry.home).library)
+def _load(known: KnownLibrary) -> Library:
+    return cast("Library", import_module(known.home).library)

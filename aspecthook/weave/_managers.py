@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.answers import Return
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import a_function, flavour_of, name_of, signature_of, type_of
+from aspecthook._core.law.callables import a_function, name_of, signature_of, style_of, type_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import awithin, within
 from aspecthook._errors import HookTypeError, brief, described
@@ -52,7 +52,7 @@ class Using(Maker):
         """Refuse a context manager that could never work on such a target."""
         kind: type[Any] = self.manager if isinstance(self.manager, type) else type(self.manager)
         makes = getattr(self.manager, "__wrapped__", None)
-        stream = isinstance(makes, FunctionType) and flavour_of(makes) == "async generator"
+        stream = isinstance(makes, FunctionType) and style_of(makes) == "async generator"
         if style in ("function", "generator") and (stream or (_enters_async(kind) and not _enters(kind))):
             raise HookTypeError(
                 f"{who} is an async context manager, and its target is a sync {style}, which cannot wait for it; give "
@@ -93,15 +93,15 @@ def _checked_factory(given: Any) -> Callable[..., Any]:
             f"around.using({name}) would make a new lock for each call, and exclude nobody; give one lock, as in "
             f"around.using(threading.Lock())"
         )
-    flavour = flavour_of(given)
-    if flavour == "async":
+    style = style_of(given)
+    if style == "coroutine":
         raise HookTypeError(
             f"around.using({name}) is given a coroutine function, whose calls return no context manager; give a plain "
             f"function that returns one"
         )
-    if flavour != "plain":
-        word = "contextmanager" if flavour == "generator" else "asynccontextmanager"
-        raise HookTypeError(f"around.using({name}) is given {a_function(flavour)}; put @contextlib.{word} above it")
+    if style != "function":
+        word = "contextmanager" if style == "generator" else "asynccontextmanager"
+        raise HookTypeError(f"around.using({name}) is given {a_function(style)}; put @contextlib.{word} above it")
     return cast("Callable[..., Any]", given)
 
 

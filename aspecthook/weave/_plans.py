@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from aspecthook._core.law.hook import check_options, instead_of
 from aspecthook._core.law.kinds import KINDS, Kind
@@ -17,7 +17,7 @@ from ._finding import Plan, Where
 from ._libraries import WORDS, Library, library_of, refuse_words
 from ._pointcut import Pointcut
 from ._shared_hooks import Wanted
-from ._spots import kind_of, shown
+from ._spots import shown, type_name
 from ._weaving import Scope, Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -82,7 +82,7 @@ def _of_functions(target: object, given: _Given) -> list[Plan]:
 
 def _of_library(library: Library, target: object, names: Any, given: _Given) -> list[Plan]:
     """Return the plans for an object of a library: for each word the spots that the library chooses."""
-    label = f"an object of type {kind_of(target)}"
+    label = f"an object of type {type_name(target)}"
     wanted = {"call": _wanted(given.kinds, given.options, label)}
     for word, hooks in given.words.items():
         wanted[word] = _wanted({"on": hooks}, given.options, f"{label}, {word}", word)
@@ -175,6 +175,11 @@ def _several(hooks: Any) -> list[Any]:
 def _of_given_aspect(target: object, given: _Given) -> list[Plan]:
     plans = _of_aspect(given.aspect, target, given)
     if not plans:
+        if isinstance(given.aspect, FunctionType):
+            raise WeaveError(
+                f"the aspect {shown(given.aspect)} is a function; if it makes an aspect, call it: "
+                f"aspect={given.aspect.__name__}(...)"
+            )
         raise WeaveError(f"the aspect {shown(given.aspect)} has no marked methods; write @pre(...) above some")
     return plans
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
-from pkgutil import iter_modules
 from types import ModuleType
 
 from aspecthook._core.law.callables import type_of
@@ -15,10 +14,11 @@ from aspecthook._hints import Any
 
 from ._members import modules
 from ._pointcut import Term, is_glob
-from ._spots import IMMUTABLE, kind_of
+from ._spots import IMMUTABLE, type_name
 
 
 def why_empty(target: Any, label: str) -> str:
+    """Return why a class or a module has nothing that can be woven."""
     if isinstance(target, type) and target.__flags__ & IMMUTABLE:
         return (
             f"{label} cannot be woven: it is an immutable C type, in which nothing can be replaced; weave a subclass, "
@@ -36,6 +36,7 @@ def why_empty(target: Any, label: str) -> str:
 
 
 def why_nothing(term: Term, module: ModuleType) -> str:
+    """Return why a term chooses nothing in a module that is imported."""
     if is_ours(module.__name__):
         return f"{term.text!r} cannot be woven: {module.__name__} is part of what runs the hooks; weave what calls it"
     held: Any = module
@@ -53,13 +54,15 @@ def why_nothing(term: Term, module: ModuleType) -> str:
 
 
 def why_excluded(term: Term) -> str:
+    """Return why a term chooses nothing, though there is what it means."""
     return f"{term.text!r} chooses nothing: terms with '!' exclude all of it; take one of the two out"
 
 
 def refuse_no_module(term: Term) -> None:
+    """Refuse a term that names something in `sys.modules` which is not a module, as some libraries put there."""
     loaded: Any = sys.modules.get(term.module)
     if loaded is not None and not issubclass(type_of(loaded), ModuleType):
-        kind = kind_of(loaded)
+        kind = type_name(loaded)
         raise WeaveError(
             f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is not a module but of type {kind}; pass "
             f"its functions themselves, as in weave({term.module}.f, ...)"
@@ -89,6 +92,8 @@ _ALIKE = 0.7
 
 def _top_level(top: str) -> list[str]:
     """Return the top-level modules that can be imported, as far as they are known without importing."""
+    from pkgutil import iter_modules  # few programs need it, and it loads `typing`
+
     names = {*sys.stdlib_module_names, *(name.partition(".")[0] for name in list(sys.modules))}
     with suppress(Exception):  # a finder may raise anything
         names.update(one.name for one in iter_modules())
@@ -96,6 +101,7 @@ def _top_level(top: str) -> list[str]:
 
 
 def why_waiting(term: Term) -> str:
+    """Return why a term has chosen nothing yet, for those who expect that it has; refuse one that never can."""
     refuse_no_module(term)
     unknown = why_unknown(term)
     if unknown is not None:

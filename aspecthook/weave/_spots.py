@@ -33,7 +33,7 @@ from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._foreign.binding import Binding, bind
-from aspecthook._foreign.carrier import style_of
+from aspecthook._foreign.carrier import inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
 from aspecthook._foreign.proxies import load_proxies
@@ -59,7 +59,7 @@ _LOOKING_BACK = frozenset(
 )
 
 
-def kind_of(value: object) -> str:
+def type_name(value: object) -> str:
     """Return the name of a value's type."""
     return type(value).__name__
 
@@ -152,7 +152,7 @@ def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
 def _in_module(member: Member) -> Spot:
     value: Any = member.value
     if not callable(value):
-        raise _refusal(member.label, f"is a value, of type {kind_of(value)}", "weave a function that uses it")
+        raise _refusal(member.label, f"is a value, of type {type_name(value)}", "weave a function that uses it")
     _refuse_streams(value, member)
     if not isinstance(value, (BuiltinFunctionType, partial, CACHING)):
         instance = _instance(value, member.label)
@@ -167,7 +167,7 @@ def _in_module(member: Member) -> Spot:
 
 def _refuse_streams(value: Any, member: Member) -> None:
     try:
-        style = style_of(value)
+        style = inspected_style(value)
     except Exception as error:  # a proxy without a target, such as `flask.request` outside of a request
         why = f"refers to something that is not available now ({error!r:.60})"
         raise _refusal(member.label, why, "weave what it refers to, or the functions that call it") from None
@@ -255,7 +255,7 @@ def _refuse_unread(value: property, member: Member) -> None:
 
 
 def _binding(value: Any, member: Member) -> Binding:
-    kind = kind_of(value)
+    kind = type_name(value)
     if isinstance(value, property):
         _refuse_unread(value, member)
         return "read"
@@ -277,7 +277,7 @@ def _binding(value: Any, member: Member) -> Binding:
 
 
 def _binding_of_other(value: Any, member: Member) -> Binding:
-    kind = kind_of(value)
+    kind = type_name(value)
     if isinstance(value, cached_property) or (not callable(value) and hasattr(type_of(value), "__get__")):
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
     if not callable(value):
@@ -368,7 +368,7 @@ def _anywhere(target: Any) -> Spot:
 def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
-    label = qualified(function) if hasattr(function, "__qualname__") else kind_of(function)
+    label = qualified(function) if hasattr(function, "__qualname__") else type_name(function)
     no_code = "has no Python code, and so no hooks for one instance"
     if proxied(function) is not None:
         raise _refusal(label, no_code, "weave the method of the class")

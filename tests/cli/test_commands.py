@@ -80,6 +80,12 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("Python without site", ["trace", "shop:*", "--", "python3", "-uS", "shop.py"], "leave out -S"),
     ("no config", ["run", "--", "shop.py"], "Missing option '--config'"),
     ("a config that is not there", ["run", "--config", "no.toml", "--", "shop.py"], "'no.toml' does not exist"),
+    ("a program before --", ["trace", "shop:*", "shop.py"], "'shop.py' is not behind '--'; write: aspecthook trace"),
+    (
+        "a program without --",
+        ["list", "shop.py"],
+        "'shop.py' is not behind '--'; write: aspecthook list ... -- shop.py",
+    ),
     ("an unknown module", ["match", "shp:*"], "there is no module 'shp' to import"),
     ("an unknown function", ["explain", "shop:pric"], "did you mean 'price'?"),
     ("a function without hooks", ["explain", "shop:order"], "not a mount point"),
@@ -159,6 +165,14 @@ def test_match_imports_what_is_below_a_package(aspecthook: Run, tmp_path: Path) 
     done = aspecthook("match", "pkg.*:*")
     assert done.stdout.startswith("pkg.one:f  ") and "1 taken, 0 left" in done.stdout
     assert "pkg.broken cannot be imported: ValueError: no" in done.stderr and "it ran" not in done.stderr
+
+
+def test_match_says_that_a_glob_for_a_package_imports_nothing(aspecthook: Run, shop: Path) -> None:
+    done = aspecthook("match", "sho*:*")
+    assert (done.returncode, done.stdout) == (
+        1,
+        "0 taken, 0 left; only a package whose name is spelt out is imported, as in 'shop:*, shop.*:*'\n",
+    )
 
 
 def test_match_fails_if_nothing_is_taken(aspecthook: Run, shop: Path) -> None:

@@ -1,4 +1,4 @@
-"""The live tree holds few calls, however many a program makes."""
+"""What the command shows and writes takes little memory, however many calls a program makes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from aspecthook.cli import _live
+from aspecthook.cli import _live, _trace
 from aspecthook.cli._live import LiveTree
+from aspecthook.cli._trace import View, report
+from aspecthook.record import read, record
 
 HEADER = {"aspecthook": "calls", "version": 1, "process": 7}
 
@@ -47,3 +49,23 @@ def test_when_too_many_calls_wait_for_their_parent_they_are_shown_without_it(
             tracemalloc.stop()
         assert len(depths) == count + 1 and depths.count(1) >= count - 300
     assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole recording was read into memory, and a page of a million calls opened in no browser."""
+
+    def work(number: int) -> None: ...
+
+    folder = tmp_path / "calls"
+    with record(work, to=folder / ""):
+        for number in range(10):
+            work(number)
+    monkeypatch.setattr(_trace, "_MOST_ON_PAGE", 3)
+    page, lines, stacks = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.folded"))
+    report(folder, View(LiveTree(folder), 0), ["shop:*"], outputs=[page, lines, stacks], otlp=None, service="shop")
+    err = capsys.readouterr().err
+    assert f"written: {page}, the first 3 of 10 calls\nwritten: {lines}\nwritten: {stacks}\n" in err
+    assert '"left_out":7' in page.read_text() and page.read_text().count('"call":') == 3
+    assert [call.shown_arguments()["number"] for call in read(lines)] == [str(number) for number in range(10)]

@@ -116,6 +116,12 @@ def test_a_target_that_is_never_called_is_told(aspecthook: Run) -> None:
     assert done.returncode == 0 and "no call of json:load" in done.stderr
 
 
+def test_a_target_that_the_program_does_not_have_is_told_with_the_nearest_one(aspecthook: Run, app: Path) -> None:
+    done = aspecthook("trace", "__main__:prize", "--", "app.py")
+    assert done.returncode == 3 and "the module __main__ has no 'prize'; did you mean 'price'?" in done.stderr
+    assert "WeaveWarning" not in done.stderr
+
+
 def test_a_target_that_is_not_there_ends_a_program_before_it_begins(aspecthook: Run) -> None:
     done = aspecthook("trace", "os:no_such_function", "--", "-c", "print('it ran')")
     assert (done.returncode, done.stdout) == (2, "")
@@ -159,11 +165,11 @@ def test_a_signal_that_kills_the_program_kills_the_command(aspecthook: Run, numb
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_signals_reach_the_program(tmp_path: Path, number: signal.Signals) -> None:
     program = f"""
-import json, signal, sys, threading
-told = threading.Event()
-signal.signal({int(number)}, lambda number, frame: told.set())
+import json, signal, sys, time
+told = []  # no Event: its `set` waits for a lock that `wait`, which the handler interrupts, may hold
+signal.signal({int(number)}, lambda number, frame: told.append(number))
 print("ready", flush=True)
-while not told.wait(0.05): pass
+while not told: time.sleep(0.05)
 json.dumps("told")
 sys.exit(7)
 """
@@ -385,6 +391,11 @@ every = 2
     [
         ("[[weave]", "is not valid TOML"),
         ("", "nothing is to be woven"),
+        ("[weave]\ntarget = 'app:f'", "[weave] is one table; write [[weave]], in double brackets, for each target"),
+        (
+            "[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = { attemps = 5 }",
+            "'retry' takes no 'attemps'; what it takes: 'on', 'attempts'",
+        ),
         ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
         ("[[weave]]\naspect = 'retry'", 'has no target; name one: target = "module:name"'),
         ("[[weave]]\ntarget = 'app'", "has no colon"),
@@ -394,6 +405,7 @@ every = 2
         ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\narguments = { a = 1 }", "hooks take none"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'no such'", "there is no aspect 'no such'"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'ops:none'", "there is no module 'ops'"),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'nomod:f'", "there is no module 'nomod' for the type 'nomod:f'\n"),
         (
             "[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'",
             "which is no aspect; it needs methods marked with pre, post and so on",

@@ -32,6 +32,8 @@ from aspecthook import (
 )
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.order import Chain
+from aspecthook.testing import targets
+from aspecthook.testing._calls import Given, bound_of, values_of
 from tests.properties.worlds import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
@@ -403,13 +405,33 @@ def test_unknown_name_is_refused_with_the_nearest_name(shop: Shop, hook: Any, as
     line = hook.__code__.co_firstlineno
     assert str(caught.value) == (
         f"shop:price: pre hook 'clamp' ({__file__}:{line}) asks for {asked!r}, but shop:price offers item, qty, rate, "
-        f"rest, extra (and every pre hook call, args, kwargs); did you mean {near!r}?"
+        f"rest, extra; a pre hook may also ask for call, args, kwargs; did you mean {near!r}?"
     )
     assert len(hooks(shop.price)) == 0
 
 
+def test_a_method_of_a_class_in_place_of_one_of_an_object_is_refused_with_advice(shop: Shop) -> None:
+    class Audit:
+        def note(self, qty: int) -> None: ...
+
+    with pytest.raises(HookSignatureError, match="asks for 'self', .* kwargs; add the method of an object, such as"):
+        shop.price.pre(Audit.note)
+
+
+@pytest.mark.parametrize(
+    ("hook", "advice"),
+    [
+        (lambda result: result, r"; write result = proceed\(\) or, in a generator, result = yield$"),
+        (lambda exc: exc, r"; write try and except around proceed\(\) or, in a generator, around the yield$"),
+    ],
+)
+def test_an_around_hook_that_asks_for_the_outcome_is_told_where_it_has_it(shop: Shop, hook: Any, advice: str) -> None:
+    with pytest.raises(HookSignatureError, match=f"and this is an around hook{advice}"):
+        shop.price.around(hook)
+
+
 def test_unknown_name_without_a_near_one_is_refused_without_a_guess(shop: Shop) -> None:
-    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs\)$"):
+    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs$"):
         shop.price.pre(lambda zzzzzz: None)
 
 
@@ -497,7 +519,7 @@ def test_parameter_outranks_provided_attribute_and_default_does_not() -> None:
 
 
 def test_name_that_is_not_provided_is_refused_with_all_that_is_offered() -> None:
-    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name .* did you mean 'epoch'"):
+    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name; .* did you mean 'epoch'"):
         hooks(Trainer.step).add("pre", lambda epcoh: None)
 
 
@@ -630,6 +652,16 @@ def test_arguments_of_a_wrapper_are_replaced_where_the_call_has_them(
     assert seen == [(expected["item"], expected["qty"])]
 
 
+@pytest.mark.parametrize("wrap", [lambda function: function, plainly])
+def test_the_rest_of_the_arguments_is_replaced_behind_what_the_call_names(wrap: Any) -> None:
+    # In a wrapper, `a` was then passed twice: by its default and by its name.
+    target = hookable(wrap(lambda a=-1, *rest: (a, rest)))
+    target.pre(lambda: Args(rest=(8, 9)), when=lambda a: a != 7)
+    assert (target(), target(1), target(a=2), target(a=7)) == ((-1, (8, 9)), (1, (8, 9)), (2, (8, 9)), (7, ()))
+    target.pre(lambda: Args(a=3, rest=(4,)))
+    assert (target(), target(a=2)) == ((3, (4,)), (3, (4,)))
+
+
 @given(signatures(), st.data())
 def test_a_hook_of_a_wrapper_is_given_what_one_of_the_function_in_it_is_given(
     drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
@@ -702,9 +734,7 @@ def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with
 
 def test_name_that_a_wrapper_does_not_show_is_refused_with_those_it_shows() -> None:
     target = hookable(plainly(sold), name="shop:sold")
-    with pytest.raises(
-        HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift \(.*mean 'qty'"
-    ):
+    with pytest.raises(HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift; .*mean 'qty'"):
         target.pre(lambda qyt: None)
 
 
@@ -747,7 +777,7 @@ def test_a_wrapper_whose_signature_cannot_be_read_offers_its_own_parameters() ->
 
     wrapper.__signature__ = "nonsense"  # type: ignore[attr-defined]
     target = hookable(wrapper, name="shop:sold")
-    with pytest.raises(HookSignatureError, match="asks for 'item', but shop:sold offers args "):
+    with pytest.raises(HookSignatureError, match="asks for 'item', but shop:sold offers args; "):
         target.pre(lambda item: None)
     target.pre(lambda args: Args(args=(*args, 2)))
     assert target(1) == (1, 2)
@@ -843,3 +873,13 @@ def test_catch_all_parameters_are_no_parameters_called_like_reserved_words() -> 
         target.pre(lambda args, kwargs: None)
         wrapper = hookable(plainly(target))
         wrapper.pre(lambda args, kwargs: None)
+
+
+@given(st.data())
+def test_the_values_of_a_call_are_joined_from_what_they_were_split_into(data: st.DataObject) -> None:
+    target = data.draw(targets(styles=["function", "method"]))
+    args, kwargs = data.draw(target.arguments())
+    values = values_of(target.mount, Given(args, kwargs), bound_of(target.bound))
+    assert values is not None
+    signature = target.mount.site().signature
+    assert signature.join(*signature.split(values)) == values

@@ -197,7 +197,8 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "an unknown parameter": (
         lambda price: price.pre(lambda qyt: None),
-        "asks for 'qyt', but shop:price offers item, qty (and every pre hook call, args, kwargs); did you mean 'qty'?",
+        "asks for 'qyt', but shop:price offers item, qty; a pre hook may also ask for call, args, kwargs; "
+        "did you mean 'qty'?",
     ),
     "an unknown parameter of a predicate": (
         lambda price: price.pre(clamp, when=lambda qyt: None),
@@ -217,6 +218,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         "'KeyError' is not an exception type; give classes such as KeyError",
     ),
     "types that are no types": (lambda price: hooks(price).add("exception", clamp, KeyError, 3), "3 is not an exc"),
+    "a class in the place of an exception's": (lambda price: price.exception(int), "<class 'int'> is not an exception"),
     "types of a hook that takes none": (
         lambda price: hooks(price).add("pre", clamp, KeyError),
         "only exception hooks take exception types, and this is a hook for pre",

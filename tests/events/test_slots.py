@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aspecthook import events, hooks
-from aspecthook.events._slots import Attribute, Link
+from aspecthook.events._slots import AttributeSlot, Link
 from aspecthook.events._wiring import wired
 from tests.events.programs import fail, in_thread, replaced, run, unraisable
 
@@ -140,7 +140,7 @@ class SlotMachine(RuleBasedStateMachine):
         self.covered = False
         self.module: Any = types.ModuleType("interpreter")
         self.original = self.module.report = self.report
-        self.event: Any = wired(lambda event: Attribute(self.module, "report", event, key=0), first=True)(
+        self.event: Any = wired(lambda event: AttributeSlot(self.module, "report", event, key=0), first=True)(
             lambda what: None
         )
         self.handles: list[Any] = []

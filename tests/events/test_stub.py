@@ -259,9 +259,9 @@ STUBS = [
 ]
 OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
     (plain, {"first": True, "fold": "value"}, "use one of the two"),
-    (plain, {"fold": "wlu"}, "folds 'wlu', but has value"),
+    (plain, {"fold": "wlu"}, "folds 'wlu', but its parameters are value"),
     (plain, {"fold": "valeu"}, "did you mean 'value'"),
-    (lambda *rest: None, {"fold": "rest"}, "no parameters"),
+    (lambda *rest: None, {"fold": "rest"}, "its parameters are none"),
     (plain, {"errors": "rise"}, "did you mean 'raise'"),
     (plain, {"gather": True}, "write async def"),
     (plain, {"replay": -1}, "replay=-1"),

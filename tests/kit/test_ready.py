@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import run_state_machine_as_test
 
-from aspecthook import Args, HookLookupError, HookOptionError, HookTypeError, Return, hookable, hooks, pre
+from aspecthook import Args, HookLookupError, HookOptionError, HookTypeError, Return, always, hookable, hooks, pre
 from aspecthook.testing import (
     HookMachine,
     LawError,
@@ -193,6 +193,34 @@ def test_never_together() -> None:
 def test_always_last() -> None:
     run_laws(price(), always_last("note"), args=("tea",))
     assert sentence(price(), always_last("shipping"), "tea") == "'note' ran after 'shipping'"
+
+
+def test_always_last_in_a_machine_is_about_the_hooks_of_the_user_alone() -> None:
+    # A guest that failed behind the hook broke the law, whatever the user's hooks did.
+    class Closing(HookMachine):
+        vary = ()
+        last = always_last("close")
+
+        def make(self) -> Any:
+            @hookable
+            def save(order: int) -> None: ...
+
+            return save
+
+        @always(priority="LOWEST")
+        def close(self) -> None: ...
+
+        @always
+        def plugin(self) -> None: ...
+
+    class Careless(Closing):
+        @always(priority="LOWEST")
+        def plugin(self) -> None: ...
+
+    few = settings(max_examples=5, stateful_step_count=10, deadline=None)
+    run_state_machine_as_test(Closing, settings=few)
+    with pytest.raises(LawError, match="'plugin' ran after 'close'"):
+        run_state_machine_as_test(Careless, settings=few)
 
 
 def test_sees_changes_of() -> None:

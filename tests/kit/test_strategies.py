@@ -472,7 +472,7 @@ def test_every_kind_of_hook_is_drawn_and_shrinks(style: Any, kind: Any) -> None:
         assert kind not in _kinds(_signature_of(target), None)
         return
     # On an async function, a sync hook that asks for `proceed` is refused.
-    simplest = ", flavour='generator'" if style == "coroutine" else ", asks='proceed'"
+    simplest = ", style='generator'" if style == "coroutine" else ", asks='proceed'"
     more = simplest if kind == "around" else ""
     assert repr(first(hooks_for(target), lambda drawn: drawn.kind == kind)) == f"HookSpec({kind!r}, 'one'{more})"
 
@@ -488,18 +488,18 @@ FEATURES: dict[str, tuple[str, Any, str]] = {
     "args": ("function", lambda one: type(one.answer) is Args, "HookSpec('pre', 'one', answer=Args(qty=0))"),
     "raises": ("function", lambda one: one.raises is not None, "HookSpec('pre', 'one', raises=ValueError())"),
     "types": ("function", lambda one: one.types, "HookSpec('exception', 'one', types=(ValueError,))"),
-    "async": ("coroutine", lambda one: one.flavour == "async", "HookSpec('pre', 'one', flavour='async')"),
+    "async": ("coroutine", lambda one: one.style == "coroutine", "HookSpec('pre', 'one', style='coroutine')"),
     "a condition": ("function", lambda one: one.options, "HookSpec('pre', 'one', options={'once': True})"),
     "isolated": ("function", lambda one: "isolate" in one.options, "HookSpec('pre', 'one', options={'isolate': True})"),
     "yields": (
         "function",
-        lambda one: one.flavour == "generator",
-        "HookSpec('around', 'one', flavour='generator')",
+        lambda one: one.style == "generator",
+        "HookSpec('around', 'one', style='generator')",
     ),
     "async yields": (
         "async generator",
-        lambda one: one.flavour == "async generator",
-        "HookSpec('around', 'one', flavour='async generator')",
+        lambda one: one.style == "async generator",
+        "HookSpec('around', 'one', style='async generator')",
     ),
     "never": (
         "function",
@@ -538,10 +538,10 @@ def test_every_feature_of_a_hook_is_drawn_and_shrinks(feature: str) -> None:
         ((Args(), Args(qty=2)), True, Outcome(None)),
     ],
 )
-@pytest.mark.parametrize(("style", "flavour"), [("function", "plain"), ("coroutine", "async")])
-def test_an_around_hook_proceeds_as_told(style: Any, flavour: Any, proceeds: Any, catches: bool, end: Outcome) -> None:
+@pytest.mark.parametrize("style", ["function", "coroutine"])
+def test_an_around_hook_proceeds_as_told(style: Any, proceeds: Any, catches: bool, end: Outcome) -> None:
     target = Target("(qty)", style, raises=ValueError())
-    spec = HookSpec("around", "one", "proceed, qty", flavour=flavour, proceeds=proceeds, catches=catches)
+    spec = HookSpec("around", "one", "proceed, qty", style=style, proceeds=proceeds, catches=catches)
     spec.add_to(target.mount)
     assert target.drive((1,)) == end
     assert spec.seen == [{"qty": 1}]

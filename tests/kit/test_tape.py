@@ -9,24 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook.testing import Tape, assert_calls, called
-
-
-class Declined(Exception):
-    pass
-
-
-def price(item, qty=1):
-    return 2.5 * qty
-
-
-def charge(amount):
-    if amount > 100:
-        raise Declined(amount)
-    return "paid"
-
-
-def checkout(items):
-    return charge(sum(price(item) for item in items))
+from tests.shop import Declined, charge, checkout, price
 
 
 @pytest.fixture
@@ -48,7 +31,7 @@ def bought(tape):
     "expected",
     [
         ("checkout", "price", "price", "charge", "charge"),
-        (f"{__name__}:checkout", ..., called("charge", amount=101).raised(Declined)),
+        (f"{checkout.__module__}:checkout", ..., called("charge", amount=101).raised(Declined)),
         (...,),
         (..., called("price", item="rice"), ...),
         ("checkout", ..., "charge", ..., "charge", ...),

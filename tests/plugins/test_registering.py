@@ -393,8 +393,8 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         marked_by(on, "sold", lambda self, itme: None),
         HookSignatureError,
         "tests.plugins.shop:Shop.sold: on hook 'Wrong' (HERE) asks for 'itme', but "
-        "tests.plugins.shop:Shop.sold offers self, item, price (and every on hook call, args, kwargs); did you "
-        "mean 'item'?",
+        "tests.plugins.shop:Shop.sold offers self, item, price; an on hook may also ask for call, args, kwargs; "
+        "did you mean 'item'?",
     ),
     "wrong kind of parameter": (
         marked_by(pre, "sold", lambda self, result: None),
@@ -480,7 +480,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "class": (
         lambda: Seller,
         PluginError,
-        "Shop: plugin 'type' is a class; register an object of it, as in register(Seller())",
+        "Shop: Seller is a class; register an object of it, as in register(Seller())",
     ),
 }
 

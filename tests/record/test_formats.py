@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import HookOptionError
 from aspecthook.record import read, record
@@ -53,6 +54,41 @@ def test_own_times_are_those_of_the_slices(program, tmp_path_factory):
         start(program)
     for one in (tape, limited, read(path)):
         assert {call: call.own for call in one} == pytest.approx(own_times(one), abs=1e-6)
+
+
+@given(program=programs.programs(), most=st.integers(1, 10))
+def test_the_calls_that_began_first_are_read_and_the_others_counted(program, most, tmp_path_factory):
+    path = tmp_path_factory.mktemp("calls") / "calls.jsonl"
+    with record(*TARGETS, to=path):
+        start(program)
+    whole, part = list(read(path)), read(path, max_calls=most)
+
+    def shown(calls):
+        return [(call.label, call.number, call.begin, call.parent and call.parent.number) for call in calls]
+
+    assert shown(part) == shown(whole[:most])
+    assert part.left_out.get("max_calls", 0) == max(0, len(whole) - most)
+
+
+def test_calls_that_are_not_kept_take_no_memory(tmp_path):
+    def work(number): ...
+
+    with record(work, to=tmp_path / "calls.jsonl"):
+        for number in range(5_000):
+            work(number)
+    peaks = []
+    for most in (50, None):
+        tracemalloc.start()
+        tape = read(tmp_path / "calls.jsonl", max_calls=most)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert len(tape) == 5_000 and peaks[0] < peaks[1] / 10
+
+
+@pytest.mark.parametrize("most", [0, -1, "3"])
+def test_a_limit_that_makes_no_sense_is_refused(tmp_path, most):
+    with pytest.raises(HookOptionError, match="max_calls=.* give a number of 1 or more"):
+        read(tmp_path, max_calls=most)
 
 
 @given(program=programs.programs())

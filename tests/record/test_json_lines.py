@@ -212,7 +212,7 @@ def test_a_full_disk_is_one_warning(monkeypatch, tmp_path):
     tape = record(price, to=path)
     price("tea")
     full = os.open("/dev/full", os.O_WRONLY)
-    (sink,) = tape._recorder.sinks
+    (sink,) = tape._recorder.sinks.all
     os.dup2(full, sink._file.number)
     os.close(full)
     with warnings.catch_warnings(record=True) as caught:

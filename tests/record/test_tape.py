@@ -13,24 +13,7 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, Return, weave
 from aspecthook.record import Tape
-
-
-class Declined(Exception):
-    pass
-
-
-def price(item, qty=1):
-    return 2.5 * qty
-
-
-def charge(amount):
-    if amount > 100:
-        raise Declined(amount)
-    return "paid"
-
-
-def checkout(items):
-    return charge(sum(price(item) for item in items))
+from tests.shop import Declined, charge, checkout, price
 
 
 class Cart:
@@ -140,7 +123,7 @@ def test_a_c_function_is_recorded_through_its_proxy(tape):
 
 def test_after_stop_nothing_is_recorded_and_nothing_is_left_of_the_recorder():
     code, attributes = price.__code__, dict(vars(price))
-    tape = Tape().record(price).record(__name__ + ":price")
+    tape = Tape().record(price).record(f"{price.__module__}:price")
     assert price.__code__ is not code
     tape.stop()
     tape.stop()
@@ -152,7 +135,9 @@ def test_after_stop_nothing_is_recorded_and_nothing_is_left_of_the_recorder():
 
 
 def test_recording_the_same_function_twice_records_each_call_once(tape):
-    tape.record(price).record(f"{__name__}:price, {__name__}:charge").record(price, when=lambda qty: qty > 1)
+    tape.record(price).record(f"{price.__module__}:price, {charge.__module__}:charge").record(
+        price, when=lambda qty: qty > 1
+    )
     price("tea", 5)
     assert shape(tape) == [("price", 0)]
 

@@ -29,10 +29,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aspecthook.training import (
+    ActivationHistogramHook,
+    AmpOptimizerHook,
     CheckpointHook,
     CheckpointLoaderHook,
     CsvLoggerHook,
     DeadNeuronHook,
+    DistEvalHook,
     EarlyStoppingHook,
     EMAHook,
     EvalHook,
@@ -42,6 +45,7 @@ from aspecthook.training import (
     MomentumUpdaterHook,
     NanGuardHook,
     OptimizerHook,
+    PlotHook,
     ProgressHook,
     ReportHook,
     Runner,
@@ -51,8 +55,22 @@ from aspecthook.training import (
 from aspecthook.training.checkpoint import _files, _format, load, newest
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.hooks._kept_files import KeptFiles
-from aspecthook.training.keras import EarlyStopping, History, ModelCheckpoint, ReduceLROnPlateau
-from aspecthook.training.session import LoggingTensorHook, StepCounterHook, StopAtStepHook, SummarySaverHook
+from aspecthook.training.keras import (
+    BackupAndRestore,
+    CSVLogger,
+    EarlyStopping,
+    History,
+    ModelCheckpoint,
+    ReduceLROnPlateau,
+    TensorBoard,
+)
+from aspecthook.training.session import (
+    CheckpointSaverHook,
+    LoggingTensorHook,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+)
 from tests.stress.cases import run
 from tests.training.kit import data as batches
 from tests.training.kit import run_of
@@ -163,8 +181,7 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
     return [*hooks, *(OTHERS[name](folder) for name in sorted(setting.others))]
 
 
-# The other hooks of the package that have a state, but for those that only measure time, and `CheckpointSaverHook`,
-# which saves whenever a session begins, as in TensorFlow.
+# The other hooks of the package that have a state, but for those that only measure time.
 OTHERS: dict[str, Callable[[Path], Any]] = {
     "evaluation": lambda _: EvalHook(batches(2, seed=6), interval=2, by_epoch=False, save_best="loss", rule="less"),
     "dead neurons": lambda _: DeadNeuronHook(["3"]),  # of PyTorch alone
@@ -175,12 +192,23 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "keras early stopping": lambda _: EarlyStopping("val_loss", patience=2, restore_best_weights=True),
     "keras best": lambda folder: ModelCheckpoint(folder / "keras" / "best", monitor="val_loss", save_best_only=True),
     "keras history": lambda _: History(),
+    "keras csv": lambda folder: CSVLogger(folder / "keras.csv"),
+    "keras tensorboard": lambda folder: TensorBoard(folder / "keras events"),
+    "keras backup": lambda folder: BackupAndRestore(folder / "backup", save_freq=2),
+    "distributed evaluation": lambda _: DistEvalHook(batches(2, seed=7), interval=3, by_epoch=False),
+    "plots": lambda _: PlotHook(interval=0),
+    "histograms": lambda _: ActivationHistogramHook(["3"], path=None),  # of PyTorch alone
+    "loss scale": lambda _: AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 4.0, "growth_interval": 2}),
+    "session saver": lambda folder: CheckpointSaverHook(folder / "session", save_steps=3),
     "session stop": lambda _: StopAtStepHook(last_step=11),
     "session log": lambda _: LoggingTensorHook(["loss"], every_n_iter=3),
     "session counter": lambda folder: StepCounterHook(every_n_steps=3, output_dir=folder / "events"),
     "session summaries": lambda folder: SummarySaverHook(save_steps=3, output_dir=folder / "events"),
     "bad losses": lambda _: BadLosses(),
 }
+
+
+OF_TORCH = ("dead neurons", "histograms", "loss scale")
 
 
 class BadLosses(Hook):
@@ -193,6 +221,7 @@ class BadLosses(Hook):
 def train(setting: Setting, folder: Path, kill: Kill | None) -> None:
     """Train to the end, or to the kill, and save what became of it."""
     extra = []
+    folder.mkdir(exist_ok=True)
     if kill is not None and kill.how == "iteration":
         extra.append(KillIn(kill))
     watch_steps(folder, kill.at if kill is not None and kill.how == "step" else None)
@@ -280,7 +309,7 @@ def in_child(
 def outcome(folder: Path) -> Any:
     """Return the state at the end, without times and names of runs, and the rows of the logs."""
     state = load(folder / "end" / "state")
-    del state["meta"]
+    del state["meta"], state["hook_options"]
     for name in ("files", "best_files"):  # a run that was killed between a save and a removal removes a little later
         del state["hooks"]["CheckpointHook"][name]
     for name in ("KillIn", "CheckpointLoaderHook"):
@@ -289,14 +318,18 @@ def outcome(folder: Path) -> Any:
         forget(state["hooks"], *name.split("."))
     files = sorted(path.name for path in folder.glob("*.safetensors"))
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return flat(state), files, rows, (folder / "log.csv").read_text()
+    texts = [path.read_text() for path in (folder / "log.csv", folder / "keras.csv") if path.exists()]
+    return flat(state), files, rows, texts
 
 
-# What depends on the time that a run takes, or counts the runs that were resumed.
+# What depends on the time that a run takes, or on how often it was resumed.
 TIMES = (
     *(f"{name}.timer.ago" for name in ("LoggingTensorHook", "StepCounterHook", "SummarySaverHook")),
+    "CheckpointSaverHook.timer.ago",
+    "CheckpointSaverHook.files",  # it saves whenever a session begins, as in TensorFlow
+    "TensorBoard.files",  # their names have the time in them
     "TextLoggerHook.file.sum",
-    *(f"ReportHook.curves.{name}" for name in ("begun", "rows", "seconds", "runs")),
+    *(f"{hook}.curves.{name}" for hook in ("PlotHook", "ReportHook") for name in ("begun", "rows", "seconds", "runs")),
 )
 
 
@@ -329,7 +362,7 @@ def settings_of(library: str) -> st.SearchStrategy[Setting]:
         best=st.booleans(),
         asynchronous=st.booleans(),
         others=st.frozensets(
-            st.sampled_from([name for name in OTHERS if library == "torch" or name != "dead neurons"]), max_size=4
+            st.sampled_from([name for name in OTHERS if library == "torch" or name not in OF_TORCH]), max_size=4
         ),
     )
 

@@ -103,6 +103,13 @@ def test_infinite_values_and_nan_are_counted_apart() -> None:
     assert (found.odd, found.zeros, found.total) == (2, 1, 2)
 
 
+@pytest.mark.parametrize("most", [1e38, 3e38])
+def test_the_greatest_numbers_are_counted(most: float) -> None:
+    """The range of the bins was no float32: nothing was counted, or PyTorch raised an error in the middle of a run."""
+    found = histograms(nn.Sequential(nn.Identity()), [torch.tensor([most, -most, 0.0])])["0"]
+    assert (found.total, found.zeros, found.odd) == (3, 1, 0)
+
+
 def test_histograms_are_of_all_modules_that_hold_no_others() -> None:
     net = made(Deep)
     before = state(net)

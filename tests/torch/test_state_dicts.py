@@ -97,6 +97,6 @@ def test_an_answer_is_refused(kind: str) -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(
-        HookSignatureError, match="offers module, incompatible_keys, name .*did you mean 'incompatible_keys'"
+        HookSignatureError, match="offers module, incompatible_keys, name; .*did you mean 'incompatible_keys'"
     ):
         weave(made(), load_state_dict_post=lambda incompatible_key: None)

@@ -789,6 +789,7 @@ def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_not
         ("ahw_shop:a", {"exception": {(): ten}}, "has a hook for no types at all, (); name some, such as KeyError"),
         ("ahw_shop:a", {"post": {KeyError: ten}}, "post= takes a hook or a list of hooks; only exception= takes a map"),
         ("ahw_shop:a", {"aspect": object()}, "has no marked methods; write @pre(...) above some"),
+        ("ahw_shop:a", {"aspect": ten}, "is a function; if it makes an aspect, call it: aspect=ten(...)"),
     ],
 )
 def test_a_misspelt_weaving_is_refused_with_the_nearest_thing(

@@ -148,7 +148,7 @@ def _changed(writer: Writer, function: str) -> Generator[None]:
 
 
 def _one_yield(writer: Writer, group: Group, function: str, inner: str) -> None:
-    is_async = group.hook.flavour == "async generator"
+    is_async = group.hook.style == "async generator"
     common = f"$site, {function}, $hook"
     writer.note("around", group.first, group.last)
     writer.line(f"$hook = {function}({writer.given(group.hook.asks, 'around', function)})")

@@ -321,7 +321,7 @@ class Writer:
     def ask(self, hook: Hook, names: dict[str, str]) -> None:
         """Write the call that gets a hook's answer."""
         given = self.given(hook.asks, hook.kind, names["function"])
-        waits = "await " if hook.flavour == "async" else ""
+        waits = "await " if hook.style == "coroutine" else ""
         if hook.ref is None:
             self.line(f"$answer = {waits}{names['function']}({given})")
         else:

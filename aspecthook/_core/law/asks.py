@@ -2,7 +2,7 @@
 
 `resolve` reads a callable's parameters and returns its *asks*: for each parameter how it is passed, and what is passed.
 Generated code writes the asks out as the text of a call, the interpreter collects them one by one; neither reads a
-signature again. `check_flavour` refuses a hook that could never work on its target, whatever it asks for.
+signature again. `check_style` refuses a hook that could never work on its target, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from aspecthook._errors import HookSignatureError, HookTypeError, article, neare
 from aspecthook._hints import NamedTuple, TypeAlias
 
 from .call import Site
-from .callables import Flavour, hands_on, parameters, plain_names
+from .callables import hands_on, parameters, plain_names
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
-from .signature import Signature
+from .signature import Signature, Style
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -35,6 +35,13 @@ _HABITS: dict[str, tuple[str, ...]] = {
     "call": ("ctx", "context"),
     "kwargs": ("kw", "kwds"),
     "self": ("instance", "obj", "this"),
+}
+
+
+# How an around hook gets what hooks of other kinds ask for.
+_INSIDE = {
+    "result": "; write result = proceed() or, in a generator, result = yield",
+    "exc": "; write try and except around proceed() or, in a generator, around the yield",
 }
 
 
@@ -214,6 +221,8 @@ def _unavailable(name: str, asker: Asker) -> str:
     message = (
         f"{asker.who} asks for {name!r}, which only {kinds} hooks are given, and this is {article(word)} {word} hook"
     )
+    if word == "around" and name in _INSIDE:
+        message += _INSIDE[name]
     if name in asker.site.signature.index or name in (asker.site.shown() or ()):
         message += f"; the argument of that name is call.arguments[{name!r}]"
     return message
@@ -221,13 +230,14 @@ def _unavailable(name: str, asker: Asker) -> str:
 
 def _unknown(name: str, asker: Asker) -> str:
     label, words = asker.site.label, _offered(asker)
-    names = [*asker.site.offers(), *asker.site.provides]
+    names = list(dict.fromkeys([*asker.site.offers(), *asker.site.provides]))
     offered = printable(", ".join(names)) or "no parameters"
     meant = next((word for word, habits in _HABITS.items() if name in habits and word in (*words, *names)), None)
-    return (
-        f"{asker.who} asks for {name!r}, but {label} offers {offered} (and every {asker.word} hook "
-        f"{', '.join(words)}){nearest(name, names + words) if meant is None else f'; did you mean {meant!r}?'}"
-    )
+    near = nearest(name, names + words) if meant is None else f"; did you mean {meant!r}?"
+    if name in ("self", "cls") and not near:
+        near = "; add the method of an object, such as audit.note, not that of its class, Audit.note"
+    also = f"{article(asker.word)} {asker.word} hook may also ask for {', '.join(words)}"
+    return f"{asker.who} asks for {name!r}, but {label} offers {offered}; {also}{near}"
 
 
 def _refuse_second_subject(name: str, asker: Asker) -> None:
@@ -250,42 +260,40 @@ def _refuse_gap(skipped: str | None, asker: Asker) -> None:
 # Whether a hook can work on its target at all, by what calling it returns.
 
 
-def check_flavour(
-    kind: Kind, function: Callable[..., object], flavour: Flavour, asks: Asks, site: Site, who: object
-) -> None:
+def check_style(kind: Kind, function: Callable[..., object], style: Style, asks: Asks, site: Site, who: object) -> None:
     """Refuse a hook that could never work on this target.
 
     Raises:
         HookTypeError: An async hook on a sync target, a generator where a value is needed, an item hook on a function.
     """
-    style, label = site.signature.style, site.label
-    if kind == "item" and "generator" not in style:
+    target, label = site.signature.style, site.label
+    if kind == "item" and "generator" not in target:
         raise HookTypeError(f"{who} would never run: {label} is not a generator and yields no items; use post")
     if kind == "on" and site.signature.emission is None:
         raise HookTypeError(
             f"{who} would never run: {label} is not an event; use pre or post, or declare it with @event"
         )
-    if flavour in ("async", "async generator") and style in ("function", "generator"):
+    if style in ("coroutine", "async generator") and target in ("function", "generator"):
         raise HookTypeError(
-            f"{who} is async, but {label} is a sync {style}, which cannot await it; make the hook a plain function"
+            f"{who} is async, but {label} is a sync {target}, which cannot await it; make the hook a plain function"
         )
     if kind == "around":
-        _check_around(function, flavour, any(what == "proceed" for _, what in asks), site, who)
-    elif flavour in ("generator", "async generator"):
+        _check_around(function, style, any(what == "proceed" for _, what in asks), site, who)
+    elif style in ("generator", "async generator"):
         raise HookTypeError(
             f"{who} contains a yield, so calling it would run nothing; only an around hook may be a generator"
         )
 
 
-def _check_around(function: Callable[..., object], flavour: Flavour, proceeds: bool, site: Site, who: object) -> None:
-    style, label = site.signature.style, site.label
-    generator = flavour in ("generator", "async generator")
-    if flavour == "async" and style == "async generator":
+def _check_around(function: Callable[..., object], style: Style, proceeds: bool, site: Site, who: object) -> None:
+    target, label = site.signature.style, site.label
+    generator = style in ("generator", "async generator")
+    if style == "coroutine" and target == "async generator":
         raise HookTypeError(
             f"{who} is a coroutine function around the async generator {label}, which needs a stream; write an "
             f"async generator function (`async for item in proceed(): yield item`), or return proceed()"
         )
-    if flavour == "plain" and proceeds and style == "coroutine" and not hands_on(function):
+    if style == "function" and proceeds and target == "coroutine" and not hands_on(function):
         raise HookTypeError(
             f"{who} asks for `proceed` and is sync, but {label} is async: nothing has run yet when proceed() "
             f"returns, so nothing could be caught or timed; write `async def` with `await proceed()`, or a "
@@ -296,8 +304,8 @@ def _check_around(function: Callable[..., object], flavour: Flavour, proceeds: b
             f"{who} neither asks for `proceed` nor yields, so {label} would never run; ask for `proceed` and call it, "
             f"or write a generator function with one `yield`"
         )
-    if proceeds and generator and flavour != style:
+    if proceeds and generator and style != target:
         raise HookTypeError(
-            f"{who} both asks for `proceed` and contains a yield, on a {style}; do one of the two: call `proceed()` "
+            f"{who} both asks for `proceed` and contains a yield, on a {target}; do one of the two: call `proceed()` "
             f"and return, or yield once"
         )

@@ -8,9 +8,9 @@ from functools import partial
 from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FunctionType, MethodType
 
 from aspecthook._errors import article, printable
-from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from .signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
+from .signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS, Style
 
 if TYPE_CHECKING:
     import inspect
@@ -168,44 +168,42 @@ def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
             space.pop("__builtins__", None)
 
 
-# Flavours: what calling it returns.
-
-Flavour: TypeAlias = Literal["plain", "async", "generator", "async generator"]
+# Styles: what calling it returns.
 
 # Marks a sync around hook that returns what `proceed()` returns, awaitable or not: those of the kit serve every target.
 HANDS_ON = "__aspecthook_hands_on__"
 
 
-def flavour_of(function: Callable[..., object]) -> Flavour:
+def style_of(function: Callable[..., object]) -> Style:
     """Return whether calling this returns a value, an awaitable, a generator or an async generator."""
     inner = function if type(function) is FunctionType else unwrap(function)
     if type(inner) is not FunctionType:
-        return "plain" if isinstance(inner, (type, BuiltinFunctionType)) else _flavour_of_object(inner)
+        return "function" if isinstance(inner, (type, BuiltinFunctionType)) else _style_of_object(inner)
     flags = inner.__code__.co_flags
     # `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
     if flags & COROUTINE or hasattr(inner, "_is_coroutine") or hasattr(inner, "_is_coroutine_mark"):
-        return "async"
+        return "coroutine"
     if flags & ASYNC_GENERATOR:
         return "async generator"
-    return "generator" if flags & GENERATOR else "plain"
+    return "generator" if flags & GENERATOR else "function"
 
 
-def a_function(flavour: Flavour) -> str:
-    """Return a flavour as messages call such a function."""
-    word = {"plain": "plain", "async": "coroutine"}.get(flavour, flavour)
+def a_function(style: Style) -> str:
+    """Return a style as messages call such a function."""
+    word = "plain" if style == "function" else style
     return f"{article(word)} {word} function"
 
 
-def _flavour_of_object(value: Any) -> Flavour:
+def _style_of_object(value: Any) -> Style:
     import inspect
 
     if inspect.iscoroutinefunction(value):  # an AsyncMock is marked as one, and so is what wrapt makes
-        return "async"
+        return "coroutine"
     call: Any = getattr(cast("type[object]", type(value)), "__call__", None)  # noqa: B004  # the function, not whether there is one
     if type(call) is not FunctionType and hasattr(value, "__wrapped__"):
-        return flavour_of(value.__wrapped__)  # a `functools.lru_cache` returns what the function inside it returns
+        return style_of(value.__wrapped__)  # a `functools.lru_cache` returns what the function inside it returns
     known = isinstance(call, (FunctionType, MethodType, partial, staticmethod))
-    return flavour_of(cast("Callable[..., object]", call)) if known else "plain"
+    return style_of(cast("Callable[..., object]", call)) if known else "function"
 
 
 def hands_on(function: Any) -> bool:
@@ -215,4 +213,4 @@ def hands_on(function: Any) -> bool:
         return True
     while "__wrapped__" in (attributes := getattr(function, "__dict__", {})):
         function = attributes["__wrapped__"]
-    return callable(function) and flavour_of(function) == "async"
+    return callable(function) and style_of(function) == "coroutine"

@@ -1,6 +1,6 @@
 """The hook: one callable on one mount point, with its kind, its place in the order and its conditions.
 
-The invariant: a hook that cannot work where it is added (by what it asks for, by its flavour or by its options) is
+The invariant: a hook that cannot work where it is added (by what it asks for, by its style or by its options) is
 refused here, before anything has changed.
 """
 
@@ -16,12 +16,13 @@ from aspecthook._errors import HookOptionError, HookTypeError, article, brief, p
 from aspecthook._hints import Any, NamedTuple, Protocol, Self, final
 
 from .answers import Args, Return
-from .asks import Asker, Asks, check_flavour, plain_asks, resolve
+from .asks import Asker, Asks, check_style, plain_asks, resolve
 from .call import Site
-from .callables import CODE, code_of, flavour_of, identity, name_of, unwrap, who_is
+from .callables import CODE, code_of, identity, name_of, style_of, unwrap, who_is
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Conditions, Handle, Options, key_of, read, read_name, several
+from .signature import Style
 from .weak import Mention, is_ending, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -180,7 +181,6 @@ class Hook(Handle):
         "conditions",
         "doubts",
         "failures",
-        "flavour",
         "function",
         "gate",
         "gate_asks",
@@ -196,6 +196,7 @@ class Hook(Handle):
         "priority",
         "ref",
         "shape",
+        "style",
         "types",
         "when",
         "when_asks",
@@ -293,7 +294,7 @@ class Hook(Handle):
 
     def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
         """Find out what the hook asks for, and refuse one that could never work here."""
-        self.flavour = flavour_of(self.function)
+        self.style: Style = style_of(self.function)
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         asks = None if of_instance else plain_asks(self.function, self.kind, site)
@@ -302,7 +303,7 @@ class Hook(Handle):
             if hasattr(self.function, _MAKER):
                 self.doubts = ()  # what it asks for was not chosen by a user
         self.asks: Asks = asks
-        check_flavour(self.kind, self.function, self.flavour, self.asks, site, who)
+        check_style(self.kind, self.function, self.style, self.asks, site, who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
                 f"{who} cannot be isolated: what an around hook raises cannot be told from what the target "
@@ -313,12 +314,12 @@ class Hook(Handle):
         """Find out what the hook's `when` asks for, and whether its answer is awaited."""
         self.when_asks, doubts = resolve(when, asker)
         self.doubts += doubts
-        flavour = flavour_of(when)
+        style = style_of(when)
         awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
-        if flavour != "plain" and (flavour != "async" or asker.site.signature.style not in awaiting):
-            shown = "async" if flavour == "async" else f"{article(flavour)} {flavour}"
+        if style != "function" and (style != "coroutine" or asker.site.signature.style not in awaiting):
+            shown = "async" if style == "coroutine" else f"{article(style)} {style}"
             raise HookTypeError(f"{asker.who} is {shown}, so its answer would always be true; make it a plain function")
-        self.when_awaits = flavour == "async"
+        self.when_awaits = style == "coroutine"
 
     def _hold_weakly(self, who: Who) -> None:
         """Replace what the hook refers to by weak references; the hook is removed once its function is gone."""
@@ -336,7 +337,7 @@ class Hook(Handle):
         function = self.function
         self.ref, self.inner, self.function = weakly(function, name_of(function), code_of(function), who, gone)
         # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
-        self.flavour = "plain"
+        self.style = "function"
         options = self.options.copy()
         when = options.get("when")
         if when is not None:
@@ -361,7 +362,7 @@ class Hook(Handle):
             (
                 self.kind,
                 self.asks,
-                self.flavour,
+                self.style,
                 self.types == EXCEPTION,
                 self.gate_asks,
                 self.when_asks,

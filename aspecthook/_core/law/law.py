@@ -187,7 +187,7 @@ async def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any
         if hook.proceeds:
             answer = await whole(answer, results)  # sync: drop
             return settled(site, "around", hook.function, answer)
-        begin, ended, failed = ONE_YIELD[hook.flavour]
+        begin, ended, failed = ONE_YIELD[hook.style]
         generator = answer
         await resolved(begin(site, hook.function, generator))
         try:

@@ -172,7 +172,7 @@ def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
         answer = open_hook(hook, call, proceed, values)
         if hook.proceeds:
             return settled(site, "around", hook.function, answer)
-        begin, ended, failed = ONE_YIELD[hook.flavour]
+        begin, ended, failed = ONE_YIELD[hook.style]
         generator = answer
         resolved(begin(site, hook.function, generator))
         try:

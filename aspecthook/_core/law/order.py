@@ -31,7 +31,7 @@ def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
     ranked = sorted(hooks, key=attrgetter("priority", "added"))
     if not [hook for hook in ranked if hook.before or hook.after]:
         return tuple(ranked)
-    followers, waiting = _graph(ranked)
+    followers, waiting = graph(ranked)
     ready = [place for place, count in enumerate(waiting) if not count]
     heapify(ready)
     order: list[Hook] = []
@@ -47,7 +47,7 @@ def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
     return tuple(order)
 
 
-def _graph(ranked: list[Hook]) -> tuple[list[list[int]], list[int]]:
+def graph(ranked: list[Hook]) -> tuple[list[list[int]], list[int]]:
     """Return, by places in `ranked`, which hooks must follow each hook, and for how many hooks each one waits."""
     bearers: dict[object, list[int]] = {}
     for place, hook in enumerate(ranked):

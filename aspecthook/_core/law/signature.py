@@ -51,7 +51,7 @@ class Emission(NamedTuple):
     word: str = "on"
 
 
-def style_of(code: CodeType) -> Style:
+def style_of_code(code: CodeType) -> Style:
     """Return what kind of function the code belongs to."""
     flags = code.co_flags
     if flags & COROUTINE:
@@ -100,7 +100,7 @@ class Signature:
             raise MountError(
                 f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
             )
-        self.style = style_of(code)
+        self.style: Style = style_of_code(code)
         self.shape: tuple[object, ...] = (
             self.positional_only,
             self.positional,
@@ -128,6 +128,11 @@ class Signature:
             found = _known[key] = cls(code, emission)
         return found
 
+    @property
+    def extra(self) -> str | None:
+        """The name of the ``**kwargs``, if there is one."""
+        return None if self.varkw is None else self.names[self.varkw]
+
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
         """Return the values of all parameters by their names."""
         return dict(zip(self.names, values, strict=True))
@@ -142,6 +147,16 @@ class Signature:
         if self.varkw is not None:
             kwargs.update(cast("dict[str, object]", values[self.varkw]))  # the target's own **kwargs
         return args, kwargs
+
+    def join(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:
+        """Return the values of all parameters, of which `split` has made these."""
+        rest = dict(kwargs)
+        values = [*args[: self.positional], *map(rest.pop, self.names[self.positional : self.regular])]
+        if self.varargs is not None:
+            values.append(args[self.positional :])
+        if self.varkw is not None:
+            values.append(rest)
+        return tuple(values)
 
 
 _MOST = 1024
@@ -223,7 +238,7 @@ class Shown:
         if parameter.kind is parameter.VAR_POSITIONAL:
             if behind is None or not isinstance(value, (tuple, list)):
                 return False
-            return self._put(revised, (*self._filled(rest, behind), *cast("tuple[Any, ...]", value)))
+            return self._put(revised, (*self._filled(revised, behind), *cast("tuple[Any, ...]", value)))
         if place is not None and place < own.positional:
             revised[place] = value
             return True
@@ -232,7 +247,7 @@ class Shown:
         if own.varkw is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
             revised[own.varkw] = {**revised[own.varkw], name: value}
             return True
-        return behind is not None and self._put(revised, (*self._filled(rest, behind), value))
+        return behind is not None and self._put(revised, (*self._filled(revised, behind), value))
 
     def _put(self, revised: list[Any], rest: tuple[Any, ...]) -> bool:
         """Replace the ``*args`` of the wrapper, if it takes any and none is missing; return whether it did."""
@@ -241,11 +256,21 @@ class Shown:
         revised[self._own.varargs] = rest
         return True
 
-    def _filled(self, rest: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-        """Return the first `count` of the wrapper's ``*args``, with defaults for those that the call leaves out."""
-        first = self._own.positional
-        left_out = list(self._signature.parameters.values())[first + len(rest) : first + max(count, 0)]
-        return rest[: max(count, 0)] + tuple([ABSENT if one.default is one.empty else one.default for one in left_out])
+    def _filled(self, revised: list[Any], count: int) -> tuple[Any, ...]:
+        """Return the first `count` of the wrapper's ``*args``; those that the call names are taken from its keywords.
+
+        What the call leaves out has its default, or is `ABSENT`.
+        """
+        own, most = self._own, max(count, 0)
+        rest: tuple[Any, ...] = () if own.varargs is None else revised[own.varargs]
+        named: dict[str, Any] = {} if own.varkw is None else dict(revised[own.varkw])
+        filled = list(rest[:most])
+        for one in list(self._signature.parameters.values())[own.positional + len(rest) : own.positional + most]:
+            default = ABSENT if one.default is one.empty else one.default
+            filled.append(default if one.kind is one.POSITIONAL_ONLY else named.pop(one.name, default))
+        if own.varkw is not None:
+            revised[own.varkw] = named
+        return tuple(filled)
 
 
 def shown_by(

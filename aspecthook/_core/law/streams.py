@@ -122,7 +122,7 @@ async def afail(site: Site, function: object, hook: AsyncGenerator[Any, Any], er
         del error  # for the reason in `fail`
 
 
-# For each flavour of one-yield hook: what begins it, what ends it with a result, and with an exception.
+# For each style of one-yield hook: what begins it, what ends it with a result, and with an exception.
 ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "generator": (begin, ended, failed),
     "async generator": (abegin, aended, afail),

@@ -93,6 +93,8 @@ def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> A
         )
 
     if rest:
+        if kind == "exception" and isinstance(rest[0], type):  # `@f.exception(int)`: it is meant as a type, not a hook
+            check_types(kind, rest, mount.name)
         mount.add_hook(kind, rest[0], types, options, direct=True, lasting=True)
         return rest[0]
 

@@ -204,6 +204,7 @@ class MountPoint(Members):
         return place.original if place is not None and place.opened else self.function
 
     def site(self) -> MountSite:
+        """Return what generated code and messages need to know of the function as it is now."""
         place, site = self.place, self._site
         if place is not None and place.opened:
             return place.site

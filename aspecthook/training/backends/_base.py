@@ -25,8 +25,9 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 class Backend(ABC):
     """The library that a model is made with, as a runner and its hooks use it.
 
-    Arrays are copies, and have the names that the library gives to the parameters and buffers of a model. A subclass
-    says what the parts of a model and the tensors of the library are; what follows from that is written here.
+    Arrays are copies, and have the names that the library gives to the parameters and buffers of a model. With
+    ``copy=False`` they may share the memory of the model, to be read at once. A subclass says what the parts of a model
+    and the tensors of the library are; what follows from that is written here.
     """
 
     __slots__ = ()
@@ -52,10 +53,10 @@ class Backend(ABC):
                 found.update((prefix + name, parameter) for name, parameter in part.named_parameters())
         return found
 
-    def state(self, model: Any, *, whole: bool = True) -> Arrays:
+    def state(self, model: Any, *, whole: bool = True, copy: bool = True) -> Arrays:
         """Return the parameters and the buffers; with ``whole=False`` as `kept` does."""
         convert = self.to_array if whole else self.kept
-        return {name: convert(tensor) for name, tensor in self.tensors(model).items()}
+        return {name: convert(tensor, copy=copy) for name, tensor in self.tensors(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
         """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
@@ -70,7 +71,7 @@ class Backend(ABC):
     def tensors(self, model: Any) -> dict[str, Any]:
         """Return the parameters and the buffers themselves, as a state dict has them."""
         parts = self.parts(model).items()
-        return {prefix + name: value for prefix, part in parts for name, value in part.state_dict().items()}
+        return {prefix + name: value for prefix, part in parts for name, value in _state_dict(part).items()}
 
     def named_tensors(self, model: Any, arrays: Arrays) -> dict[str, Any]:
         """Return the parameters and the buffers themselves, by each of their names; the arrays must fit them."""
@@ -99,10 +100,10 @@ class Backend(ABC):
 
     # Gradients
 
-    def gradients(self, model: Any) -> dict[str, Array | None]:
+    def gradients(self, model: Any, *, copy: bool = True) -> dict[str, Array | None]:
         """Return the gradients, as `kept` does; None for a parameter without one."""
         parameters = self.parameters(model).items()
-        return {name: None if value.grad is None else self.kept(value.grad) for name, value in parameters}
+        return {name: None if value.grad is None else self.kept(value.grad, copy=copy) for name, value in parameters}
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
         """Restore what `gradients` returned."""
@@ -128,12 +129,12 @@ class Backend(ABC):
     # Values
 
     @abstractmethod
-    def to_array(self, tensor: Any) -> Array:
+    def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
         """Return a copy of a tensor as an array."""
 
-    def kept(self, tensor: Any) -> Array:
+    def kept(self, tensor: Any, *, copy: bool = True) -> Array:
         """Return a copy of a tensor for a checkpoint: an array; or a tensor that is sharded, if that one is."""
-        return self.to_array(tensor)
+        return self.to_array(tensor, copy=copy)
 
     @abstractmethod
     def to_tensor(self, array: Array, like: Any = None) -> Any:
@@ -153,12 +154,12 @@ class Backend(ABC):
 
     # Optimizers
 
-    def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
+    def optimizer_state(self, optimizer: Any, *, copy: bool = True) -> dict[str, Any]:
         """Return the type of an optimizer and a copy of its state, as `kept` does; {} if it has no state."""
         if not hasattr(optimizer, "state_dict"):
             return {}
         state = map_leaves(
-            lambda leaf: self.kept(leaf) if isinstance(leaf, self.tensor) else leaf, optimizer.state_dict()
+            lambda leaf: self.kept(leaf, copy=copy) if isinstance(leaf, self.tensor) else leaf, _state_dict(optimizer)
         )
         return {"type": type(optimizer).__name__, "state": state}
 
@@ -199,3 +200,10 @@ class Backend(ABC):
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `rng_state` returned."""
         set_rng_states(state)
+
+
+def _state_dict(part: Any) -> dict[str, Any]:
+    """Return the state dict of a module or an optimizer, with the arrays themselves if they are the package's own."""
+    own = getattr(part.state_dict, "__module__", "").startswith("aspecthook.training.backends.net.")
+    found: dict[str, Any] = part.state_dict(copy=False) if own else part.state_dict()
+    return found

@@ -74,8 +74,8 @@ class NumpyBackend(Backend):
             f"amp={brief(kind)}: mixed precision is PyTorch's, and this is a NumPy model; leave amp out"
         )
 
-    def to_array(self, tensor: Any) -> Array:
-        return np.array(tensor)
+    def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
+        return np.array(tensor) if copy else np.asarray(tensor)
 
     def to_tensor(self, array: Array, like: Any = None) -> Any:  # noqa: ARG002
         return np.array(array)

@@ -65,14 +65,23 @@ def _shape(shape: Sequence[int]) -> str:
     return "×".join(str(size) for size in shape) or "a single number"
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return a copy of nested mappings, lists and tuples, with the function applied to everything else in them."""
+def map_leaves(function: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] = lambda _: False) -> Any:
+    """Return a copy of nested mappings, lists and tuples, with the function applied to everything else in them.
+
+    It is applied to those that are leaves, too, and not to what is in them.
+    """
+    if is_leaf(tree):
+        return function(tree)
     if is_any(tree, Mapping):
-        return {key: map_leaves(function, value) for key, value in tree.items()}
+        return {key: map_leaves(function, value, is_leaf) for key, value in tree.items()}
     if is_any(tree, list, tuple):
-        leaves = [map_leaves(function, value) for value in tree]
-        return type(tree)(*leaves) if hasattr(tree, "_fields") else type(tree)(leaves)
+        return remade(tree, [map_leaves(function, value, is_leaf) for value in tree])
     return function(tree)
+
+
+def remade(row: Any, values: Sequence[Any]) -> Any:
+    """Return a list or a tuple of the type of another one, which may be a named tuple."""
+    return type(row)(*values) if hasattr(row, "_fields") else type(row)(values)
 
 
 def is_sharded(tensor: Any) -> bool:

@@ -15,7 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._base import Array, Arrays, Backend
-from ._state import is_any, is_sharded, modules_of
+from ._state import is_any, is_sharded, modules_of, remade
 
 # Imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
@@ -94,7 +94,7 @@ class TorchBackend(Backend):
             return TorchAmp(kind, self._device(model).type)
         return TorchAmp(kind, "cuda" if torch.cuda.is_available() else "cpu")
 
-    def to_array(self, tensor: Any) -> Array:
+    def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
         """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact.
 
         If the tensor is sharded, all ranks call this together, and each gets all of it.
@@ -104,10 +104,13 @@ class TorchBackend(Backend):
             tensor = tensor.to_dense()
         if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             tensor = tensor.float()
-        return np.array(tensor.resolve_conj().cpu().numpy())
+        array: Array = tensor.resolve_conj().cpu().numpy()
+        return np.array(array) if copy else array
 
-    def kept(self, tensor: Any) -> Any:
-        return tensor.detach().clone() if is_sharded(tensor) else self.to_array(tensor)
+    def kept(self, tensor: Any, *, copy: bool = True) -> Any:
+        if is_sharded(tensor):
+            return tensor.detach().clone() if copy else tensor.detach()
+        return self.to_array(tensor, copy=copy)
 
     def to_tensor(self, array: Any, like: Any = None) -> Any:
         tensor = array.detach().clone() if is_sharded(array) else torch.tensor(array)
@@ -253,6 +256,5 @@ def _moved(batch: Any, device: Any) -> Any:
     if is_any(batch, Mapping):
         return {key: _moved(value, device) for key, value in batch.items()}
     if is_any(batch, tuple, list):
-        moved = [_moved(value, device) for value in batch]
-        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+        return remade(batch, [_moved(value, device) for value in batch])
     return batch

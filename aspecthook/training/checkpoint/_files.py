@@ -24,12 +24,13 @@ from aspecthook.training.loop._run import Run
 _TEMPORARY = ".checkpoint-{}.saving"
 
 
-def path_of(who: str, path: object) -> Path:
-    """Return a path, after a check of its type."""
+def path_of(who: str, path: object, option: str = "path") -> Path:
+    """Return a path that a method or a hook was given, after a check of its type."""
     given: Any = path
     if isinstance(path, (str, os.PathLike)):
         return Path(given)
-    raise HookTypeError(f"{who}: path={brief(path)} is not a path")
+    hint = "; newest(folder) returns None if the folder has no checkpoint" if path is None and who == "resume" else ""
+    raise HookTypeError(f"{who}: {option}={brief(path)} is not a path{hint}")
 
 
 def folder_of(run: Run, who: str, option: str) -> Path:
@@ -132,6 +133,16 @@ def _created(folder: Path, mode: int = 0o666) -> tuple[Path, FileIO]:
                 temporary.unlink()
             raise
         file.close()  # another process has removed it before it was locked
+
+
+def allocate(file: FileIO, size: int) -> None:
+    """Reserve the space of a file where the system can: a full disk is noticed at once, and writing is faster."""
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
+                raise
 
 
 def write(file: FileIO, rest: memoryview) -> None:

@@ -25,11 +25,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._files import replacing, write
+from ._files import allocate, replacing, write
 from ._identity import identity_in, identity_of
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from numpy.typing import NDArray
+    from xxhash import xxh3_128
 
     Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -50,6 +53,7 @@ _LONGEST = 25_000_000  # bytes of the header
 _MOST = 1_000_000  # values in the tree: each may take a hundred times the memory of its text
 _SPARSE = 16  # how many times as long as its data on disk a file may be: file systems compress
 _DEEPEST = 100  # well below the recursion limits of Python and its `json`
+_BLOCK = 1 << 20  # bytes that are written at a time
 _EXACT = 2**53  # some readers of JSON round greater ints
 
 
@@ -95,17 +99,41 @@ def write_packed(path: AnyPath, tree: str, arrays: Arrays) -> None:
     """Write what `packed` has returned."""
     # The widest types first, so that each array is aligned.
     arrays = dict(sorted(arrays.items(), key=lambda row: -row[1].itemsize))
-    header = _header(sealed(tree, arrays), arrays)
+    # The header has the checksums, so it is written last; they have one length.
+    begin = len(_header(sealed(tree, dict.fromkeys(arrays, _text_checksum())), arrays))
     try:
         with replacing(path) as file:
-            write(file, memoryview(header))
-            for array in arrays.values():
-                write(file, array.reshape(-1).view("u1").data)
+            allocate(file, begin + sum(array.nbytes for array in arrays.values()))
+            file.seek(begin)
+            sums = _written(file, arrays)
+            file.seek(0)
+            write(file, memoryview(_header(sealed(tree, sums), arrays)))
     except OSError as error:
         raise TrainingError(
             f"the checkpoint {os.fspath(path)} could not be saved: {error.strerror}; no partial file is left. Free "
             "some space, check the permissions, or give another path"
         ) from error
+
+
+def _written(file: FileIO, arrays: Arrays) -> dict[str, str]:
+    """Write arrays, and return their checksums.
+
+    Both are of a copy in the processor's cache: another thread or process may be changing an array meanwhile, and the
+    file would have another checksum than bytes.
+    """
+    import numpy as np
+
+    sums: dict[str, str] = {}
+    buffer = np.empty(_BLOCK, "u1")
+    for name, array in arrays.items():
+        made, data = _checksum_of(array), array.reshape(-1).view("u1")
+        for begin in range(0, data.size, _BLOCK):
+            block = buffer[: min(_BLOCK, data.size - begin)]
+            block[:] = data[begin : begin + _BLOCK]
+            made.update(block.data)
+            write(file, block.data)
+        sums[name] = made.hexdigest()
+    return sums
 
 
 def load(path: AnyPath, *, max_bytes: int | None = None) -> dict[str, Any]:  # Any: whatever was saved
@@ -271,7 +299,9 @@ def _little_endian(value: Any, place: tuple[object, ...]) -> NDArray[Any]:
             f"{_shown(place)} is an array of the type {value.dtype}; safetensors has {', '.join(_DTYPES)}; convert it "
             "with astype(), or keep its bytes with view()"
         )
-    return np.asarray(value, value.dtype.newbyteorder("<"), order="C")
+    wanted = value.dtype.newbyteorder("<")
+    # Without a type, since NumPy makes another array for one that is equal but not identical.
+    return np.asarray(value, None if value.dtype == wanted else wanted, order="C")
 
 
 def _free_name(place: tuple[object, ...], taken: Arrays) -> str:
@@ -311,7 +341,7 @@ def _checked(tensors: Any) -> Generator[tuple[str, NDArray[Any]]]:
         array = tensors.get_tensor(name)
         if array.dtype.name not in _DTYPES:  # the package ml_dtypes adds types such as bfloat16 to NumPy
             raise _damaged(f"it has arrays of the type {array.dtype}")
-        if _checksum(array) != sums[name]:
+        if checksum(array) != sums[name]:
             raise _damaged(f"the tensor {brief(name)} does not have its checksum")
         yield name, array
 
@@ -509,9 +539,9 @@ def _is_good(file: Path) -> bool:
 # Checksums
 
 
-def sealed(tree: str, arrays: Arrays) -> dict[str, str]:
+def sealed(tree: str, checksums: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata of a file."""
-    sums = _dumped({name: _checksum(array) for name, array in arrays.items()})
+    sums = _dumped(checksums)
     return {
         "format": _FORMAT,
         "version": str(_VERSION),
@@ -521,12 +551,18 @@ def sealed(tree: str, arrays: Arrays) -> dict[str, str]:
     }
 
 
-def _checksum(array: NDArray[Any]) -> str:
-    from xxhash import xxh3_128
-
-    made = xxh3_128(f"{array.dtype.name} {array.shape}".encode())
+def checksum(array: NDArray[Any]) -> str:
+    """Return the checksum of an array."""
+    made = _checksum_of(array)
     made.update(array.reshape(-1).view("u1").data)
     return made.hexdigest()
+
+
+def _checksum_of(array: NDArray[Any]) -> xxh3_128:
+    """Return the checksum of an array before any of its bytes."""
+    from xxhash import xxh3_128
+
+    return xxh3_128(f"{array.dtype.name} {array.shape}".encode())
 
 
 def _text_checksum(*texts: str) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import load_lazily
+from aspecthook._lazy import NamesTheExtra, load_lazily
 from aspecthook.training.loop._checks import check_loader
 
-from ._digits import load_digits
-from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
+with NamesTheExtra(__name__):
+    from ._digits import load_digits
+    from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
 
 if TYPE_CHECKING:
     from ._torch_loading import Resumable
@@ -27,4 +28,4 @@ __all__ = [
     "load_digits",
 ]
 
-load_lazily(__name__, {"Resumable": "_torch_loading"})  # it needs PyTorch
+load_lazily(__name__, {"_torch_loading": "Resumable"})  # it needs PyTorch

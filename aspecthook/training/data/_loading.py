@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import remade
 
 from ._position import ResumableLoader, share_of
 
@@ -266,6 +267,5 @@ def collated(samples: Sequence[Any]) -> Any:
         names: list[Any] = list(first)  # pyright: ignore[reportUnknownArgumentType]
         return {name: collated([sample[name] for sample in samples]) for name in names}
     if isinstance(first, (tuple, list)):
-        parts = [collated(part) for part in zip(*samples, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        return remade(first, [collated(part) for part in zip(*samples, strict=True)])
     return list(samples) if isinstance(first, (str, bytes)) else np.stack(samples)

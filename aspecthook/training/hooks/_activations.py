@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import finite_number, optional_function, whole_number
+from aspecthook.training.checkpoint._files import path_of
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
@@ -112,8 +113,13 @@ class DeadNeuronHook(_WatchingHook):
         warn_at: float = 0.5,
     ) -> None:
         super().__init__(names, interval)
-        self._options: dict[str, Any] = {"threshold": threshold, "dim": dim, "activation": activation}
-        self._warn_at = warn_at
+        who = "DeadNeuronHook"
+        self._options: dict[str, Any] = {
+            "threshold": finite_number(who, "threshold", threshold),
+            "dim": whole_number(who, "dim", dim),
+            "activation": optional_function(who, "activation", activation),
+        }
+        self._warn_at = finite_number(who, "warn_at", warn_at)
         self.neurons: dict[str, Neurons] = {}
 
     def begin(self, runner: Run) -> NeuronWatch:
@@ -185,11 +191,11 @@ class ActivationHistogramHook(_WatchingHook):
         title: str = "Activations",
     ) -> None:
         if find_spec("matplotlib") is None:
-            raise TrainingError("ActivationHistogramHook needs matplotlib; pip install matplotlib")
+            raise TrainingError("ActivationHistogramHook needs matplotlib; pip install 'aspecthook[train]'")
         super().__init__(names, interval)
         self._every = whole_number("ActivationHistogramHook", "every", every, 1)
         self._bins = whole_number("ActivationHistogramHook", "bins", bins, 1)
-        self._path = path
+        self._path = None if path is None else path_of("ActivationHistogramHook", path)
         self._title = title
         self.histograms: dict[str, Histogram] = {}
 

@@ -14,10 +14,10 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training._templates import filled
-from aspecthook.training.checkpoint._files import folder_of
+from aspecthook.training.checkpoint._files import folder_of, path_of
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._logs import VAL, validation_numbers
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import VAL, validation_numbers
 
 from ._hook import HOOKS, Hook
 from ._kept_files import KeptFiles, check_names, is_inside
@@ -38,8 +38,10 @@ class CheckpointHook(Hook):
             new one has been written.
         save_best: The name of the score in the run's ``logs``, such as ``"val_accuracy"``. If the run validates,
             ``"accuracy"`` means that too, and ``"auto"`` means the first score that a validation logs. Scores of
-            validations are judged after each of them, training scores whenever a checkpoint may be due. The file is
-            named ``best_val_accuracy_epoch_3.safetensors`` and replaces the one before it.
+            validations are judged after each of them, training scores whenever a checkpoint may be due. An unknown one
+            is an error after the first validation, since only that shows which there are; without validations, a
+            warning after the run. The file is named ``best_val_accuracy_epoch_3.safetensors`` and replaces the one
+            before it.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.
@@ -91,7 +93,7 @@ class CheckpointHook(Hook):
         if save_best not in (None, "auto"):
             self.watched = Monitor(who, save_best, self._rule)
         self.save_optimizer = save_optimizer
-        self.out_dir: Path | None = None if out_dir is None else Path(out_dir)
+        self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self.save_last = save_last
         self.asynchronous = asynchronous
         self._template = _template(filename_template, by_epoch)
@@ -291,7 +293,7 @@ class CheckpointLoaderHook(Hook):
         missing_ok: bool = False,
         other_run: bool = False,
     ) -> None:
-        self.path: Path = Path(path)
+        self.path: Path = path_of("CheckpointLoaderHook", path)
         self.resume = resume
         self.missing_ok = missing_ok
         self.other_run = other_run

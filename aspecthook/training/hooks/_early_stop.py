@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, final
 
+from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.loop._logs import VAL
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import VAL
 
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule, missing_score
@@ -65,6 +66,8 @@ class EarlyStoppingHook(Hook):
         strict: bool = False,
     ) -> None:
         who = "EarlyStoppingHook"
+        if not isinstance(monitor, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"{who}: monitor={brief(monitor)} is not the name of a score")
         self.monitor = monitor
         self.watched: Monitor = Monitor(who, monitor, rule, min_delta=min_delta, or_equal=True, baseline=baseline)
         self.patience: int = whole_number(who, "patience", patience, 1)
@@ -75,6 +78,7 @@ class EarlyStoppingHook(Hook):
         self.strict = strict
         self.wait_count: int = 0
         self.stop_reason: str | None = None
+        self._has_validated = False
 
     @property
     def rule(self) -> Rule:
@@ -88,12 +92,13 @@ class EarlyStoppingHook(Hook):
 
     def before_run(self, runner: Run) -> None:
         """Start counting; a stopped run that is resumed stops again."""
-        self.stop_reason = None
+        self.stop_reason, self._has_validated = None, False
         if self.wait_count >= self.patience:
             self._stop(runner, self._no_improvement())
 
     def after_val_epoch(self, runner: Run) -> None:
         """Judge the validation, and ask the run to stop if it is time."""
+        self._has_validated = True
         if not runner.running:
             return
         key = f"{VAL}{self.monitor}" if f"{VAL}{self.monitor}" in runner.logs else self.monitor
@@ -104,6 +109,14 @@ class EarlyStoppingHook(Hook):
         why = self._judge(score)
         if why is not None:
             self._stop(runner, why)
+
+    def after_run(self, runner: Run) -> None:
+        """Warn if there was nothing to judge."""
+        if not self._has_validated and self.stop_reason is None:
+            runner.logger.warning(
+                "EarlyStoppingHook: there was no validation, so it could not stop the run; give fit(train, held_out), "
+                "or an EvalHook"
+            )
 
     def _judge(self, score: float) -> str | None:
         """Return why the run should stop after this score, or None."""
@@ -138,4 +151,5 @@ class EarlyStoppingHook(Hook):
         return {"best_score": self.best_score, "wait_count": self.wait_count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the best score, and how long there was no better one."""
         self.watched.best, self.wait_count = float(state["best_score"]), int(state["wait_count"])

@@ -15,8 +15,8 @@ from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._state import named
 
 from ._hook import HOOKS, Hook
 
@@ -282,6 +282,7 @@ class EMAHook(Hook):
         return {"steps": self.steps, "average": _frozen(self._average), "aside": _frozen(self._aside)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the average, the parameters beside it, and the number of steps."""
         self.steps = int(state["steps"])
         self._average, self._aside = _thawed(state["average"]), _thawed(state["aside"])
         self._placed = self._average is None

@@ -15,11 +15,13 @@ from typing import Any, Literal, TypeAlias, cast, final
 from aspecthook import hooks
 from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import optional_number, whole_number
+from aspecthook.training._options import optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
+from aspecthook.training.checkpoint._files import folder_of
+from aspecthook.training.loop._logs import VAL, Means, validation_numbers, without_validation
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import VAL, Means, is_divided, validation_numbers, without_validation
+from aspecthook.training.loop._steps import is_divided
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
@@ -44,7 +46,8 @@ class EvalHook(Hook):
         interval: Validate every `interval` epochs or iterations, counted from `start` if that is given.
         by_epoch: Count epochs; otherwise iterations.
         save_best: The score by which the best checkpoint is chosen, or ``"auto"`` for the first metric; see
-            `CheckpointHook`. A score of 0 counts.
+            `CheckpointHook`. A score of 0 counts. Only a validation shows which scores there are, so an unknown one is
+            an error after the first; with ``start=0, interval=1`` that is before any training.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
         out_dir: The folder of the best checkpoint; the run's ``work_dir`` unless given.
         evaluate: Computes metrics that cannot be averaged over batches. It is called with a list of the outputs of
@@ -86,8 +89,9 @@ class EvalHook(Hook):
         self.start: int | None = optional_number(who, "start", start, 0)
         self.interval: int = whole_number(who, "interval", interval, 1)
         self.by_epoch = by_epoch
-        self.evaluate = evaluate
+        self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
+        self.save_best = save_best
         self.saver: CheckpointHook | None = None
         if save_best is not None and save_best is not False:
             self.saver = CheckpointHook(
@@ -115,6 +119,8 @@ class EvalHook(Hook):
     def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint."""
         if self.saver is not None:
+            if self.saver.out_dir is None:
+                folder_of(runner, "EvalHook", "out_dir=...")  # its error names this hook
             self.saver.before_run(runner)
 
     def after_run(self, runner: Run) -> None:
@@ -218,6 +224,7 @@ class EvalHook(Hook):
         return {"begun": self._begun, "best": None if self.saver is None else self.saver.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore whether the run has begun, and the state of the best checkpoint."""
         self._begun = bool(state["begun"])
         if self.saver is not None and state["best"] is not None:
             self.saver.load_state_dict(state["best"])

@@ -6,7 +6,7 @@ priority. A method that is not overridden is never called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
@@ -77,15 +77,15 @@ class Hook:
 
     def every_n_epochs(self, runner: Run, n: int, start: int | None = None) -> bool:
         """Whether this epoch is an n-th one, counted from 1 or from `start`; never with n <= 0."""
-        return _every(runner.epoch, n, start)
+        return n > 0 and (past := runner.epoch + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_iters(self, runner: Run, n: int, start: int | None = None) -> bool:
         """Whether this iteration is an n-th one of the run."""
-        return _every(runner.iter, n, start)
+        return n > 0 and (past := runner.iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_inner_iters(self, runner: Run, n: int, start: int | None = None) -> bool:
         """Whether this iteration is an n-th one of its epoch."""
-        return _every(runner.inner_iter, n, start)
+        return n > 0 and (past := runner.inner_iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     every_n_train_iters = every_n_iters
 
@@ -168,13 +168,12 @@ def bindings(hook: object, _: Run) -> list[Binding]:
     return found
 
 
-def _every(count: int, n: int, start: int | None) -> bool:
-    if n <= 0:
-        return False
-    if start is None:
-        return (count + 1) % n == 0
-    past = count + 1 - start
-    return past >= 0 and past % n == 0
+def build_hook(config: str | Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Return a hook, and the name that its config gives it, unless the name is an option of the hook itself."""
+    load_hooks()
+    if isinstance(config, str) or "name" not in config or HOOKS.takes(config, "name"):
+        return HOOKS.build_from_config(config), None
+    return HOOKS.build_from_config({key: value for key, value in config.items() if key != "name"}), config["name"]
 
 
 def load_hooks() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._errors import HookOptionError, nearest
 from aspecthook.training._options import finite_number, one_of
-from aspecthook.training.loop._steps import VAL, validation_numbers
+from aspecthook.training.loop._logs import VAL, validation_numbers
 
 Rule: TypeAlias = Literal["greater", "less"]
 

@@ -125,6 +125,7 @@ class NanGuardHook(Hook):
         return {"skipped": self.skipped, "in_row": self._in_row, "bad": self._bad}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore how many steps were skipped, in all and in a row."""
         self.skipped, self._in_row, self._bad = int(state["skipped"]), int(state["in_row"]), state["bad"]
 
 

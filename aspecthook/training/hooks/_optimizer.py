@@ -147,6 +147,7 @@ class AmpOptimizerHook(OptimizerHook):
         return {"scaler": self._loaded if self._amp is None else self._amp.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the scale of the loss; without a scaler yet, when it is made."""
         if self._amp is None:
             self._loaded = state["scaler"]
         else:

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "load_settings", "train"]
 
 # The command is in this folder, and must be loaded to say which libraries are missing.
-load_lazily(__name__, {"load_settings": "_settings", "Outcome": "_train", "train": "_train"})
+load_lazily(__name__, {"_settings": "load_settings", "_train": "Outcome train"})

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from aspecthook._errors import AspecthookError
+from aspecthook._errors import AspecthookError, nearest
 
 _REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib", "jinja2")  # the extra `train`
 
@@ -37,9 +37,19 @@ resumed. That may name neither imports nor files, unless --trust-config is given
 """
 
 
+class _CommandLine(argparse.ArgumentParser):
+    """A command line that says in one line what is wrong with it, as the other commands do."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the status 2."""
+        words = message.partition("unrecognized arguments: ")[2].split()
+        near = nearest(words[0], [*self._option_string_actions]) if words else ""
+        self.exit(2, f"{self.prog}: {message}{near}; see {self.prog} --help\n")
+
+
 def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    command_line = argparse.ArgumentParser(
+    command_line = _CommandLine(
         prog=prog,
         description=_DESCRIPTION,
         epilog=_EXAMPLES,

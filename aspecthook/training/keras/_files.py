@@ -111,7 +111,7 @@ class ModelCheckpoint(MonitorCallback, Saving):
         super().__init__(monitor, mode, initial_value_threshold)
         self.filepath: str = os.fspath(filepath)
         self.verbose = verbose
-        self.save_best_only = save_best_only
+        self.save_best_only = self._compares = save_best_only
         self.save_weights_only = save_weights_only
         self.save_freq: SaveFreq | None = save_freq_of(type(self).__name__, save_freq)
 

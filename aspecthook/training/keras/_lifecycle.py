@@ -16,9 +16,10 @@ from aspecthook import hooks
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._logs import Means, logged_by, validation_numbers
+from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._state import named
-from aspecthook.training.loop._steps import Means, logged_by, validation_follows, validation_numbers
+from aspecthook.training.loop._steps import validation_follows
 
 from ._averages import stand_in
 from ._bridge import plain

@@ -100,6 +100,7 @@ class CallbackList(Callback):
         return {name: callback.state_dict() for name, callback in self._named() if hasattr(callback, "state_dict")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of each callback that has one."""
         for name, callback in self._named():
             if name in state and hasattr(callback, "load_state_dict"):
                 callback.load_state_dict(state[name])

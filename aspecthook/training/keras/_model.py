@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any, final
 
 from aspecthook.training.backends._state import is_any
+from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
-from aspecthook.training.loop._steps import logged_by
 
 from ._bridge import flat, is_array, joined, loader_of, on_host
 from ._lifecycle import KerasLifecycle

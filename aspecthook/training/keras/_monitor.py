@@ -14,10 +14,12 @@ from aspecthook.training.hooks._monitor import known_rule
 
 from ._callback import Continuing, Logs
 from ._optimizer import optimizers, rate_of, rates
+from ._run_model import RunModel
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 
 _MODES: tuple[Mode, ...] = ("min", "max", "auto")
+_USUAL = ["loss", "val_loss", "accuracy", "val_accuracy"]
 
 
 def mode_by_name(monitor: str) -> Mode | None:
@@ -32,7 +34,8 @@ class MonitorCallback(Continuing):
     Args:
         monitor: The name of the number in `logs`.
         mode: Whether a lesser (``"min"``) or a greater (``"max"``) number is better. ``"auto"`` asks the metrics that
-            ``keras.Model`` has compiled, and else goes by the name, such as ``loss`` or ``accuracy``.
+            ``keras.Model`` has compiled, and else goes by the name, such as ``loss`` or ``accuracy``. A name that
+            shows neither is an error: on our runner before the first epoch, in a fit of Keras after it.
         baseline: The best number at first.
         min_delta: A number must be better than the best one by more than this.
 
@@ -53,6 +56,7 @@ class MonitorCallback(Continuing):
     """
 
     verbose: int = 0
+    _compares = False  # whether it is known to ask `is_better`, later
 
     def __init__(
         self, monitor: str = "val_loss", mode: Mode = "auto", baseline: float | None = None, min_delta: float = 0.0
@@ -67,15 +71,25 @@ class MonitorCallback(Continuing):
         self.min_delta: float = abs(finite_number(who, "min_delta", min_delta))
         self._seeks: Mode | None = None if mode == "auto" else mode
 
+    def set_model(self, model: Any) -> None:
+        """Set ``model``; raise if it is a run, on which nothing will show whether a greater number is better."""
+        super().set_model(model)
+        if self._compares and isinstance(model, RunModel):
+            self._find_mode()
+
     def is_better(self, value: float, other: float | None) -> bool:
         """Whether a number is better than another one by more than `min_delta`; any number is better than None."""
+        lesser = self._find_mode() == "min"
         if other is None:
             return True
-        if self._seeks is None:
-            self._seeks = self._find_mode()
-        return value + self.min_delta < other if self._seeks == "min" else value - self.min_delta > other
+        return value + self.min_delta < other if lesser else value - self.min_delta > other
 
     def _find_mode(self) -> Mode:
+        if self._seeks is None:
+            self._seeks = self._mode_of_monitor()
+        return self._seeks
+
+    def _mode_of_monitor(self) -> Mode:
         name = self.monitor.removeprefix("val_")
         for metric in _metrics(self.model):
             if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
@@ -84,16 +98,22 @@ class MonitorCallback(Continuing):
         if mode is None:
             raise HookOptionError(
                 f"{type(self).__name__}: the name {self.monitor!r} does not show whether a greater or a lesser number "
-                "is better; give mode='max' or mode='min'"
+                f"is better; give mode='max' or mode='min'{nearest(self.monitor, _USUAL)}"
             )
         return mode
 
     def get_monitor_value(self, logs: Logs) -> Any:
-        """Return the number; if it is missing, log a warning and return None."""
+        """Return the number; if it is missing, log a warning and return None.
+
+        Raises:
+            HookOptionError: It is missing, and neither its name nor `mode` shows whether a greater one would be better.
+        """
         logs = logs or {}
         value = logs.get(self.monitor)
         # A run that stops does not validate any more.
         if value is None and not getattr(self.model, "stop_training", False):
+            if self._compares:
+                self._find_mode()
             logging.getLogger("aspecthook.training").warning(
                 "%s: there is no %r; there are: %s%s",
                 type(self).__name__,
@@ -141,6 +161,7 @@ class EarlyStopping(MonitorCallback):
         aspecthook.HookOptionError: EarlyStopping(mode='maximum'): give 'min', 'max' or 'auto'; did you mean 'max'?
     """
 
+    _compares = True
     _kept = ("wait", "stopped_epoch", "best", "best_epoch", "best_weights")
 
     def __init__(
@@ -234,6 +255,7 @@ class ReduceLROnPlateau(MonitorCallback):
         aspecthook.HookOptionError: ReduceLROnPlateau: factor=2.0; give a number below 1
     """
 
+    _compares = True
     _kept = ("best", "wait", "cooldown_counter")
 
     def __init__(

@@ -14,7 +14,7 @@ from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._event_files import EventFile, require_tensorboardx
 from aspecthook.training.logging._numbers import number_of
-from aspecthook.training.loop._steps import logged_by, without_validation
+from aspecthook.training.loop._logs import logged_by, without_validation
 
 from ._bridge import runner_of, writes
 from ._callback import Continuing, Logs
@@ -144,6 +144,7 @@ class TensorBoard(Continuing):
         return {"batches": self._batches, "files": {folder: file.mark() for folder, file in self._files.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the number of batches, and where the files ended."""
         self._batches, self._loaded = int(state["batches"]), True
         self._marks = dict(state["files"])
 

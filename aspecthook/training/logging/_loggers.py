@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from aspecthook.training._options import whole_number
-from aspecthook.training.checkpoint._files import folder_of, own_path
+from aspecthook.training.checkpoint._files import folder_of, own_path, path_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
@@ -139,7 +139,7 @@ class _FileLoggerHook(LoggerHook):
         path: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, ignore_last=ignore_last)
-        self.path: Path | None = None if path is None else Path(path)
+        self.path: Path | None = None if path is None else path_of(type(self).__name__, path)
         self._file: LineFile | None = None
 
     def _begin(self, runner: Run) -> list[LogRow]:

@@ -217,11 +217,13 @@ def _packed(state: Any) -> Any:
 
 
 def _unpacked(state: Any) -> Any:
-    if is_any(state, Mapping):
-        if state.keys() == {_TENSOR}:
-            torch: Any = import_module("torch")
-            return torch.tensor(state[_TENSOR])
-        return {key: _unpacked(value) for key, value in state.items()}
-    if is_any(state, list, tuple):
-        return type(state)([_unpacked(value) for value in state])
-    return state
+    """Undo `_packed`."""
+
+    def unpack(leaf: Any) -> Any:
+        return import_module("torch").tensor(leaf[_TENSOR]) if _is_packed(leaf) else leaf
+
+    return map_leaves(unpack, state, _is_packed)
+
+
+def _is_packed(value: Any) -> bool:
+    return is_any(value, Mapping) and value.keys() == {_TENSOR}

@@ -18,13 +18,14 @@ from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
-from aspecthook.training.hooks._hook import HOOKS, load_hooks
+from aspecthook.training.hooks._hook import build_hook
 
 from ._checks import check_loader, check_trains, length_of
 from ._classical import Classical
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
+from ._names import check_name, digest_of
 from ._stages import STATE
 from ._steps import (
     agree_to_end,
@@ -94,29 +95,38 @@ class Runner(Classical):
 
     # Hooks
 
-    def register_hook(self, hook: Any, priority: int | str | None = None) -> Any:
+    def register_hook(self, hook: Any, priority: int | str | None = None, *, name: str | None = None) -> Any:
         """Add the methods of a hook to the stages that they are named after, and return the hook.
 
         Args:
-            hook: A `Hook`, or the config of one, ``{"type": "EMAHook", "momentum": 0.1, "priority": "LOW"}``.
+            hook: A `Hook`, or the config of one, ``{"type": "EMAHook", "momentum": 0.1, "priority": "LOW"}``, which may
+                have a ``"name"`` too.
             priority: From 0, which is first, to 100, or a name; wins over the hook's own. Hooks of one priority keep
                 the order in which they were registered.
+            name: What the hook is called in checkpoints, so that a resumed run gives it its own state; otherwise its
+                class, with a number if there are several. A run is not resumed if hooks without names, of one class
+                and with different options, were registered in another order before.
 
         Raises:
             HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
-            HookOptionError: The priority is out of range, or not the name of one.
-            HookTypeError: The priority is neither an int nor a string.
+            HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
+                with a state has the same class and options, and neither has a name.
+            HookTypeError: The priority is neither an int nor a string, or the name is not a string.
             ConfigError: A config that cannot be built.
         """
-        config: Any = hook
+        given: Any = hook
         if isinstance(hook, (str, Mapping)):
-            load_hooks()
-            hook = HOOKS.build_from_config(config)
+            hook, named = build_hook(given)
+            name = named if name is None else name
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
+        check_name(self, hook, name)
         handles = attach(self, hook, bindings_of(hook, self), priority, "training hook")
         self._handles.setdefault(id(hook), []).append(handles)
         self.hooks.append(hook)
+        self.options[id(hook)] = digest_of(hook)
+        if name is not None:
+            self.names[id(hook)] = name
         return hook
 
     def remove_hook(self, hook: Any) -> None:
@@ -132,6 +142,9 @@ class Runner(Classical):
                 f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
             )
         del self.hooks[place]
+        if not any(one is hook for one in self.hooks):
+            self.names.pop(id(hook), None)
+            self.options.pop(id(hook), None)
         for handle in self._handles[id(hook)].pop(0):
             handle.remove()
 
@@ -394,12 +407,12 @@ class Runner(Classical):
         """
         from aspecthook.training.checkpoint._files import path_of
 
+        from ._state import copied_arrays, is_shown
+
         file = path_of("save_checkpoint", path)
         if not asynchronous:
             self.writes.wait()
-            return self.write_checkpoint(file, self.state_dict(meta))
-        from ._state import copied_arrays
-
+            return self.write_checkpoint(file, self.state_dict(meta, copy=is_shown(self)))
         self.writes.make_room()
         state = self.state_dict(meta)
         return self.write_checkpoint(file, dict(state), copied=copied_arrays(state))
@@ -479,14 +492,16 @@ class Runner(Classical):
             self.logger.info("%s held another run, whose checkpoints were moved to %s", self.work_dir, aside)
         return aside
 
-    def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def state_dict(self, meta: Mapping[str, Any] | None = None, *, copy: bool = True) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays.
 
-        Parameters that are divided among ranks are tensors, which are divided in the same way.
+        Parameters that are divided among ranks are tensors, which are divided in the same way. With ``copy=False`` the
+        arrays may share the memory of the model and the optimizer: read them before the run continues, and do not
+        change them.
         """
         from ._state import state_of
 
-        return state_of(self, meta)
+        return state_of(self, meta, copy=copy)
 
     def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""

@@ -10,19 +10,21 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from aspecthook import AspecthookError, hooks
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
+from ._names import check_order, digests_of, named
 from ._run import Run
 from ._schema import check_state, generators_of
 
 _CHANGED = ("epoch", "iter", "step", "inner_iter", "resumed", "logs", "identity")  # by `_resume`, of the run itself
 
 
-def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the state of a run; several ranks call it together."""
+def state_of(run: Run, meta: Mapping[str, Any] | None, *, copy: bool) -> dict[str, Any]:
+    """Return the state of a run, with copies of its arrays if told so; several ranks call it together."""
     generators = all_gather(run.backend.rng_state())
     return {
         "meta": {
@@ -35,15 +37,26 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         },
         "progress": run.progress,
         "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
-        "model": run.backend.state(run.model, whole=False),
-        "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
-        "gradients": run.backend.gradients(run.model) if run.in_group else None,
+        "model": run.backend.state(run.model, whole=False, copy=copy),
+        "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer, copy=copy),
+        "gradients": run.backend.gradients(run.model, copy=copy) if run.in_group else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
         "random": generators[0],
         "ranks": generators[1:],  # the random generators of the others
         "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
         "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
+        "hook_options": digests_of(run),
     }
+
+
+def is_shown(run: Run) -> bool:
+    """Whether hooks that are not the package's own see what is saved, and may change it or keep it for later."""
+    try:
+        mounts = hooks(type(run).write_checkpoint), hooks(run.write_checkpoint)
+    except AspecthookError:  # a subclass has overridden it with a method that is no mount point
+        return True
+    owners = [getattr(hook.function, "__self__", None) for mount in mounts for hook in mount]
+    return not all(type(owner).__module__.startswith("aspecthook.") for owner in owners)
 
 
 def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
@@ -59,17 +72,6 @@ def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
     return found
 
 
-def named(run: Run) -> list[tuple[str, Any]]:
-    """Return the hooks of a run with unique names: a second one of a class is numbered."""
-    seen: dict[str, int] = {}
-    found: list[tuple[str, Any]] = []
-    for hook in run.hooks:
-        name = type(hook).__name__
-        seen[name] = seen.get(name, 0) + 1
-        found.append((name if seen[name] == 1 else f"{name} {seen[name]}", hook))
-    return found
-
-
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
     """Restore the state of a run, or with ``resume=False`` the parameters of its model alone; all of it, or nothing."""
     check_state(run, checkpoint, resume=resume)
@@ -81,6 +83,8 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
+    if resume:
+        check_order(run, checkpoint.get("hook_options", {}))
     with ExitStack() as undo:
         undo.callback(run.backend.load_state, run.model, run.backend.state(run.model, whole=False))
         if resume:
@@ -98,8 +102,7 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
         run.backend.load_optimizer_state(run.optimizer, optimizer)
     if run.amp is not None and checkpoint.get("amp") is not None:
         run.amp.load_state_dict(checkpoint["amp"])
-    if checkpoint.get("gradients") is not None:
-        run.backend.load_gradients(run.model, checkpoint["gradients"])
+    run.backend.load_gradients(run.model, checkpoint.get("gradients") or {})  # between two groups there are none
     run.progress = checkpoint["progress"]
     run.reading.saved = checkpoint.get("data")
     run.logs = dict(checkpoint["logs"])
@@ -128,8 +131,7 @@ def _undo_all(run: Run, checkpoint: Mapping[str, Any], undo: ExitStack) -> None:
     kept += [(run.reading, "saved", run.reading.saved)]
     for target, name, value in kept:
         undo.callback(setattr, target, name, value)
-    if checkpoint.get("gradients") is not None:
-        undo.callback(run.backend.load_gradients, run.model, run.backend.gradients(run.model))
+    undo.callback(run.backend.load_gradients, run.model, run.backend.gradients(run.model))
     if run.amp is not None:
         undo.callback(run.amp.load_state_dict, run.amp.state_dict())
     if run.optimizer is not None:

@@ -8,7 +8,7 @@ turns one that leaves a generator into a RuntimeError (PEP 479).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather, highest, process_group
-from aspecthook.training.backends._state import is_any
 
 from ._checks import length_of
 from ._interrupts import Terminated
+from ._logs import Means, merged
 from ._reading import layout_of
 from ._run import Progress, Run
 
@@ -212,62 +212,3 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
 def is_divided(loader: Any) -> bool:
     """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
     return process_group() is not None and layout_of(loader).get("world_size", 1) > 1
-
-
-VAL = "val_"  # the names of the numbers of a validation begin with it
-
-
-def validation_numbers(logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers that a validation has logged."""
-    return {name: value for name, value in logs.items() if name.startswith(VAL)}
-
-
-def without_validation(logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers that no validation has logged."""
-    return {name: value for name, value in logs.items() if not name.startswith(VAL)}
-
-
-def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a mode has logged, by names without the mode, which is the prefix of the others."""
-    return {name.removeprefix(f"{mode}_"): value for name, value in logs.items() if name.startswith(f"{mode}_")}
-
-
-class Means:
-    """Means of what a model logs over many batches, weighted by the samples of each."""
-
-    def __init__(self, totals: Mapping[str, list[float]] | None = None) -> None:
-        # For each name the sum, and the number of samples.
-        self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
-
-    def add(self, outputs: Any, logs: Mapping[str, Any] | None = None) -> None:
-        """Add the outputs of a batch; of a model that names no numbers, the loss that the runner has logged."""
-        if outputs.__class__ is not dict and not is_any(outputs, Mapping):  # none, where a hook has skipped the batch
-            return
-        count: int = outputs.get("num_samples", 1)
-        numbers: Mapping[str, Any] | None = outputs.get("log_vars")
-        if numbers is None:
-            numbers = {"loss": logs["loss"]} if logs and "loss" in logs else {}
-        for name in numbers:
-            total = self.totals.get(name) or self.added(name)
-            total[0] += float(numbers[name]) * count
-            total[1] += count
-
-    def added(self, name: str) -> list[float]:
-        """Add a name, and return its total."""
-        self.totals[name] = total = [0.0, 0]
-        return total
-
-    def now(self) -> dict[str, Any]:
-        """Return the means so far."""
-        return {name: total / (count or 1) for name, (total, count) in self.totals.items()}
-
-
-def merged(shares: Iterable[Mapping[str, list[float]]]) -> Means:
-    """Return the means over the batches of all ranks, of the totals of each."""
-    means = Means()
-    for share in shares:
-        for name, (total, count) in share.items():
-            sums = means.totals.setdefault(name, [0.0, 0])
-            sums[0] += total
-            sums[1] += count
-    return means

@@ -6,6 +6,9 @@ an `MMRunner`, which has the attributes and methods of mmengine's runner that ho
 
 from __future__ import annotations
 
-from ._runner import MMRunner
+from aspecthook._lazy import NamesTheExtra
+
+with NamesTheExtra(__name__):
+    from ._runner import MMRunner
 
 __all__ = ["MMRunner"]

@@ -12,9 +12,9 @@ import numpy as np
 from aspecthook import Args, HookOptionError, HookTypeError
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import GENERAL, NAMES, Stage
-from aspecthook.training.loop._steps import logged_by
 
 from ._runner import MMRunner
 

@@ -22,9 +22,9 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import own_path, path_of, put
 from aspecthook.training.hooks._hook import HOOKS, Hook
+from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import NAMES
-from aspecthook.training.loop._state import named
 from aspecthook.weave import Weaving
 
 from ._measure import OURS, bracket, hooks_on, label_of, measure, owner_of, place_of, synchronized, target_of
@@ -148,6 +148,7 @@ class ProfilerHook(Hook):
         return {"profile": self.profile.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the times measured so far."""
         self.profile.load_state_dict(state["profile"])
 
 

@@ -21,8 +21,8 @@ from aspecthook._errors import brief
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.hooks._evaluation import EvalHook
+from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._state import named
 from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, place_of
 from aspecthook.training.profile._profile import WORDS
 

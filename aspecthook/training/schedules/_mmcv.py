@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.plugins._config import outline
-from aspecthook.training.hooks._hook import HOOKS, load_hooks
+from aspecthook.training.hooks._hook import HOOKS, build_hook
 from aspecthook.training.loop._run import Run
 
 from ._hooks import LrUpdaterHook, MomentumUpdaterHook
@@ -16,6 +16,7 @@ from ._policy import POLICIES
 
 # The config of a hook, a hook of any class, or None for no hook.
 Config: TypeAlias = object
+_Built: TypeAlias = tuple[Any, int | str | None, str | None]
 
 # mmcv has a class for each policy, such as CosineAnnealingLrUpdaterHook; here that names the hook with the policy.
 for _policy in POLICIES.values():
@@ -39,33 +40,33 @@ _SHARED = ("interval", "by_epoch", "ignore_last", "priority")
 
 def register_training_hooks(runner: Run, configs: Mapping[str, Config], log: Config, custom: Config) -> None:
     """Build and register all hooks; if one cannot be built or registered, none is."""
-    load_hooks()
     rows = [_built(configs[word], *row, f"{word}_config") for word, row in _USUAL.items() if configs[word]]
     rows += [_built(config, None, _LOGGERS, "log_config") for config in _loggers(log, runner.by_epoch)]
     rows += [_built(config, None, None, "custom_hooks") for config in _listed(custom)]
     done: list[Any] = []
     try:
-        for hook, priority in rows:
-            done.append(runner.register_hook(hook, priority))  # until one is refused
+        for hook, priority, name in rows:
+            done.append(runner.register_hook(hook, priority, name=name))  # until one is refused
     except BaseException:
         for hook in done:
             runner.remove_hook(hook)
         raise
 
 
-def _built(config: Config, kind: str | None, priority: int | str | None, where: str) -> tuple[Any, int | str | None]:
-    """Return a hook and its priority: from its config, else from mmcv's table, else None for its own."""
+def _built(config: Config, kind: str | None, priority: int | str | None, where: str) -> _Built:
+    """Return a hook, its priority (of its config, else of mmcv's table, else None for its own) and its name, if any."""
     if not isinstance(config, (str, Mapping)):
-        return config, priority
+        return config, priority, None
     given: dict[str, Any] = {"type": config} if isinstance(config, str) else dict(cast("Mapping[str, Any]", config))
     if kind is not None:
         given.setdefault("type", kind)
     priority = given.pop("priority", priority)
     try:
-        return HOOKS.build_from_config(given), priority
+        hook, name = build_hook(given)
     except Exception as error:
         error.add_note(f"in {where}={outline(given)}")
         raise
+    return hook, priority, name
 
 
 def _loggers(config: Config, by_epoch: bool) -> list[Config]:

@@ -26,6 +26,7 @@ from aspecthook.training.loop._stages import Stage
 from ._errors import QUIET
 from ._protocol import METHODS, SessionRunHook
 from ._state import SessionState, session_state
+from ._step import NO_VALUES
 
 # By mode: the stages that are the run, a pass over the data, and a step.
 STAGES: Final[dict[str, tuple[str, str, str]]] = {
@@ -52,7 +53,7 @@ def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
         found.append(Binding(Stage(whole, "pre"), lambda: _ignored(hook.begin())))
     found.append(Binding(Stage(whole, "around"), _creates(called.get("after_create_session"), state)))
     if "before_run" in called:
-        found.append(Binding(Stage(step, "pre"), _before(hook, state)))
+        found.append(Binding(Stage(step, "pre"), _before(hook, called["before_run"], state)))
     if "end" in called:
         found.append(Binding(Stage(whole, "post"), lambda: _ignored(hook.end(state.session))))
     found.append(Binding(Stage(whole, "always"), state.close))
@@ -91,29 +92,35 @@ def _creates(method: Callable[..., Any] | None, state: SessionState) -> Callable
     return create
 
 
-def _before(hook: Any, state: SessionState) -> Callable[..., Args | None]:
+# These two are called for each hook at each step: what is the same for all hooks is done once, by the step.
+
+
+def _before(hook: object, method: Callable[..., Any], state: SessionState) -> Callable[..., Args | None]:
     key, who = id(hook), _who(hook)
 
     def before_run(call: Call, runner: Run, batch: Any) -> Args | None:
-        step = state.step_of(call, runner)
-        answer = hook.before_run(step.context)
+        step = state.step if state.call is call else state.enter(call, runner)
+        answer = method(step.context)
         return None if answer is None else step.take(key, who, answer, batch, runner)
 
     return before_run
 
 
-def _after(hook: Any, method: Callable[..., Any] | None, state: SessionState) -> Callable[..., None]:
-    key, who = id(hook), _who(hook)
+def _after(hook: object, method: Callable[..., Any] | None, state: SessionState) -> Callable[..., None]:
+    key = id(hook)
 
     def after_run(call: Call, runner: Run) -> None:
-        step = state.step_of(call, runner)
-        if step.over or not step.was_made(runner):
-            return
+        step = state.step if state.call is call else state.enter(call, runner)
+        values = step.values
+        if values is None:
+            if not step.was_made(runner):
+                return
+            values = step.read(runner)
         if method is not None:
             try:
-                method(step.context, step.values(key, who, runner))
+                method(step.context, values.get(key, NO_VALUES))
             except QUIET as error:
-                step.over = True
+                step.end()
                 state.end_quietly(runner, error)
         if step.context.stop_requested:
             step.stop(runner)

@@ -149,6 +149,7 @@ class CheckpointSaverHook(Timed):
         return {**super().state_dict(), "files": list(self._files.names)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the names of the files saved, and when the last one was."""
         check_names(state["files"], "CheckpointSaverHook")
         self._files.names = list(state["files"])
         super().load_state_dict(state)

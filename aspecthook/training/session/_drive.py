@@ -23,6 +23,7 @@ from ._bindings import CREATES
 from ._errors import LOST, QUIET
 from ._protocol import SessionRunArgs
 from ._state import SessionState
+from ._step import NO_VALUES
 
 # Any: training pauses without a value, prediction with the outputs for a batch.
 Pauses: TypeAlias = Generator[Any, None, None]
@@ -35,7 +36,7 @@ def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """
     chain, call = _entered(run, stage)
     for hook in chain.around:
-        if not _creates(hook) and hook.flavour != "generator":
+        if not _creates(hook) and hook.style != "generator":
             raise HookTypeError(
                 f"Runner.{stage} has the {hook.who}, which is a plain function, and a session cannot pause in it; "
                 "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"
@@ -144,14 +145,17 @@ class Drive:
     def _train_iter(self, batch: Any) -> None:
         run, state, args = self.run, self.state, self.asked
         step = state.begin_step(run, args)
-        step.ask(self, _CALLER, args.fetches, run)
+        if args.fetches is not None:
+            step.ask(_CALLER, _CALLER, args.fetches, run)
         state.given = step
         if args.feed:
             batch = step.feed(batch, args.feed, _CALLER, run)
         run.train_iter(batch)
         state.given = None
         if state.quiet is None:
-            self.results, self.answered = step.results(self, _CALLER, run), True
+            values = step.read(run) if step.values is None else step.values
+            self.results = values.get(_CALLER, NO_VALUES).results
+            self.answered = True
 
 
 def _raised_by_stage(error: Exception) -> BaseException:

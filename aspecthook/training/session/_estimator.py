@@ -14,9 +14,9 @@ from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, arti
 from aspecthook.training._options import optional_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
+from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.loop._steps import logged_by
 
 from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener

@@ -83,6 +83,7 @@ class InMemoryEvaluatorHook(Timed):
         return {**super().state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the number of iterations, and when the hook has evaluated last."""
         super().load_state_dict(state)
         self._count = state["count"]
 

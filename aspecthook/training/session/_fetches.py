@@ -33,6 +33,8 @@ def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
 
 def names_in(fetches: Any, who: str) -> list[str]:
     """Return the names in fetches."""
+    if fetches is None or type(fetches) is str:  # as most are
+        return [] if fetches is None else [fetches]
     names: list[str] = []
     mapped(fetches, names.append, who)
     return names

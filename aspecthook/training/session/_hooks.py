@@ -210,6 +210,7 @@ class LoggingTensorHook(Timed):
         return {**super().state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the number of iterations, and when the hook has logged last."""
         super().load_state_dict(state)
         self._count = state["count"]
 

@@ -12,9 +12,9 @@ from aspecthook._errors import HookTypeError, described, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._dialect import attach, is_session_hook
+from aspecthook.training.loop._logs import without_validation
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
-from aspecthook.training.loop._steps import without_validation
 
 from ._bindings import bindings
 from ._drive import Pauses, create, staged

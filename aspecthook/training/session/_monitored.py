@@ -20,7 +20,6 @@ from aspecthook.training.loop._steps import end_of, trained
 from ._bindings import list_of_hooks
 from ._drive import Drive
 from ._errors import QUIET, OutOfRangeError
-from ._fetches import check_name, names_in
 from ._protocol import SessionRunArgs
 from ._session import Session
 from ._state import session_state
@@ -197,8 +196,7 @@ class MonitoredSession:
             raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
         if self._in_step:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
-        for name in names_in(fetches, "session.run"):
-            check_name(name, self.runner, "session.run")
+        self._state.reader.check(fetches, self.runner, "session.run")
         self._drive.ask(SessionRunArgs(fetches, dict(feed or {})))
         while not (self._drive.answered or self._drive.through):
             self._advance()

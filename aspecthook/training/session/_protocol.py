@@ -51,6 +51,7 @@ class SessionRunContext:
     Attributes:
         original_args: The fetches and feeds of the caller of the step.
         session: The `Session`, which reads values without a step.
+        stop_requested: Whether a hook of this step has called `request_stop`.
 
     Example:
         >>> context = SessionRunContext(SessionRunArgs("loss"), None)
@@ -59,21 +60,16 @@ class SessionRunContext:
         True
     """
 
-    __slots__ = ("_stop", "original_args", "session")
+    __slots__ = ("original_args", "session", "stop_requested")
 
     def __init__(self, original_args: SessionRunArgs, session: Session | None) -> None:
         self.original_args: SessionRunArgs = original_args
         self.session: Any = session  # None only in a context that no hook sees
-        self._stop = False
+        self.stop_requested: bool = False
 
     def request_stop(self) -> None:
         """End the run after this step."""
-        self._stop = True
-
-    @property
-    def stop_requested(self) -> bool:
-        """Whether a hook of this step has called `request_stop`."""
-        return self._stop
+        self.stop_requested = True
 
 
 class SessionRunHook:

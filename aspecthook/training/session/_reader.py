@@ -15,7 +15,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._run import Run
 
-from ._fetches import check_name, modules
+from ._fetches import WORDS, check_name, modules, names_in
 
 # Any: models and what they compute are the user's.
 _LAST = 100  # after all other hooks on a stage, since they may replace the value
@@ -39,21 +39,23 @@ class Reader:
         """Begin a session: check names again."""
         self._checked = set()
 
-    def check(self, names: Iterable[str], runner: Run, who: str) -> None:
-        """Raise unless a step has a value of each name."""
-        for name in names:
-            if name not in self._checked:
-                check_name(name, runner, who)
-                self._checked.add(name)
-
     def begin_step(self) -> None:
         """Begin a step: stop catching the values that the last step did not fetch."""
         if not (self._removers or self._fresh):
             return
-        for name in [name for name in self._removers if name not in self._wanted]:
+        for name in self._removers.keys() - self._wanted:
             self._removers.pop(name)()
-        self._wanted = set()
-        self._fresh = set()
+        self._wanted.clear()
+        self._fresh.clear()
+
+    def check(self, fetches: Any, runner: Run, who: str) -> list[str]:
+        """Return the names in fetches; raise if a step has no value of one of them."""
+        names = names_in(fetches, who)
+        for name in names:
+            if name not in self._checked:
+                check_name(name, runner, who)
+                self._checked.add(name)
+        return names
 
     def want(self, name: str, runner: Run) -> None:
         """Catch a value in this step."""
@@ -123,8 +125,8 @@ class Reader:
     # Reading
 
     def _read(self, name: str, runner: Run, global_step: int) -> Any:
-        if name == "global_step":
-            return global_step
+        if name in WORDS:
+            return global_step if name == "global_step" else self._word(name, runner)
         kind, _, rest = name.partition(":")
         if kind == "param":
             return numbers(runner.backend.parameters(runner.model)[rest])
@@ -132,9 +134,7 @@ class Reader:
             return self._caught[name] if name in self._fresh else _unscaled(_gradient(runner, rest), runner)
         if kind == "output":
             return self._caught_number(name)
-        if kind == "log":
-            return _logged(rest, runner)
-        return self._word(name, runner)
+        return _logged(rest, runner)
 
     def _word(self, name: str, runner: Run) -> Any:
         if name == "lr":
@@ -147,7 +147,8 @@ class Reader:
 
     def _loss(self, runner: Run) -> float | None:
         if "loss" in self._fresh:
-            return runner.backend.item(self._caught_number("loss"))
+            loss = self._caught["loss"] = runner.backend.item(self._caught["loss"])
+            return loss
         made = runner.outputs
         if is_any(made, Mapping) and "loss" in made:
             return runner.backend.item(made["loss"])

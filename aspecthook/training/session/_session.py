@@ -10,7 +10,7 @@ from typing import Any, final
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._run import Run
 
-from ._fetches import check_name, mapped, names_in
+from ._fetches import mapped
 from ._reader import Reader
 
 _WHO = "session.run"
@@ -60,10 +60,8 @@ class Session:
         runner = self.runner
         if feed:
             raise TrainingError(f"{_WHO} makes no step that could be fed; feed in before_run, or the step itself")
-        names = dict.fromkeys(names_in(fetches, _WHO))
-        for name in names:
-            check_name(name, runner, _WHO)
-        values = self._reader.read(names, runner, runner.progress["step"])
+        names = self._reader.check(fetches, runner, _WHO)
+        values = self._reader.read(names, runner, runner.done.step)
         return mapped(fetches, values.__getitem__, _WHO)
 
     def should_stop(self) -> bool:

@@ -35,20 +35,20 @@ class SessionState:
         self.entered = False  # whether something replaces lost sessions already
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
         self.given: Step | None = None  # the step that the user has begun, until its stage takes it
-        self._call: Call | None = None
-        self._step: Step | None = None
+        # The call of the stage whose hooks are called now, and its step: they look here first.
+        self.call: Call | None = None
+        self.step: Step
 
     # The step
 
-    def step_of(self, call: Call, run: Run) -> Step:
-        """Return the step of a call of a stage. The hooks of one call ask in turn, so the last answer is kept."""
-        step = self._step
-        if step is None or self._call is not call:
-            if _KEY not in call.state:
-                call.state[_KEY] = self.given or self.begin_step(run, NOTHING)
-                self.given = None
-            step = call.state[_KEY]
-            self._call, self._step = call, step
+    def enter(self, call: Call, run: Run) -> Step:
+        """Return the step of a call of a stage, which begins with the first hook that asks."""
+        shared = call.state
+        step: Step | None = shared.get(_KEY)
+        if step is None:
+            step = shared[_KEY] = self.given or self.begin_step(run, NOTHING)
+            self.given = None
+        self.call, self.step = call, step
         return step
 
     def begin_step(self, run: Run, args: SessionRunArgs) -> Step:
@@ -111,7 +111,10 @@ class SessionState:
 
     def close(self) -> None:
         """End the session, and remove its hooks from stages and layers."""
-        self.given = self._call = self._step = None  # they keep the runner alive
+        self.given = None
+        if self.call is not None:  # it keeps the runner alive
+            self.call = None
+            del self.step
         self.reader.close()
         if self.session is not None:
             self.session.close()

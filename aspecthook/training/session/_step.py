@@ -10,53 +10,51 @@ from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._run import Run
 
-from ._fetches import entry_of, fed, foreign_feed, mapped, names_in
+from ._fetches import entry_of, fed, foreign_feed, mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._reader import Reader
 from ._session import Session
 
 NOTHING = SessionRunArgs()
-_NO_VALUES = SessionRunValues()
+NO_VALUES = SessionRunValues()
 
 
 @final
 class Step:
     """One iteration, which its hooks share; values are read only if a hook fetches them."""
 
+    # Attributes of the class, since few steps change them: a new step is made at each iteration.
+    _over = False
+    values: dict[object, SessionRunValues] | None = None  # by who asked for them, once they are read
+    _feeders: dict[Any, str] | None = None
+    _stops = False
+
     def __init__(self, session: Session | None, reader: Reader, run: Run, args: SessionRunArgs) -> None:
-        self.context = SessionRunContext(args, session)
-        self.over = False  # whether a hook has ended the run in this step: then the other hooks are not called
+        self.context: SessionRunContext = SessionRunContext(args, session)
+        self.asked: dict[object, Any] = {}  # the fetches by who asked for them
+        self._names: set[str] = set()
         self._reader = reader
         self._global_step = run.step  # the number before the step, which is what TensorFlow reads
-        self._asked: dict[object, Any] = {}
-        self._names: dict[str, None] = {}
-        self._feeders: dict[Any, str] | None = None
-        self._values: dict[str, Any] | None = None
-        self._made = False
-        self._stops = False
 
     # Before it
 
     def take(self, key: object, who: str, answer: Any, batch: Any, run: Run) -> Args | None:
         """Use what `before_run` of a hook returned, and return the answer for the stage."""
-        if not hasattr(answer, "fetches"):
-            raise HookAnswerError(
-                f"before_run of {who} returned {described(answer)}; return SessionRunArgs(...), or None"
-            )
-        if answer.fetches is not None:
-            self.ask(key, who, answer.fetches, run)
-        feed = foreign_feed(answer)
+        fetches, feed = answer if type(answer) is SessionRunArgs else _foreign(answer, who)
+        if fetches is not None:
+            if type(fetches) is str and fetches in self._names:  # most often another hook has asked for it already
+                self.asked[key] = fetches
+            else:
+                self.ask(key, who, fetches, run)
         return Args(batch=self.feed(batch, feed, who, run)) if feed else None
 
     def ask(self, key: object, who: str, fetches: Any, run: Run) -> None:
         """Register the fetches of a hook, or of another caller that `key` identifies."""
-        names = (fetches,) if type(fetches) is str else names_in(fetches, who)
-        self._reader.check(names, run, who)
-        self._asked[key] = fetches
-        for name in names:
+        for name in self._reader.check(fetches, run, who):
             if name not in self._names:
-                self._names[name] = None
+                self._names.add(name)
                 self._reader.want(name, run)
+        self.asked[key] = fetches
 
     def feed(self, batch: Any, feed: Mapping[Any, Any], who: str, run: Run) -> Any:
         """Return the batch with entries replaced, each of them by one feed."""
@@ -74,26 +72,36 @@ class Step:
     # After it
 
     def was_made(self, run: Run) -> bool:
-        """Whether the step was made; a hook may have skipped it."""
-        if not self._made:
-            self._made = not self._reader.training or run.progress["iter"] > run.iter
-        return self._made
+        """Whether the step was made, since a hook may have skipped it; False too once a hook has ended the run."""
+        return not self._over and (not self._reader.training or run.done.iter > run.iter)
 
-    def values(self, key: object, who: str, run: Run) -> SessionRunValues:
-        """Return the argument of `after_run` of a hook."""
-        return SessionRunValues(self.results(key, who, run)) if key in self._asked else _NO_VALUES
+    def read(self, run: Run) -> dict[object, SessionRunValues]:
+        """Read what is fetched in this step, and return the values for each who has asked, in the shape asked for."""
+        self.values = {}
+        if self.asked:
+            read = self._reader.read(self._names, run, self._global_step)
+            alone = {name: SessionRunValues(value) for name, value in read.items()}
+            for key, fetches in self.asked.items():
+                self.values[key] = alone[fetches] if type(fetches) is str else SessionRunValues(_shaped(fetches, read))
+        return self.values
 
-    def results(self, key: object, who: str, run: Run) -> Any:
-        """Return the values in the shape of the fetches; the first call reads those of all hooks."""
-        fetches = self._asked.get(key)
-        if fetches is None:
-            return None
-        if self._values is None:
-            self._values = self._reader.read(self._names, run, self._global_step)
-        return self._values[fetches] if type(fetches) is str else mapped(fetches, self._values.__getitem__, who)
+    def end(self) -> None:
+        """Call no more hooks after this step: one of them has ended the run."""
+        self.values, self._over = None, True
 
     def stop(self, run: Run) -> None:
         """End the run after this step, unless the session is lost in this step, which is then made again."""
         if not self._stops:
             self._stops = True
             run.after_stage(run.request_stop) if self._reader.training else run.request_stop()
+
+
+def _shaped(fetches: Any, values: Mapping[str, Any]) -> Any:
+    return mapped(fetches, values.__getitem__, "the step")
+
+
+def _foreign(answer: Any, who: str) -> tuple[Any, Mapping[Any, Any] | None]:
+    """Return the fetches and the feed of an answer that is not ours; it may be an object of TensorFlow itself."""
+    if not hasattr(answer, "fetches"):
+        raise HookAnswerError(f"before_run of {who} returned {described(answer)}; return SessionRunArgs(...), or None")
+    return answer.fetches, foreign_feed(answer)

@@ -148,6 +148,7 @@ class SummarySaverHook(Timed):
         return {**super().state_dict(), "next": self._next, "size": size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the next step, and cut the file to the length it had."""
         super().load_state_dict(state)
         self._next = state["next"]
         if isinstance(self._writer, JsonSummaryWriter) and state["size"] is not None:

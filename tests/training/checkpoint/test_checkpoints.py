@@ -35,7 +35,7 @@ from hypothesis.extra import numpy as arrays_of
 from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import _files as files
 from aspecthook.training.checkpoint import is_checkpoint, load, newest, save
-from aspecthook.training.checkpoint._format import sealed
+from aspecthook.training.checkpoint._format import checksum, sealed
 from tests.threads import at_once
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
@@ -284,7 +284,8 @@ def test_tensors_that_numpy_has_no_type_for_are_refused_in_a_forged_file(path: P
     from safetensors.torch import save_file
 
     for dtype in (torch.bfloat16, torch.float8_e5m2):
-        save_file({"w": torch.zeros(3, dtype=dtype)}, path, sealed('{"w":{"$array":"w"}}', {"w": np.zeros(3)}))
+        metadata = sealed('{"w":{"$array":"w"}}', {"w": checksum(np.zeros(3))})
+        save_file({"w": torch.zeros(3, dtype=dtype)}, path, metadata)
         with pytest.raises(TrainingError, match="damaged"):
             load(path)
 
@@ -295,7 +296,8 @@ def forged(tree: object = None, version: str = "1", **more: str) -> bytes:
 
     text = tree if isinstance(tree, str) else json.dumps(tree)
     arrays = {"a": np.zeros(2)}
-    return bytes(saved(arrays, {**sealed(text, arrays), "version": version, **more}))
+    metadata = sealed(text, {name: checksum(array) for name, array in arrays.items()})
+    return bytes(saved(arrays, {**metadata, "version": version, **more}))
 
 
 def header(text: bytes, length: int | None = None) -> bytes:
@@ -412,7 +414,7 @@ def test_a_file_that_claims_more_than_it_has_costs_no_memory(path: Path) -> None
 def test_a_file_of_holes_costs_no_memory(path: Path) -> None:
     """A file of some kilobytes made its reader take as much memory as its size said."""
     rows = {"w": {"dtype": "U8", "shape": [2**38], "data_offsets": [0, 2**38]}}
-    start = header(json.dumps({"__metadata__": sealed("{}", {"w": np.zeros(1)}), **rows}).encode())
+    start = header(json.dumps({"__metadata__": sealed("{}", {"w": checksum(np.zeros(1))}), **rows}).encode())
     path.write_bytes(start)
     os.truncate(path, len(start) + 2**38)
     with limited(resource.RLIMIT_AS, 2**37), pytest.raises(TrainingError, match="most are holes.*max_bytes="):

@@ -304,6 +304,22 @@ def stopped(hook: EarlyStoppingHook, scores: list[float]) -> tuple[int, Runner]:
     return runner.epoch, runner
 
 
+def test_a_best_checkpoint_without_a_folder_is_refused_in_the_name_of_the_hook_that_saves_it() -> None:
+    runner = make(0.5, hooks=[EvalHook([1.0], save_best="acc", rule="less")])
+    with pytest.raises(
+        TrainingError, match=r"^the EvalHook has no folder for its files; give Runner\(\.\.\., work_dir"
+    ):
+        runner.fit([1.0])
+
+
+def test_early_stopping_without_a_validation_warns_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    make(0.5, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0])
+    assert "there was no validation, so it could not stop the run; give fit(train, held_out)" in caplog.text
+    caplog.clear()
+    make(0.5, 0.4, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0], [1.0])
+    assert "no validation" not in caplog.text
+
+
 @pytest.mark.parametrize("case", REFERENCE["early"])
 def test_it_stops_where_mmengine_does(case: dict[str, Any]) -> None:
     hook = EarlyStoppingHook(**case["options"])
@@ -555,3 +571,13 @@ def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> Non
     assert first["stop"] == [1, 5, True]
     assert "the loss of another rank is bad in epoch 2, iteration 2 of it (5 of the run)" in first["raise"]
     assert "the loss is nan in epoch 2, iteration 2 of it (5 of the run)" in second["raise"]
+
+
+def test_an_unknown_best_score_is_refused_before_any_training_by_a_validation_at_the_start(tmp_path: Path) -> None:
+    began: list[int] = []
+    saver = EvalHook([1.0], start=0, save_best="val_accu", rule="greater", out_dir=tmp_path)
+    runner = make(max_epochs=2, hooks=[saver])
+    hooks(runner.train_iter).pre(lambda iter: began.append(iter))
+    with pytest.raises(TrainingError, match=r"logged val_acc, val_size; did you mean 'val_acc'"):
+        runner.fit([1.0])
+    assert began == []

@@ -243,6 +243,24 @@ def test_the_command_trains_and_prints_the_folder(tmp_path: Path) -> None:
     assert again.returncode == 1 and "already holds a run" in again.stderr and "Traceback" not in again.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--resum"], "unrecognized arguments: --resum; did you mean '--resume'?"),
+        (["--epochs", "two"], "argument --epochs: invalid int value: 'two'"),
+        (["--backend", "jax"], "argument --backend: invalid choice: 'jax' (choose from"),
+    ],
+)
+def test_a_misspelt_option_is_refused_in_one_line(
+    options: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        aspecthook(["train", *options])
+    said = capsys.readouterr().err
+    assert caught.value.code == 2 and said.startswith(f"aspecthook train: {says}")
+    assert said.endswith("; see aspecthook train --help\n") and said.count("\n") == 1
+
+
 def test_the_command_ends_with_one_line_if_a_setting_is_wrong(tmp_path: Path) -> None:
     done = run("--set", "lr.policy=cosin", "--work-dir", tmp_path / "run")
     assert done.returncode == 2 and "did you mean" in done.stderr and "Traceback" not in done.stderr

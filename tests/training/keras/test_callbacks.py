@@ -142,9 +142,26 @@ def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
 
 def test_a_missing_monitored_number_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        runner = fitted(k.EarlyStopping("val_los"), data(1), data(1), max_epochs=2)
+        runner = fitted(k.EarlyStopping("val_los", mode="min"), data(1), data(1), max_epochs=2)
     assert runner.epoch == 2
     assert "there is no 'val_los'; there are: loss, val_loss; did you mean 'val_loss'?" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name, folder: k.EarlyStopping(name),
+        lambda name, folder: k.ReduceLROnPlateau(name),
+        lambda name, folder: k.ModelCheckpoint(folder / "{epoch}", name, save_best_only=True),
+    ],
+)
+def test_a_monitored_name_that_shows_no_mode_is_refused_before_the_first_epoch(make: Any, tmp_path: Path) -> None:
+    runner = run_of("numpy", max_epochs=2)
+    runner.register_hook(make("val_los", tmp_path))
+    with pytest.raises(HookOptionError, match=r"'val_los' does not show .* or mode='min'; did you mean 'val_loss'\?"):
+        runner.fit(data(1), data(1))
+    assert runner.iter == 0
+    fitted(k.ModelCheckpoint(tmp_path / "{epoch}", "val_los"), max_epochs=1)  # which saves always, and asks for no mode
 
 
 # Those that write files

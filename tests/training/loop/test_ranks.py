@@ -123,8 +123,8 @@ finally:
     seen = {"iter": runner.iter, "weights": {name: array.tolist() for name, array in state.items()}}
     (folder / f"rank{rank}.json").write_text(json.dumps({**seen, "logs": runner.logs}))
 if "RANK" in os.environ:
-    torch.distributed.barrier()  # see docs/many-processes.md
-    torch.distributed.destroy_process_group()
+    torch.distributed.barrier()
+    os._exit(0)  # see "FSDP2" in docs/many-processes.md
 """
 
 

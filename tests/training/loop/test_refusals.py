@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from aspecthook import ConfigError, HookTypeError, hooks
 from aspecthook.training import CheckpointHook, EMAHook, EvalHook, Runner, TrainingError
 from aspecthook.training import numpy as nn
+from aspecthook.training.checkpoint import newest
 from aspecthook.training.session import MonitoredTrainingSession
 from tests.training.kit import TORCH, both, data, model_of, run_of
 
@@ -116,6 +118,10 @@ def test_a_model_with_nothing_to_train_is_refused(library: str) -> None:
 @pytest.mark.parametrize("path", [None, 3])
 def test_what_is_no_path_is_refused(method: str, path: Any) -> None:
     check(lambda: getattr(run_of("numpy"), method)(path), HookTypeError, f"{method}: path={path} is not a path")
+
+
+def test_resuming_from_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> None:
+    check(lambda: run_of("numpy").resume(newest(tmp_path)), HookTypeError, "newest(folder) returns None if the folder")
 
 
 @pytest.mark.parametrize(

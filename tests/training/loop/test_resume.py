@@ -54,7 +54,7 @@ def make(accumulate: int, *extra: Hook) -> Runner:
 
 def outcome(runner: Runner) -> dict[str, Any]:
     state = runner.state_dict()
-    del state["meta"]
+    del state["meta"], state["hook_options"]
     state["hooks"].pop("SaveAt", None)
     return state
 
@@ -204,3 +204,18 @@ def test_a_run_that_could_not_be_resumed_trains_as_if_nobody_had_tried(tmp_path:
         manual_seed(3)
         runner.fit(data())
     assert same(outcome(tried), outcome(plain))
+
+
+def test_a_run_that_is_resumed_between_two_steps_has_no_gradients_from_before(tmp_path: Path) -> None:
+    """The gradients of a group that had begun were added to those of the next group."""
+    whole = make(2)
+    whole.fit(data())
+    saved = tmp_path / "between", tmp_path / "within"
+    make(2, SaveAt(7, saved[0])).fit(data())
+    make(2, SaveAt(4, saved[1])).fit(data())
+    resumed = make(2)
+    resumed.resume(saved[1])
+    resumed.resume(saved[0], other_run=True)
+    assert all(parameter.grad is None for parameter in resumed.model.parameters())
+    resumed.fit(data())
+    assert same(outcome(whole), outcome(resumed))

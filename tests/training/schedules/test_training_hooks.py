@@ -96,7 +96,7 @@ def test_if_one_cannot_be_registered_none_stays() -> None:
     runner = make(hooks=[{"type": "FixedLrUpdaterHook"}])
     before = list(runner.hooks), chain(runner, "train_epoch")
     with pytest.raises(TypeError, match="before_train_iter"):
-        runner.register_training_hooks({"policy": "fixed"}, custom_hooks=Misspelt())
+        runner.register_training_hooks({"policy": "cosine", "min_lr": 0.0}, custom_hooks=Misspelt())
     assert (list(runner.hooks), chain(runner, "train_epoch")) == before
 
 

@@ -93,6 +93,18 @@ def test_fetches_return_the_values_of_the_step(library: str, accumulate: int, dr
 Pair = namedtuple("Pair", "first second")
 
 
+def test_values_are_read_before_any_hook_is_called_after_the_step() -> None:
+    class Halves(SessionRunHook):  # fetches nothing, and is called before the hook that does
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            runner.optimizer.param_groups[0]["lr"] /= 2
+
+    fetch = Fetch("lr")
+    runner = runner_of(max_epochs=1, hooks=[Halves(), fetch])
+    rate = runner.optimizer.param_groups[0]["lr"]
+    runner.fit(loader())
+    assert fetch.results == [rate / 2**step for step in range(len(loader()))]
+
+
 @pytest.mark.parametrize(
     "fetches",
     [

@@ -195,7 +195,8 @@ def made(library: str, accumulate: int) -> Runner:
 
 
 def settled(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the clock, and the file that a session saves as it is made, which another one has not."""
+    """Leave out the clock, the folder among the options, and the file that a session saves as it is made."""
+    state.pop("hook_options", None)
     for hook in state["hooks"].values():
         hook.pop("files", None)
         if "timer" in hook:

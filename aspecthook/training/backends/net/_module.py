@@ -85,9 +85,9 @@ class Module:
                 if isinstance(value, kind):
                     yield f"{prefix}.{name}" if prefix else name, value
 
-    def state_dict(self) -> dict[str, Array]:
-        """Return copies of all parameters and buffers, by name."""
-        return {name: value.data.copy() for name, value in self._state()}
+    def state_dict(self, *, copy: bool = True) -> dict[str, Array]:
+        """Return all parameters and buffers by name; copies of them, unless told otherwise."""
+        return {name: value.data.copy() if copy else value.data for name, value in self._state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned.

@@ -100,11 +100,14 @@ class Optimizer:
             for parameter in group["params"]:
                 parameter.grad = None
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states and the groups of the parameters, with numbers instead of the parameters themselves."""
-        numbers = self._numbers()
+    def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
+        """Return the states and the groups of the parameters, with numbers instead of the parameters themselves.
+
+        The arrays are copies, unless told otherwise.
+        """
+        numbers, own = self._numbers(), _copied if copy else dict[str, Any]
         return {
-            "state": {number: _copied(self.state[p]) for p, number in numbers.items() if p in self.state},
+            "state": {number: own(self.state[p]) for p, number in numbers.items() if p in self.state},
             "param_groups": [
                 {**group, "params": [numbers[parameter] for parameter in group["params"]]}
                 for group in self.param_groups

@@ -21,22 +21,11 @@ from aspecthook.training._errors import TrainingError
 Array: TypeAlias = NDArray[Any]
 
 
-def _autograd(name: str) -> Any:
-    """Return a module of autograd, which has no types."""
-    try:
-        return import_module(f"autograd.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != "autograd":
-            raise
-        raise ModuleNotFoundError(
-            "aspecthook.training.numpy needs autograd; pip install 'aspecthook[train]'", name="autograd"
-        ) from error
-
-
-_core = _autograd("core")
-_tracer = _autograd("tracer")
+# autograd has no types.
+_core: Any = import_module("autograd.core")
+_tracer: Any = import_module("autograd.tracer")
 # NumPy's functions, which autograd can differentiate.
-anp = _autograd("numpy")
+anp: Any = import_module("autograd.numpy")
 
 # As in PyTorch, infinities and NaN cause no warnings; NanGuardHook looks for them.
 QUIET: dict[str, Any] = {"all": "ignore"}
