@@ -66,7 +66,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toys]:
     setattr(ours, "library", library)
     for module in (home, ours):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = _libraries.Entry(ours.__name__, "toys", ("wound", "sold"), frozenset({"play"}))
+    entry = _libraries.KnownLibrary(ours.__name__, "toys", ("wound", "sold"), frozenset({"play"}))
     monkeypatch.setitem(_libraries.TABLE, "ahw_toys", entry)
     monkeypatch.setattr(_plans, "WORDS", ("wound", "sold"))
     monkeypatch.setattr(Toy, "__module__", "ahw_toys.small")
