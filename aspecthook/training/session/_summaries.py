@@ -11,11 +11,12 @@ from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training.backends._state import is_any
+from aspecthook.training.checkpoint._files import unused_path
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
-from ._session import Session
+from ._session import Coordinator, Session
 from ._timers import SecondOrStepTimer, Timed
 
 
@@ -53,6 +54,11 @@ class JsonSummaryWriter:
         """Return the size of the file in bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
+    def set_aside(self) -> None:
+        """Rename the file of an earlier run."""
+        if self.path.exists():
+            self.path.rename(unused_path(self.path))
+
     def cut(self, size: int) -> None:
         """Remove what was written after the file had this size."""
         if self.size() > size:
@@ -78,7 +84,8 @@ class SummarySaverHook(Timed):
     Args:
         save_steps: The steps between two summaries.
         save_secs: The seconds between two summaries. Give one of the two.
-        output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint.
+        output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint,
+            and a new run renames an older file.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
         summaries: Names of values, or a mapping from labels to names.
 
@@ -111,6 +118,13 @@ class SummarySaverHook(Timed):
         super()._reset()
         self._next: int | None = None
         self._due = False
+
+    def after_create_session(self, session: Session, coord: Coordinator) -> None:
+        """Rename the file of an earlier run when a new one begins, as loggers do."""
+        runner = session.runner
+        if not self._loaded and runner.rank == runner.done.iter == 0 and isinstance(self._writer, JsonSummaryWriter):
+            self._writer.set_aside()
+        super().after_create_session(session, coord)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the values, if writing is due."""

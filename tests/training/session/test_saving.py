@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from aspecthook.training.session import (
     SummarySaverHook,
     _timers,
 )
-from tests.training.kit import both
+from tests.training.kit import both, data, run_of
 from tests.training.session.kit import differences, drive, fit, loader, outcome, plain, runner_of
 
 
@@ -380,3 +381,13 @@ def test_saving_by_steps_and_by_seconds_is_refused(tmp_path: Path) -> None:
         MonitoredTrainingSession(
             plain(), [1.0], checkpoint_dir=tmp_path, save_checkpoint_steps=1, save_checkpoint_secs=1.0
         )
+
+
+def test_a_new_run_sets_the_summaries_of_an_earlier_one_aside(tmp_path: Path) -> None:
+    """A run that was killed before its first checkpoint left its lines in the file of the one that began anew."""
+    for _ in range(2):
+        runner = run_of("numpy", hooks=[SummarySaverHook(save_steps=2, output_dir=tmp_path)])
+        runner.fit(data(3))
+    first, second = (tmp_path / "summaries.1.jsonl").read_text(), (tmp_path / "summaries.jsonl").read_text()
+    assert first == second
+    assert [json.loads(line)["step"] for line in first.splitlines()] == [1, 3, 5]
