@@ -12,6 +12,11 @@ EQUIVALENT = {
         "ReplaceBinaryOperator_Sub_BitXor",
     ): "behind the last subscriber there are no more to name",
     (
+        "aspecthook/_core/law/tally.py",
+        'self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None',
+        "ReplaceComparisonOperator_Eq_GtE",
+    ): "of the three words, the two others come before it",
+    (
         "aspecthook/_core/law/signature.py",
         "if len(_known) >= _MOST:",
         "",
