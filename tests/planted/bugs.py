@@ -342,7 +342,7 @@ CONDITIONS = [
         "_core/compile/text.py",
         (
             '                with self.optional("try:", needed=hook.leaves):\n'
-            "                    self.note(kind, group)\n"
+            "                    self.note(kind, group.first, group.last)\n"
             "                    self.ask(hook, names)\n"
             "                    yield function\n"
             "                if hook.leaves:\n"
@@ -350,7 +350,7 @@ CONDITIONS = [
             '                        self.line("$run.leave()")\n'
         ),
         (
-            "                self.note(kind, group)\n"
+            "                self.note(kind, group.first, group.last)\n"
             "                self.ask(hook, names)\n"
             "                if hook.leaves:\n"
             '                    self.line("$run.leave()")\n'
@@ -903,8 +903,8 @@ MEMBERSHIP = [
         "change-without-stand-in",
         "membership",
         "_core/mount/point.py",
-        "            place.hold()\n            if self.instances:\n",
-        "            if self.instances:\n",
+        "        place.hold()\n        if self.instances:\n",
+        "        if self.instances:\n",
         _INPLACE,
     ),
 ]
@@ -1067,8 +1067,8 @@ INSTANCES = [
         "change-of-a-class-not-seen-by-its-instances",
         "instances",
         "_core/mount/point.py",
-        "            place.hold()\n            if self.instances:\n",
-        "            place.hold()\n            if not self.instances:\n",
+        "        place.hold()\n        if self.instances:\n",
+        "        place.hold()\n        if not self.instances:\n",
         _INSTANCES,
         reach=False,
     ),
