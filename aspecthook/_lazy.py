@@ -45,7 +45,7 @@ class NamesTheExtra:
 
 
 def load_lazily(package: str, homes: Mapping[str, str]) -> None:
-    """Give a package whose names are written in other modules a `__getattr__` (PEP 562) that loads them.
+    """Set the `__getattr__` (PEP 562) of a package, which loads its public names from other modules.
 
     It is not assigned in the package, where a type checker would see it, and take every misspelt name for one that may
     be there.

@@ -129,9 +129,9 @@ def _restarted(retrying: Any) -> AnyHook:
                 ended[:] = [stop]
                 return _ENDED
 
-        def turn(step: Callable[[], Any]) -> Any:
+        def turn(step: Callable[..., Any], *args: Any) -> Any:
             if steps.source is not None:
-                return step()
+                return step(*args)
             item = retrying.copy()(first)
             if item is _ENDED:
                 raise StopIteration(ended[0].value)
@@ -152,9 +152,9 @@ def _restarted_async(retrying: Any) -> AnyHook:
             except StopAsyncIteration:
                 return _ENDED
 
-        async def turn(step: Callable[[], Any]) -> Any:
+        async def turn(step: Callable[..., Any], *args: Any) -> Any:
             if steps.source is not None:
-                return await step()
+                return await step(*args)
             item = await retrying.copy()(first)
             if item is _ENDED:
                 raise StopAsyncIteration

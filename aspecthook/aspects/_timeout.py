@@ -46,9 +46,9 @@ def timeout(seconds: float, *, thread: bool = False) -> Aspect:
     def make(site: Site) -> AnyHook:
         message = f"{site.label} has taken more than {seconds:g} s"
 
-        async def limited(step: Callable[[], Awaitable[Any]]) -> Any:
+        async def limited(step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
             async with _limit(seconds, message):
-                return await step()
+                return await step(*args)
 
         async def call_async(proceed: AnyHook) -> Any:
             return await limited(proceed)

@@ -77,11 +77,11 @@ class Stopwatch:
         self._ended(self._spent, exc)
 
 
-def _turn(run: Run, step: Callable[[], Any]) -> Any:
+def _turn(run: Run, step: Callable[..., Any], *args: Any) -> Any:
     with run:
-        return step()
+        return step(*args)
 
 
-async def _aturn(run: Run, step: Callable[[], Awaitable[Any]]) -> Any:
+async def _aturn(run: Run, step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
     with run:
-        return await step()
+        return await step(*args)

@@ -127,13 +127,12 @@ def _aspect(entry: Entry, redact: tuple[str, ...]) -> object:
         return made
     arguments = {key: _value(value, entry.who) for key, value in entry.arguments.items()}
     known = _parameters(made)
-    if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
-        for key in arguments:
-            if known and key not in known:
-                raise ConfigError(
-                    f"{entry.who}: {entry.aspect!r} takes no {key!r}; what it takes: {listed(known)}"
-                    f"{nearest(key, [*known])}"
-                )
+    takes_any = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
+    odd = None if takes_any else next((key for key in arguments if key not in known), None)
+    if odd is not None:
+        raise ConfigError(
+            f"{entry.who}: {entry.aspect!r} takes no {odd!r}; what it takes: {listed(known)}{nearest(odd, [*known])}"
+        )
     if redact and "redact" not in arguments and "redact" in known:
         arguments["redact"] = redact
     try:

@@ -87,31 +87,24 @@ class Sinks:
         """Pass a call on that begins."""
         if self.all:
             self._open[call.number] = call
-            self._send("begin", call)
+            self._send(self.all, "begin", call)
 
     def write(self, call: RecordedCall) -> None:
         """Pass a call on that has ended."""
         if self.all:
             self._open.pop(call.number, None)
-            self._send("write", call)
+            self._send(self.all, "write", call)
 
     def enter(self, call: RecordedCall) -> None:
-        """Tell that a call runs from now on, in this thread and context."""
-        self._tell("enter", call)
+        """Pass a call on that runs from now on, in this thread and context."""
+        self._send(self.entering, "enter", call)
 
     def leave(self, call: RecordedCall) -> None:
-        """Tell that it does not any more."""
-        self._tell("leave", call)
+        """Pass a call on that does not run any more."""
+        self._send(self.entering, "leave", call)
 
-    def _tell(self, what: str, call: RecordedCall) -> None:
-        for sink in self.entering:
-            try:
-                getattr(sink, what)(call)
-            except Exception as error:
-                self._drop(sink, error)
-
-    def _send(self, what: str, *call: RecordedCall) -> None:
-        for sink in self.all.copy():
+    def _send(self, sinks: list[Any], what: str, *call: RecordedCall) -> None:
+        for sink in sinks.copy():  # one that fails is dropped from the list
             method = getattr(sink, what, None)
             if method is not None:
                 try:
@@ -146,7 +139,7 @@ class Sinks:
     def forked(self) -> None:
         """Go on in the child of a fork: what had begun before is for the parent to write."""
         self._open.clear()
-        self._send("forked")
+        self._send(self.all, "forked")
 
 
 def complain(message: str) -> None:

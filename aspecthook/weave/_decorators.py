@@ -244,17 +244,29 @@ def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
 
 # A decorated generator may call the target in any of its steps: so each step is made in its call.
 
+_InCall: TypeAlias = tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
+
+
+def _in_call(call: _InCall, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    token = _enter(*call)
+    try:
+        return step(*args, **kwargs)
+    finally:
+        _leave(token)
+
+
+async def _in_async_call(call: _InCall, step: Callable[..., Any], *args: Any) -> Any:
+    token = _enter(*call)
+    try:
+        return await step(*args)
+    finally:
+        _leave(token)
+
 
 def _around_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        def turn(step: Callable[[], Any]) -> Any:
-            token = _enter(inside, args, kwargs, proceed)
-            try:
-                return step()
-            finally:
-                _leave(token)
-
-        source = turn(partial(decorated, *args, **kwargs))
+        turn = partial(_in_call, (inside, args, kwargs, proceed))
+        source = turn(decorated, *args, **kwargs)
         return Steps(source, turn) if hasattr(source, "__next__") else source
 
     return hook
@@ -262,19 +274,9 @@ def _around_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
 
 def _around_async_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        async def turn(step: Callable[[], Any]) -> Any:
-            token = _enter(inside, args, kwargs, proceed)
-            try:
-                return await step()
-            finally:
-                _leave(token)
-
-        token = _enter(inside, args, kwargs, proceed)
-        try:
-            source = decorated(*args, **kwargs)
-        finally:
-            _leave(token)
-        return AsyncSteps(source, turn) if hasattr(source, "asend") else source
+        call = inside, args, kwargs, proceed
+        source = _in_call(call, decorated, *args, **kwargs)
+        return AsyncSteps(source, partial(_in_async_call, call)) if hasattr(source, "asend") else source
 
     return hook
 

@@ -5,16 +5,16 @@ The invariant: a step is given to the function as something to call, and what co
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeAlias, final
 
 from aspecthook._core.law.streams import start
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# Any: streams of anything. The function of an async stream is async, and awaits what the step returns.
-Turn: TypeAlias = Callable[[Callable[[], Any]], Any]
+# Any: streams of anything. It is given a step and its arguments; that of an async stream is async, and awaits what the
+# step returns.
+Turn: TypeAlias = Callable[..., Any]
 End: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
@@ -47,19 +47,19 @@ class Steps(_Stepped):
         return self
 
     def __next__(self) -> Any:
-        return self._step(partial(next, self.source))
+        return self._step(next, self.source)
 
     def send(self, value: Any) -> Any:
         """Send a value to the generator."""
         send = getattr(self.source, "send", None)
-        return next(self) if send is None else self._step(partial(send, value))
+        return next(self) if send is None else self._step(send, value)
 
     def throw(self, exc: BaseException) -> Any:
         """Raise an exception in the generator."""
         throw = getattr(self.source, "throw", None)
         if throw is None:
             raise exc
-        return self._step(partial(throw, exc))
+        return self._step(throw, exc)
 
     def close(self) -> None:
         """Close the generator."""
@@ -68,9 +68,9 @@ class Steps(_Stepped):
             self._step(close)
         self._finish(None, None)
 
-    def _step(self, step: Callable[[], Any]) -> Any:
+    def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         try:
-            return self._turn(step)
+            return self._turn(step, *args)
         except StopIteration as stop:
             self._finish(stop.value, None)
             raise
@@ -89,16 +89,16 @@ class AsyncSteps(_Stepped):
         super().__init__(source, turn, end)
         self._begun = False
 
-    async def asend(self, value: Any) -> Any:
+    def asend(self, value: Any) -> Awaitable[Any]:
         """Send a value to the generator."""
         if self._begun:
-            return await self._step(lambda: self.source.asend(value))
+            return self._step(self.source.asend, value)
         self._begun = True
-        return await self._step(lambda: start(self.source))
+        return self._step(start, self.source)
 
-    async def athrow(self, exc: BaseException) -> Any:
+    def athrow(self, exc: BaseException) -> Awaitable[Any]:
         """Raise an exception in the generator."""
-        return await self._step(lambda: self.source.athrow(exc))
+        return self._step(lambda: self.source.athrow(exc))  # there may be no generator yet
 
     async def aclose(self) -> None:
         """Close the generator."""
@@ -106,9 +106,9 @@ class AsyncSteps(_Stepped):
             await self._step(self.source.aclose)
         self._finish(None, None)
 
-    async def _step(self, step: Callable[[], Any]) -> Any:
+    async def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         try:
-            return await self._turn(step)
+            return await self._turn(step, *args)
         except StopAsyncIteration:
             self._finish(None, None)
             raise

@@ -47,7 +47,7 @@ class SyncBuffersHook(Hook):
 
 @HOOKS.register
 class EmptyCacheHook(Hook):
-    """Give the memory back that PyTorch keeps for itself on a GPU, though no tensor uses it; nothing without a GPU.
+    """Free the memory that PyTorch keeps for itself on a GPU, though no tensor uses it; nothing without a GPU.
 
     Args:
         before_epoch: Before each epoch.
