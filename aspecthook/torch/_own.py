@@ -191,12 +191,8 @@ class OwnMountPoint(MountPoint):
         """Complete a change that was interrupted."""
         self._settle()
 
-    def _change(self, store: Callable[[], None]) -> None:
-        self._hold()
-        store()
-        self._chain = None
-        self._hold()
-        self._settle()
+    def _open(self) -> None:
+        """Do nothing: `_settle` opens the slot."""
 
     def _hold(self) -> bool:
         if self._opening is None:

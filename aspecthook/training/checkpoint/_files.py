@@ -24,13 +24,12 @@ from aspecthook.training.loop._run import Run
 _TEMPORARY = ".checkpoint-{}.saving"
 
 
-def path_of(who: str, path: object, option: str = "path") -> Path:
+def path_of(who: str, path: object, option: str = "path", if_none: str = "") -> Path:
     """Return a path that a method or a hook was given, after a check of its type."""
     given: Any = path
     if isinstance(path, (str, os.PathLike)):
         return Path(given)
-    hint = "; newest(folder) returns None if the folder has no checkpoint" if path is None and who == "resume" else ""
-    raise HookTypeError(f"{who}: {option}={brief(path)} is not a path{hint}")
+    raise HookTypeError(f"{who}: {option}={brief(path)} is not a path{if_none if path is None else ''}")
 
 
 def folder_of(run: Run, who: str, option: str) -> Path:

@@ -75,6 +75,8 @@ class Hook:
 
     # When
 
+    # One expression each, as hooks ask at every iteration, and another call would take a part of that time.
+
     def every_n_epochs(self, runner: Run, n: int, start: int | None = None) -> bool:
         """Whether this epoch is an n-th one, counted from 1 or from `start`; never with n <= 0."""
         return n > 0 and (past := runner.epoch + 1 - (start or 0)) % n == 0 and past >= 0

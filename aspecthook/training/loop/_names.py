@@ -51,13 +51,14 @@ def check_name(run: Run, hook: Any, name: str | None) -> None:
                 f"register_hook({kind}, name={name!r}): the name is {'taken' if name else 'empty'}; give another one"
             )
         return
-    for other in run.hooks:
-        alike = other is not hook and type(other) is type(hook) and id(other) not in run.names
-        if alike and run.options.get(id(other)) == digest_of(hook) and _UNSEEN in _options(hook) and _has_state(hook):
-            raise HookOptionError(
-                f"the run has another {kind} whose options, as far as they can be seen, are the same; each has a "
-                'state, and a resumed run could not tell them apart; name one: register_hook(hook, name="...")'
-            )
+    others = [one for one in run.hooks if one is not hook and type(one) is type(hook) and id(one) not in run.names]
+    digest = digest_of(hook) if others else ""
+    alike = any(run.options.get(id(one)) == digest for one in others)
+    if alike and _UNSEEN in _options(hook) and _has_state(hook):
+        raise HookOptionError(
+            f"the run has another {kind} whose options, as far as they can be seen, are the same; each has a "
+            'state, and a resumed run could not tell them apart; name one: register_hook(hook, name="...")'
+        )
 
 
 def digests_of(run: Run) -> dict[str, str]:

@@ -475,7 +475,8 @@ class Runner(Classical):
         """
         from aspecthook.training.checkpoint._files import path_of
 
-        self.load_checkpoint(path_of("resume", path), resume=True, other_run=other_run)
+        file = path_of("resume", path, if_none="; newest(folder) returns None if the folder has no checkpoint")
+        self.load_checkpoint(file, resume=True, other_run=other_run)
 
     def take_folder(self) -> Path | None:
         """Make the ``work_dir`` the folder of this run; each run does so when it begins.

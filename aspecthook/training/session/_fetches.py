@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.backends._state import is_any, map_leaves
+from aspecthook.training.backends._state import is_any, map_leaves, remade
 from aspecthook.training.loop._run import Run
 
 # Any: fetches are nested in any way, and batches are whatever the user trains on.
@@ -125,8 +125,7 @@ def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
     if is_any(batch, Mapping):
         return {**batch, **feed}
     if is_any(batch, list, tuple):
-        made = [feed.get(place, value) for place, value in enumerate(batch)]
-        return type(batch)(*made) if hasattr(batch, "_fields") else type(batch)(made)
+        return remade(batch, [feed.get(place, value) for place, value in enumerate(batch)])
     return feed["batch"]
 
 
