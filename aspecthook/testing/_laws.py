@@ -204,15 +204,6 @@ def _check_constraints(mount: MountPoint, order: list[Row]) -> None:
                 raise broken("constraints", mount, f"{row!r} must run before {earlier!r}")
 
 
-def check_members(mount: MountPoint, rows: Sequence[Row], what: str) -> None:
-    """Check that a mount point carries these hooks and no others, in the order in which they were added."""
-    if list(map(id, mount.members)) != [id(row.hook) for row in rows]:
-        names = ", ".join(hook.name for hook in mount.members)
-        raise broken(
-            "members", mount, f"{what}, it should carry {named(rows) or 'none'}, and carries {names or 'none'}"
-        )
-
-
 def check_plain(mount: MountPoint) -> None:
     """Check law 4: where nothing acts, the function runs its own code."""
     owner = mount.parent if isinstance(mount, InstanceMountPoint) else mount

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, cast, final
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
-from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 from aspecthook._values import shortened
 
 from ._calls import run_to_end
 from ._repeat import Hooks, Wait, came, repeated, same, same_outcome, side_by_side, steady, with_row
+from ._rows import levels_of, rows_of
 from ._steps import GUEST, TARGET, Trace
 
 Broken = Callable[[Trace, Wait], str | None]
@@ -53,8 +53,8 @@ class ReadyLaw:
             HookLookupError: No hook has such a name.
             HookTypeError: The law is about the order of hooks that are of different kinds.
         """
-        members = (*mount.parent.members, *mount.members) if isinstance(mount, InstanceMountPoint) else mount.members
-        names = dict.fromkeys(hook.name for hook in members)
+        rows = rows_of(*levels_of(mount))
+        names = dict.fromkeys(row.name for row in rows)
         target = "" if self.word in _OF_HOOKS_ALONE else mount.function.__name__
         for name in self.names:
             if name not in names and name != target:
@@ -64,7 +64,7 @@ class ReadyLaw:
                     f"{', '.join(known) or 'none'}{nearest(name, known)}"
                 )
         if self.word == "commutes":
-            first, second = ({hook.kind for hook in members if hook.name == name} for name in self.names)
+            first, second = ({row.kind for row in rows if row.name == name} for name in self.names)
             if not first & second:
                 raise HookTypeError(
                     f"{mount.name}: the law {self!r} is about two hooks of one kind; {self.names[0]!r} is "

@@ -126,6 +126,22 @@ def test_a_hook_of_the_class_that_is_added_later_runs_behind_one_of_the_instance
     run_laws(method, before("of the instance", "of the class"), args=(1,))
 
 
+def test_a_machine_knows_in_which_order_the_hooks_of_an_instance_and_of_its_class_were_added() -> None:
+    # They were taken over as those of the class, and then those of the instance: a law was said to be broken.
+    class Hooked(OfInstance):
+        candidates = ()
+
+        def make(self) -> Any:
+            method = super().make()
+            hooks(method).add("pre", nothing, name="of the instance")
+            hooks(method.__func__).add("pre", nothing, name="of the class")
+            return method
+
+    state = Hooked()
+    state.call((1,))
+    state.teardown()
+
+
 def test_a_hook_is_traced_with_what_it_is_given_by_the_names_of_its_own_parameters() -> None:
     seen: list[dict[str, object]] = []
 
