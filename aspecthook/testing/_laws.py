@@ -17,14 +17,14 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError, article
 from aspecthook._values import shortened
 
-from ._calls import Given, blank_of, bound_of, code_in, run_to_end
+from ._calls import blank_of, code_in, run_to_end
 from ._model import differs
-from ._played import Played
 from ._ready_laws import ReadyLaw
 from ._refusals import not_refused
 from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from ._steps import Trace
 from ._trace import draw_chain, trace_of
+from ._traced_call import TracedCall
 
 _LAW = "__aspecthook_law__"
 _GUEST = "<guest of the kit>"  # no hook of the user's has this name, and so no constraint of theirs names it
@@ -132,7 +132,7 @@ def laws_in(owner: type[Any]) -> list[tuple[Any, bool]]:
     for name in dir(owner):
         static = getattr_static(owner, name)
         if isinstance(static, ReadyLaw):
-            found.append((static, True))
+            found.append((static, False))
             continue
         function = _inside(static)
         if isinstance(function, FunctionType) and getattr(function, _LAW, False):
@@ -333,14 +333,14 @@ def check_explained(mount: MountPoint) -> None:
         raise broken("explain", mount, f"its explanation is {text!r}")
 
 
-def check_call(played: Played, *beside: Played) -> None:
+def check_call(call: TracedCall, *beside: TracedCall) -> None:
     """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks.
 
     Another call may have been made at once.
     """
-    wrong = differs(played, *beside)
+    wrong = differs(call, *beside)
     if wrong is not None:
-        raise broken("a call", played.mount, wrong, played.trace)
+        raise broken("a call", call.mount, wrong, call.trace)
 
 
 # Any: a mount point of any sort, and its own arguments.
@@ -389,14 +389,9 @@ def run_laws(
             f"{mount.name}: laws need a call, and no call is described; pass args=() or kwargs={{}} too"
         )
     if args is not None or kwargs is not None:
-        given = Given(tuple(args or ()), dict(kwargs or {}))
         rows = acting(mount)
-        trace = _traced(function, given)
-        check_call(Played(mount, rows, trace, bound_of(function), given, Counts(), {}))
+        made: Any = trace_of(function)(*(args or ()), **(kwargs or {}))
+        trace: Trace = made if isinstance(made, Trace) else run_to_end(made)
+        check_call(TracedCall(mount, rows, trace, Counts(), {}))
         for one in laws:
             check_law(one, mount, trace)
-
-
-def _traced(function: Any, given: Given) -> Trace:
-    made: Any = trace_of(function)(*given.args, **given.kwargs)
-    return made if isinstance(made, Trace) else run_to_end(made)

@@ -122,17 +122,22 @@ def arguments(draw: st.DrawFn) -> Given:
 
 
 @st.composite
-def callings(draw: st.DrawFn) -> Given:
-    """Draw a call, every second one with a guest."""
+def guests(draw: st.DrawFn) -> str:
+    """Draw a guest for every second call; where nothing is attached, there is nothing to disturb."""
     machine = cast("MachineState", draw(st.runner()))
-    given = draw(arguments())
-    guests = machine._guests
-    which = draw(st.integers(0, 2 * len(guests)))
-    # Where nothing is attached, there is nothing to disturb.
-    guest = guests[which - 1] if machine._expected.rows and 0 < which <= len(guests) else None
-    drives = machine._drives
-    drive = draw(st.integers(0, 2 * len(drives))) if drives else 0
-    return given._replace(guest=guest, drive=drives[drive - 1] if 0 < drive <= len(drives) else "")
+    guest = _every_second(draw, machine._guests)
+    return guest if machine._expected.rows else ""
+
+
+@st.composite
+def drives(draw: st.DrawFn) -> str:
+    """Draw how every second call is made by its caller, if the target is a stream or a coroutine function."""
+    return _every_second(draw, cast("MachineState", draw(st.runner()))._drives)
+
+
+def _every_second(draw: st.DrawFn, several: Sequence[str]) -> str:
+    place = draw(st.integers(0, 2 * len(several))) if several else 0
+    return several[place - 1] if 0 < place <= len(several) else ""
 
 
 @st.composite

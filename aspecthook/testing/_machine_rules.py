@@ -19,15 +19,17 @@ from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError,
 
 from ._calls import Given
 from ._candidates import Candidate
-from ._guests import ANSWERS, Guest, PlannedError
+from ._guests import Guest, PlannedError
 from ._laws import broken, check_determinism, check_order, check_plain, check_traces, unchanged
 from ._machine_calls import CallingMachine
 from ._machine_draws import (
     PRIORITIES,
     SETTINGS,
     additions,
+    arguments,
     beginnings,
-    callings,
+    drives,
+    guests,
     is_own_rule,
     levels,
     own,
@@ -317,7 +319,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     # Before there were hooks a call shows nothing, and would stay in the shortest list of steps.
     @precondition(lambda self: self._had_hooks)
-    @rule(given=callings())
+    @rule(given=arguments(), guest=guests(), drive=drives())
     def call(
         self,
         given: Given | Sequence[object],
@@ -332,21 +334,16 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         """
         if not isinstance(given, Given):
             given = Given(tuple(given), dict(kwargs or {}))
-        if guest or drive:
-            given = given._replace(guest=Guest.read(guest) if guest else None, drive=drive)
+        given = given._replace(drive=drive)
         code = [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
-        self._note("call", *code, **_shown(guest=str(given.guest or ""), drive=given.drive))
-        if given.guest is None:
+        self._note("call", *code, **_shown(guest=guest, drive=drive))
+        if guest:
+            self._call_with(Guest.read(guest), given)
+        else:
             self._call(given)
             if self._is_small:
                 self._call_live(given)
                 self._call_other(given)
-        else:
-            with self._guest(given.guest, given):
-                traces = [self._trace(given) for _ in range(given.guest.calls)]
-            # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
-            if given.guest.does not in ANSWERS:
-                self._check_laws(given, traces)
         self._check(calls=False)
 
 

@@ -37,9 +37,8 @@ from ._candidates import (
 )
 from ._drives import DRIVES, drives_of
 from ._expected_hooks import Expected
-from ._guests import DEEDS, Guest, PlannedError, PlannedStop, guests_of
+from ._guests import DEEDS, PlannedError, PlannedStop, guests_of
 from ._laws import check_plain, laws_in, traces
-from ._played import Played
 from ._rows import Counts, Row
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -122,7 +121,7 @@ class MachineState:
         self._bare = None if self._expected.acting() else traces(self.mount)
         self._pauses: list[tuple[MountPoint, AbstractContextManager[None]]] = []
         self._counts = Counts()
-        self._nested: dict[int, list[Played]] = {}
+        self._nested: dict[int, list[Callable[[], str | None]]] = {}
         self._read_parameters()
         self._samples = self._read_samples()
 
@@ -207,9 +206,9 @@ class MachineState:
         return drives_of(self.mount.site().signature.style, tuple(self.disturb))
 
     @cached_property
-    def _guests(self) -> list[Guest]:
+    def _guests(self) -> list[str]:
         found = guests_of(self.mount, tuple(self.disturb))
-        return found if self._names else [one for one in found if one.does != "changes"]
+        return [str(one) for one in found if self._names or one.does != "changes"]
 
     # How a story names hooks
 

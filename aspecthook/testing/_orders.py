@@ -17,7 +17,7 @@ from aspecthook._core.law.order import Chain, graph
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn
 
-from ._calls import Given, bound_of
+from ._calls import Given
 from ._repeat import Hooks, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
 from ._steps import Step, Trace
 from ._trace import untraced
@@ -180,7 +180,7 @@ def assert_order_free(
 def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Trace:
     """Make the call twice in the present order, and return its trace."""
     mount = hooks(function)
-    plan = untraced(mount, bound_of(function), Given(tuple(args), dict(kwargs or {})))
+    plan = untraced(mount, Given(tuple(args), dict(kwargs or {})).to(function))
     first, second = repeated(plan, mount.chain()), repeated(plan, mount.chain())
     if not same_outcome(first, second):
         raise not_repeatable(first, second)

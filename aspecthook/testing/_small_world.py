@@ -63,7 +63,7 @@ def explored(machine: type[Rules]) -> None:
                 _play(machine, partial(_share, key=key, other=other))
         for key in keys:
             _play(machine, partial(_change, key=key))
-        guests = list(map(str, first._guests))
+        guests = first._guests
         step = min(len(keys), 1 + len(keys) * len(guests) // (_GUESTS + 1))
         drives = cycle(first._drives)
         for number, key in enumerate(keys):

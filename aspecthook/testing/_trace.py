@@ -24,7 +24,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import nearest, plural
 from aspecthook._values import shortened
 
-from ._calls import Given, bound_of, values_of
+from ._calls import Given, values_of
 from ._drives import AT_ONCE, cancelled_after, reading
 from ._noting import mapped, noting, noting_target
 from ._repeat import copy_of, kept_of
@@ -63,27 +63,22 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
     mount = hooks(function)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        return make_call(mount, bound_of(function), Given(args, kwargs))
+        return make_call(mount, Given(args, kwargs).to(function))
 
     traced.__dict__["function"] = function  # mount points do not keep their functions alive
     return traced
 
 
-def make_call(
-    mount: MountPoint,
-    bound: tuple[object, ...],
-    given: Given,
-    chain: Chain | None = None,
-) -> Trace | Awaitable[Trace]:
+def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Trace | Awaitable[Trace]:
     """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
 
     The order of that chain need not be that of law 2. Of two calls that are made at once, the first is returned.
     """
-    begun = [_begun(mount, bound, given, chain)]
+    begun = [_begun(mount, given, chain)]
     trace, call = begun[0]
     drive = given.drive.split()
     if given.drive == AT_ONCE:
-        begun.append(_begun(mount, bound, given, chain))
+        begun.append(_begun(mount, given, chain))
         trace._beside, drive = begun[1][0], []
     style = mount.site().signature.style
     if style == "coroutine":
@@ -105,25 +100,24 @@ def _held(trace: Trace) -> Generator[None]:
         trace.exc = error
 
 
-def _begun(mount: MountPoint, bound: tuple[object, ...], given: Given, chain: Chain | None) -> Begun:
-    trace = untraced(mount, bound, given)
+def _begun(mount: MountPoint, given: Given, chain: Chain | None) -> Begun:
+    trace = untraced(mount, given)
     call = _compiled(mount, trace, chain)
-    return trace, lambda: call(*bound, *given.args, **given.kwargs)
+    return trace, lambda: call(*given.bound, *given.args, **given.kwargs)
 
 
-def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trace:
+def untraced(mount: MountPoint, given: Given) -> Trace:
     """Return the trace of a call that is not made yet."""
     trace = Trace(mount.name)
-    trace._target = mount.function.__name__
+    trace._target, trace._given = mount.function.__name__, given
     trace.args, trace.kwargs = given.args, given.kwargs
-    values = values_of(mount, given, bound)
-    if values is not None:  # else the call itself raises a TypeError
-        trace.arguments = mount.site().arguments(values)
-    kept = kept_of((bound, given.args, given.kwargs))
+    trace._values = values_of(mount, given)
+    if trace._values is not None:  # else the call itself raises a TypeError
+        trace.arguments = mount.site().arguments(trace._values)
+    kept = kept_of(given)
 
     def again(other: Chain) -> Trace | Awaitable[Trace]:
-        bound, args, kwargs = copy_of(kept)
-        return make_call(mount, bound, Given(args, kwargs), other)
+        return make_call(mount, copy_of(kept), other)
 
     again.__dict__["function"] = mount.function  # mount points do not keep their functions alive
     trace._again = again
