@@ -37,7 +37,7 @@ from ._candidates import (
 )
 from ._drives import DRIVES, drives_of
 from ._expected_hooks import Expected
-from ._guests import DEEDS, PlannedError, PlannedStop, guests_of
+from ._guests import ACTIONS, PlannedError, PlannedStop, guests_of
 from ._laws import check_plain, laws_in, traces
 from ._rows import Counts, Row
 
@@ -53,7 +53,7 @@ class MachineState:
     candidates: Sequence[Any] | None = None
     arguments: st.SearchStrategy[tuple[Sequence[Any], dict[str, Any]]] | None = None
     vary: Sequence[str] = ("priority", "before", "after", "conditions")
-    disturb: Sequence[str] = (*DEEDS, *DRIVES)
+    disturb: Sequence[str] = (*ACTIONS, *DRIVES)
 
     # What a story is written with: `state.add("pre audit", when=state._odd)`. What is not documented has no public
     # name, since a user's own method might have the same.
@@ -203,11 +203,11 @@ class MachineState:
     @cached_property
     def _drives(self) -> list[str]:
         """The ways in which a call may be made by its caller."""
-        return drives_of(self.mount.site().signature.style, tuple(self.disturb))
+        return drives_of(self.mount.site().signature.style, self.disturb)
 
     @cached_property
     def _guests(self) -> list[str]:
-        found = guests_of(self.mount, tuple(self.disturb))
+        found = guests_of(self.mount, self.disturb)
         return [str(one) for one in found if self._names or one.does != "changes"]
 
     # How a story names hooks

@@ -25,7 +25,7 @@ from aspecthook._errors import nearest, plural
 from aspecthook._values import shortened
 
 from ._calls import Given, values_of
-from ._drives import AT_ONCE, cancelled_after, reading
+from ._drives import AT_ONCE, cancelled_after, read_stream
 from ._noting import mapped, noting, noting_target
 from ._repeat import copy_of, kept_of
 from ._steps import Trace
@@ -148,7 +148,7 @@ async def _read_in_turn(begun: list[Begun], drive: Sequence[str]) -> Trace:
             return resumed
 
         with _held(trace):
-            async for _ in reading(call(), drive, note):
+            async for _ in read_stream(call(), drive, note):
                 yield
             trace.result = [resumed.answer for resumed in trace._resumed if resumed.came == "item"]
 
