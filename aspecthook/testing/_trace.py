@@ -29,7 +29,7 @@ from ._drives import AT_ONCE, cancelled_after, read_stream
 from ._noting import mapped, noting, noting_target
 from ._repeat import copy_of, kept_of
 from ._steps import Trace
-from ._streams import Resumption, completed
+from ._streams import Resumption, finish
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _ENDED: Any = object()
@@ -85,7 +85,7 @@ def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Tr
         return _awaited_at_once(begun, len(drive))
     if "generator" in style:
         reading = _read_in_turn(begun, drive)
-        return reading if style == "async generator" else cast("Trace", completed(reading))
+        return reading if style == "async generator" else cast("Trace", finish(reading))
     with _held(trace):
         trace.result = call()
     return trace
