@@ -10,7 +10,7 @@ from typing import final
 
 from aspecthook._core.mount.point import MountPoint
 
-from ._laws import broken, named
+from ._laws import law_error, named
 from ._rows import Row, levels_of, rows_of
 
 
@@ -56,17 +56,15 @@ class Expected:
     def check(self, what: str) -> None:
         """Check that the mount point carries these hooks and no others, and that those are paused which should be."""
         for level in self.levels:
-            due = self.of(level)
+            due, pauses = self.of(level), self.pauses[id(level)]
             if list(map(id, level.members)) != [id(row.hook) for row in due]:
                 carried = ", ".join(hook.name for hook in level.members) or "none"
-                raise broken("members", level, f"{what}, it should carry {named(due) or 'none'}, and carries {carried}")
-            if len(level.pauses) != self.pauses[id(level)]:
-                raise broken(
-                    "pauses",
-                    level,
-                    f"{what}, it should be paused {self.pauses[id(level)]} times, and is {len(level.pauses)} times",
-                )
-        wrong = [row for row in self.rows if row.hook.paused != (id(row.hook) in self.paused)]
-        if wrong:
-            should = "should" if id(wrong[0].hook) in self.paused else "should not"
-            raise broken("pauses", self.mount, f"{what}, these {should} be paused: {named(wrong)}")
+                wrong = f"it should carry {named(due) or 'none'}, and carries {carried}"
+                raise law_error("members", level, f"{what}, {wrong}")
+            if len(level.pauses) != pauses:
+                wrong = f"it should be paused {pauses} times, and is {len(level.pauses)} times"
+                raise law_error("pauses", level, f"{what}, {wrong}")
+        others = [row for row in self.rows if row.hook.paused != (id(row.hook) in self.paused)]
+        if others:
+            should = "should" if id(others[0].hook) in self.paused else "should not"
+            raise law_error("pauses", self.mount, f"{what}, these {should} be paused: {named(others)}")

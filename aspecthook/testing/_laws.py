@@ -55,7 +55,7 @@ class LawError(AssertionError):
 LawError.__module__ = "aspecthook.testing"  # where users import it, and what tracebacks name
 
 
-def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
+def law_error(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
     """Make the error for a law that a mount point breaks."""
     return _drawn(f"{mount.name} breaks the law {name!r}: {what}", name, mount, trace)
 
@@ -152,7 +152,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
     try:
         answer = predicate(trace)
     except AssertionError as error:
-        raise broken(name, mount, str(error) if is_ready else f"it says {error}", trace) from error
+        raise law_error(name, mount, str(error) if is_ready else f"it says {error}", trace) from error
     except Exception as error:
         if is_ready or _is_a_verdict(error):
             raise
@@ -161,7 +161,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
         fails = "" if trace.exc is None else f", on a call that raised {shortened(trace.exc)} and so has no result"
-        raise broken(name, mount, f"it answered {shortened(answer)}{fails}", trace)
+        raise law_error(name, mount, f"it answered {shortened(answer)}{fails}", trace)
 
 
 def _is_a_verdict(error: Exception) -> bool:
@@ -182,11 +182,11 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
         shown = list(getattr(mount, kind))
         order = ordered(of_kind(rows, kind))
         if order is None:
-            raise broken("order", mount, f"the {kind} hooks contradict each other, and were not refused")
+            raise law_error("order", mount, f"the {kind} hooks contradict each other, and were not refused")
         if len(shown) != len(order) or any(hook is not row.hook for hook, row in zip(shown, order, strict=True)):
             names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
             should = ", ".join(f"{row.name} ({row.priority})" for row in order)
-            raise broken("order", mount, f"the {kind} hooks run {names}; they should run {should}")
+            raise law_error("order", mount, f"the {kind} hooks run {names}; they should run {should}")
         _check_constraints(mount, order)
 
 
@@ -201,17 +201,17 @@ def _check_constraints(mount: MountPoint, order: list[Row]) -> None:
     for place, row in enumerate(order):
         for earlier in order[:place]:
             if precedes(row, earlier):
-                raise broken("constraints", mount, f"{row!r} must run before {earlier!r}")
+                raise law_error("constraints", mount, f"{row!r} must run before {earlier!r}")
 
 
 def check_plain(mount: MountPoint) -> None:
     """Check law 4: where nothing acts, the function runs its own code."""
     owner = mount.parent if isinstance(mount, InstanceMountPoint) else mount
     if owner is not mount and not mount.members and id(mount) in map(id, owner.instances.values()):
-        raise broken("no trace", mount, "it has no hooks, and calls still look for it")
+        raise law_error("no trace", mount, "it has no hooks, and calls still look for it")
     acts = owner.instances or (not owner.pauses and any(not hook.paused for hook in owner.members))
     if not acts and not mount.displaced and _is_ours(mount):
-        raise broken("no trace", mount, "nothing acts, and the function does not run its own code object")
+        raise law_error("no trace", mount, "nothing acts, and the function does not run its own code object")
 
 
 def _is_ours(mount: MountPoint) -> bool:
@@ -245,8 +245,8 @@ def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, gues
         rebuilt = [hook.function for hook in getattr(scratch, kind)]
         if rebuilt != [doubles[id(hook)] for hook in getattr(mount, kind)]:
             names = ", ".join(hook.name for hook in getattr(scratch, kind))
-            how = f"put on anew as {named(again)}" + (", with guests that came and went" if guest else "")
-            raise broken("determinism", mount, f"{how}, the {kind} hooks run {names}")
+            how = f"added anew as {named(again)}" + (", with guests that came and went" if guest else "")
+            raise law_error("determinism", mount, f"{how}, the {kind} hooks run {names}")
 
 
 def _stand_in(kind: str) -> Callable[..., Any]:
@@ -278,7 +278,7 @@ def unchanged(mount: MountPoint, what: str) -> Generator[None]:
 def _compare(mount: MountPoint, before: State, after: State, what: str) -> None:
     for (part, was), (_, is_) in zip(before, after, strict=True):
         if len(was) != len(is_) or any(one is not other for one, other in zip(was, is_, strict=True)):
-            raise broken("no trace", mount, f"{what} changes {part}: from {shortened(was)} to {shortened(is_)}")
+            raise law_error("no trace", mount, f"{what} changes {part}: from {shortened(was)} to {shortened(is_)}")
 
 
 def _state(mount: MountPoint) -> State:
@@ -323,14 +323,14 @@ def check_refusals(mount: MountPoint) -> None:
     for wrong, error in not_refused(mount):
         instead = "was not refused" if error is None else f"was refused with {type(error).__name__}: {error}"
         hook = f"{article(wrong.kind)} {wrong.kind} hook that {wrong.why}"
-        raise broken("refusal", mount, f"{hook} must be refused with {wrong.error.__name__}, and {instead}")
+        raise law_error("refusal", mount, f"{hook} must be refused with {wrong.error.__name__}, and {instead}")
 
 
 def check_explained(mount: MountPoint) -> None:
     """Check that the mount point can be explained."""
     text = mount.explain()
     if mount.name not in text or len(text.splitlines()) < 1 + bool(mount.chain().everything()):
-        raise broken("explain", mount, f"its explanation is {text!r}")
+        raise law_error("explain", mount, f"its explanation is {text!r}")
 
 
 def check_call(call: TracedCall, *beside: TracedCall) -> None:
@@ -340,7 +340,7 @@ def check_call(call: TracedCall, *beside: TracedCall) -> None:
     """
     wrong = differs(call, *beside)
     if wrong is not None:
-        raise broken("a call", call.mount, wrong, call.trace)
+        raise law_error("a call", call.mount, wrong, call.trace)
 
 
 # Any: a mount point of any sort, and its own arguments.

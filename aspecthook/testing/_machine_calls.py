@@ -16,7 +16,7 @@ from aspecthook._core.mount.hookable import hooks
 from ._calls import Given, outcome, quiet
 from ._drives import AT_ONCE
 from ._guests import ADDS, AGAIN, ANSWERS, REMOVES, Guest, function_of
-from ._laws import broken, check_call, check_law
+from ._laws import check_call, check_law, law_error
 from ._machine_state import MachineState
 from ._model import differs, interpreted
 from ._rows import Row, row_of
@@ -59,7 +59,7 @@ class CallingMachine(MachineState):
         with quiet():
             traces = self._traced(given)
             check_call(*[self._call_of(trace, rows) for trace in traces])
-        self._take_off_used_up()
+        self._drop_used_up()
         return traces[0]
 
     def _traced(self, given: Given) -> list[Trace]:
@@ -75,15 +75,15 @@ class CallingMachine(MachineState):
     def _call_of(self, trace: Trace, rows: list[Row]) -> TracedCall:
         return TracedCall(self.mount, rows, trace, self._counts, self._nested)
 
-    def _take_off_used_up(self) -> None:
+    def _drop_used_up(self) -> None:
         """Remove used up hooks from the model; the mount point must have removed them too."""
         used_up = [(row, self._counts.is_used_up(row.hook)) for row in self._expected.rows]
         # What is not known is believed; and the user's own hooks may have changed the chain.
-        believed = [row for row, off in used_up if off is None or not (self._is_small or off or _is_counted(row))]
+        believed = [row for row, off in used_up if off is None or not (self._has_kit_hooks or off or _is_counted(row))]
         present = {id(hook) for level in self._expected.levels for hook in level.members}
         gone = [row for row in believed if id(row.hook) not in present]
         self._expected.drop([*gone, *(row for row, off in used_up if off)])
-        if self._is_small or any(off or _is_counted(row) for row, off in used_up):
+        if self._has_kit_hooks or any(off or _is_counted(row) for row, off in used_up):
             self._expected.check("after a call")
 
     def _call_other(self, given: Given) -> None:
@@ -113,10 +113,10 @@ class CallingMachine(MachineState):
             known = interpreted(mount, rows, given.to(target), self._counts, None if is_own else (result, exc))
         should = self._ran.take()
         if should != ran:
-            raise broken("a call", self.mount, f"a call runs {ran}, and should run {should}")
+            raise law_error("a call", self.mount, f"a call runs {ran}, and should run {should}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):
-            raise broken("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
-        self._take_off_used_up()
+            raise law_error("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
+        self._drop_used_up()
 
     def _call_with(self, guest: Guest, given: Given) -> None:
         with self._guest(guest, given):

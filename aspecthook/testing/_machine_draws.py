@@ -13,7 +13,6 @@ from aspecthook._core.law.options import Options
 from ._calls import Given
 from ._candidates import Candidate, conditions, never
 from ._machine_state import MachineState
-from ._rows import Row
 
 # What is drawn. Smaller choices come first: no options, no constraints, the first candidate.
 
@@ -61,7 +60,7 @@ def _weight(one: Rule) -> int:
     return _WEIGHTS[one.function.__name__] if is_own_rule(one) else _OF_USERS
 
 
-def place(one: Rule) -> int:
+def rank(one: Rule) -> int:
     """Return the place of a rule among the others; Hypothesis shrinks towards the first."""
     return list(_WEIGHTS).index(one.function.__name__) + 1 if is_own_rule(one) else 0
 
@@ -141,11 +140,11 @@ def _every_second(draw: st.DrawFn, several: Sequence[str]) -> str:
 
 
 @st.composite
-def own(draw: st.DrawFn, *, movable: bool = False) -> Row:
-    """Draw one of the hooks that the machine has added."""
+def own(draw: st.DrawFn, *, movable: bool = False) -> str:
+    """Draw one of the hooks that the machine has added, as a story names it."""
     machine = cast("MachineState", draw(st.runner()))
     rows = machine._movable() if movable else machine._own_rows()
-    return rows[draw(st.integers(0, len(rows) - 1))]
+    return machine._key(rows[draw(st.integers(0, len(rows) - 1))])
 
 
 @st.composite

@@ -32,7 +32,7 @@ from ._candidates import (
     never,
     odd,
     read,
-    small_hooks,
+    silent_hooks,
     variants,
 )
 from ._drives import DRIVES, drives_of
@@ -62,12 +62,12 @@ class MachineState:
 
     _loop: asyncio.Runner | None = None
     _had_hooks = False
-    _in_small_world = False
+    _plays_short_stories = False
     _calls_itself = False  # so that nobody can count the calls that its hooks see
     # The newest machine of a class: after a failure, the one that has played the shortest story.
     _last: MachineState | None = None
     _known_samples: list[Given]
-    _known_hooks: tuple[object, list[Candidate], Ran]  # the kit's own
+    _kit_hooks: tuple[object, list[Candidate], Ran]  # the kit's own
 
     # To be overridden
 
@@ -112,7 +112,7 @@ class MachineState:
         self._lines: list[str] = []
         # What the kit's own hooks note, and whether there are no others.
         self._ran = Ran()
-        self._is_small = False
+        self._has_kit_hooks = False
         self._candidates = self._read_candidates()
         self._keys = _keyed(self._candidates)
         own: Any = type(self)  # mypy takes a class for something that has no hash
@@ -142,18 +142,18 @@ class MachineState:
         found = list(read(getattr(self, name) for name in marked_names(own)))
         if self.candidates is not None:
             return [*found, *read(self.candidates)]
-        self._is_small = not found
-        return found or self._read_own()
+        self._has_kit_hooks = not found
+        return found or self._read_kit_hooks()
 
-    def _read_own(self) -> list[Candidate]:
+    def _read_kit_hooks(self) -> list[Candidate]:
         """Return the kit's own hooks, made once for all machines of a class whose targets have the same parameters."""
         signature = self.mount.site().signature
-        known = vars(type(self)).get("_known_hooks")
+        known = vars(type(self)).get("_kit_hooks")
         if known is None or known[0] != (signature.shape, signature.names):
             ran = Ran()
             own = answering_hooks(ran) if type(self).make is MachineState.make else []
-            made = [*small_hooks(self.mount, ran), *asking_hooks(self.mount, ran), *own]
-            known = type(self)._known_hooks = (signature.shape, signature.names), made, ran
+            made = [*silent_hooks(self.mount, ran), *asking_hooks(self.mount, ran), *own]
+            known = type(self)._kit_hooks = (signature.shape, signature.names), made, ran
         _, made, self._ran = known
         return made
 
@@ -190,7 +190,7 @@ class MachineState:
                 with quiet():  # tasks that calls have left behind come to their end
                     self._loop.close()
 
-    def _note(self, method: str, *args: str, **options: str) -> None:
+    def _write(self, method: str, *args: str, **options: str) -> None:
         shown = [*args, *(f"{name}={value}" for name, value in options.items())]
         self._lines.append(f"state.{method}({', '.join(shown)})")
 

@@ -25,7 +25,7 @@ from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
 from ._calls import Given, values_of
-from ._noting import mapped
+from ._clones import mapped
 from ._replay import Replay
 from ._rows import Counts, Row
 from ._steps import TARGET, Step, Trace

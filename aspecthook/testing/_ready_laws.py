@@ -14,7 +14,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 from aspecthook._values import shortened
 
-from ._repeat import Hooks, came, repeated, same, same_outcome, side_by_side, steady, with_row
+from ._repeat import Hooks, check_repeatable, ending, repeat, same, same_outcome, side_by_side, with_order
 from ._rows import levels_of, rows_of
 from ._steps import GUEST, TARGET, Trace
 
@@ -307,7 +307,7 @@ def commutes(first: str, second: str) -> ReadyLaw:
             row: Hooks = getattr(trace._chain, kind)
             for one, other in combinations(range(len(row)), 2):
                 if {row[one].name, row[other].name} == {first, second}:
-                    present = present or steady(trace)
+                    present = present or check_repeatable(trace)
                     sentence = _differ(trace, kind, row, (one, other))
                     if sentence is not None:
                         return sentence
@@ -318,11 +318,11 @@ def commutes(first: str, second: str) -> ReadyLaw:
 
 def _differ(trace: Trace, kind: str, row: Hooks, pair: tuple[int, int]) -> str | None:
     orders = side_by_side(row, *pair) or (row, _exchanged(row, *pair))
-    outcomes = [repeated(trace, with_row(trace._chain, kind, order)) for order in orders]
+    outcomes = [repeat(trace, with_order(trace._chain, kind, order)) for order in orders]
     if same_outcome(*outcomes):
         return None
     one, other = (row[place].name for place in pair)
-    return f"{one!r} before {other!r} {came(outcomes[0])}, and after it {came(outcomes[1])}"
+    return f"{one!r} before {other!r} {ending(outcomes[0])}, and after it {ending(outcomes[1])}"
 
 
 def _exchanged(row: Hooks, first: int, second: int) -> Hooks:
@@ -357,11 +357,13 @@ def idempotent(name: str) -> ReadyLaw:
             row: Hooks = getattr(trace._chain, kind)
             for place, hook in enumerate(row):
                 if hook.name == name:
-                    once = once or steady(trace)
-                    doubled = with_row(trace._chain, kind, (*row[: place + 1], *row[place:]))
-                    twice = repeated(trace, doubled)
+                    once = once or check_repeatable(trace)
+                    doubled = with_order(trace._chain, kind, (*row[: place + 1], *row[place:]))
+                    twice = repeat(trace, doubled)
                     if not same_outcome(once, twice):
-                        return f"with {name!r} run twice the call {came(twice)}, and with it run once it {came(once)}"
+                        return (
+                            f"with {name!r} run twice the call {ending(twice)}, and with it run once it {ending(once)}"
+                        )
         return None
 
     return ReadyLaw("idempotent", (name,), broken)

@@ -46,7 +46,7 @@ class NotRepeatableError(AspecthookError, RuntimeError):
 NotRepeatableError.__module__ = "aspecthook.testing"  # where users import it, and what tracebacks name
 
 
-def repeated(trace: Trace, chain: Chain) -> Trace:
+def repeat(trace: Trace, chain: Chain) -> Trace:
     """Make the call of a trace again, with the hooks of a chain."""
     if trace._again is None:
         raise HookTypeError(f"{trace.label}: this trace was not made by trace_of, and its call cannot be made again")
@@ -58,17 +58,17 @@ def repeated(trace: Trace, chain: Chain) -> Trace:
     return again
 
 
-def steady(trace: Trace) -> Trace:
+def check_repeatable(trace: Trace) -> Trace:
     """Make the call of a trace again in the same order, and return the new trace.
 
     Raises:
         NotRepeatableError: The outcome is another.
     """
-    again = repeated(trace, trace._chain)
+    again = repeat(trace, trace._chain)
     if same_outcome(trace, again):
         return again
     # The call of the trace may have filled a cache, or changed an object that is not copied before a call.
-    third = repeated(trace, trace._chain)
+    third = repeat(trace, trace._chain)
     if same_outcome(again, third):
         return third
     raise not_repeatable(again, third)
@@ -76,15 +76,15 @@ def steady(trace: Trace) -> Trace:
 
 def not_repeatable(one: Trace, other: Trace) -> NotRepeatableError:
     """Make the error for a call that was made twice and had two outcomes."""
-    hint = "; results are compared with ==, and these two are not equal" if came(one) == came(other) else ""
-    outcomes = f"the same call {came(one)}, and then {came(other)}{hint}"
+    hint = "; results are compared with ==, and these two are not equal" if ending(one) == ending(other) else ""
+    outcomes = f"the same call {ending(one)}, and then {ending(other)}{hint}"
     return NotRepeatableError(
         f"{one.label} is not repeatable: {outcomes}; the order of its hooks can be judged only where the same "
         "arguments lead to the same outcome"
     )
 
 
-def came(trace: Trace) -> str:
+def ending(trace: Trace) -> str:
     """Return what came of a call, as the end of a sentence."""
     return f"gives {shortened(trace.result)}" if trace.exc is None else f"raises {shortened(trace.exc)}"
 
@@ -179,7 +179,7 @@ def _copied(value: Any) -> Any:
 # Orders
 
 
-def with_row(chain: Chain, kind: str, row: Hooks) -> Chain:
+def with_order(chain: Chain, kind: str, row: Hooks) -> Chain:
     """Return a chain with the hooks of one kind replaced."""
     changed = Chain(())
     for one in KINDS:

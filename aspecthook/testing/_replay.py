@@ -22,7 +22,7 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
-from ._noting import given_of, labels, mapped, with_proceed, words_of
+from ._clones import given_of, labels, mapped, with_proceed, words_of
 from ._steps import TARGET, Proceeding, Step
 from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
 from ._traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name

@@ -243,15 +243,13 @@ class Target(Pasted):
             yield turn, given
         return self._end(given)
 
-    def _steps(self, given: dict[str, object]) -> Generator[Awaitable[object], object, object]:
-        self.calls.append(dict(given))
-        for turn in range(self.items):
-            yield paused(partial(_numbered, turn, given))
-        return self._end(given)
+    def _steps(self, given: dict[str, object]) -> Generator[Awaitable[object]]:
+        for item in self._stream(given):
+            yield paused(partial(_same, item))
 
 
-def _numbered(turn: int, given: dict[str, object]) -> tuple[int, dict[str, object]]:
-    return turn, given
+def _same(item: object) -> object:
+    return item
 
 
 def _exhaust(stream: Generator[object, object, object], items: list[object]) -> object:

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
-from types import FunctionType
 from typing import Any, cast
 
 from aspecthook._core.law.hook import Hook
@@ -25,8 +24,8 @@ from aspecthook._errors import nearest, plural
 from aspecthook._values import shortened
 
 from ._calls import Given, values_of
+from ._clones import mapped, recording_clone, recording_target
 from ._drives import AT_ONCE, cancelled_after, read_stream
-from ._noting import mapped, noting, noting_target
 from ._repeat import copy_of, kept_of
 from ._steps import Trace
 from ._streams import Resumption, finish
@@ -166,10 +165,10 @@ def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[
     place = place_of(mount)
     signature = mount.site().signature
     trace._chain = mount.chain() if chain is None else chain
-    clones = mapped(trace._chain, lambda hook: noting(hook, signature, trace, counts=chain is None))
+    clones = mapped(trace._chain, lambda hook: recording_clone(hook, signature, trace, counts=chain is None))
     if place is None or not (place.opened or clones.everything()):
-        return noting_target(mount.function, mount, trace)
-    call: Any = place.bind(clones, target=noting_target(place.original, mount, trace))
+        return recording_target(mount.function, mount, trace)
+    call: Any = place.bind(clones, target=recording_target(place.original, mount, trace))
     function: Any = mount.function
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return cast("Callable[..., Any]", call)
@@ -230,8 +229,6 @@ def assert_order(function: Any, /, *names: str) -> None:
 
 
 def _order(mount: MountPoint) -> list[str]:
-    rows = {"pre": mount.pre, "around": mount.around, "on": mount.on}
-    before = [hook.name for row in rows.values() for hook in row]
-    after = [hook.name for row in (mount.item, mount.exception, mount.post, mount.always) for hook in row]
-    function = cast("FunctionType", mount.function)
-    return [*before, function.__name__, *after]
+    before = [hook.name for hook in (*mount.pre, *mount.around, *mount.on)]
+    after = [hook.name for hook in (*mount.item, *mount.exception, *mount.post, *mount.always)]
+    return [*before, mount.function.__name__, *after]

@@ -31,7 +31,7 @@ def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
     return made
 
 
-def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = True) -> Hook:
+def recording_clone(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = True) -> Hook:
     """Make a hook that does what this one does, and notes it."""
     clone = copy.copy(hook)
     if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
@@ -47,7 +47,7 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
 
     def call(step: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hook.proceeds:
-            args, kwargs = with_proceed(words, args, kwargs, lambda proceed: _noting_proceed(proceed, step, style))
+            args, kwargs = with_proceed(words, args, kwargs, lambda proceed: _recording_proceed(proceed, step, style))
         try:
             return hook.function(*args, **kwargs)
         except TypeError as error:
@@ -131,7 +131,7 @@ def with_proceed(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
     return (*args[:place], wrap(args[place]), *args[place + 1 :]), kwargs
 
 
-def _noting_proceed(proceed: Callable[..., Any], step: Step, style: str) -> Callable[..., Any]:
+def _recording_proceed(proceed: Callable[..., Any], step: Step, style: str) -> Callable[..., Any]:
     """Return a `proceed` that records each time that the hook calls it."""
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proceeding:
@@ -250,7 +250,7 @@ class _Watched:
         return _settled(self.answer, self.step).__await__()
 
 
-def noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
+def recording_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
     signature = mount.site().signature
     named = signature.names[: signature.positional]
 

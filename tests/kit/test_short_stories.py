@@ -12,7 +12,7 @@ from aspecthook import Hook, HookTypeError, MountPoint, hookable, hooks, post, p
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.law import guard, options, order
 from aspecthook.testing import Candidate, HookMachine, LawError, before, law, run_laws
-from aspecthook.testing._small_world import explored
+from aspecthook.testing._short_stories import play_short_stories
 
 
 def nothing() -> None: ...
@@ -88,13 +88,13 @@ def test_a_planted_bug_breaks_a_law_in_a_short_story(
 ) -> None:
     monkeypatch.setattr(owner, name, value)
     with pytest.raises(LawError) as caught:
-        explored(type("Machine", (machine,), {}))
+        play_short_stories(type("Machine", (machine,), {}))
     assert caught.value.law == broken
 
 
 @pytest.mark.parametrize("machine", [Small, OfInstance])
 def test_the_short_stories_pass(machine: type[HookMachine]) -> None:
-    explored(type("Machine", (machine,), {}))
+    play_short_stories(type("Machine", (machine,), {}))
 
 
 def test_a_target_that_lives_on_by_itself_is_not_asked_to_die() -> None:
@@ -105,7 +105,7 @@ def test_a_target_that_lives_on_by_itself_is_not_asked_to_die() -> None:
             made.append(super().make())
             return made[-1]
 
-    explored(Keeping)
+    play_short_stories(Keeping)
     assert made
 
 
@@ -116,7 +116,7 @@ def test_methods_of_the_users_own_may_have_any_name_that_is_not_documented() -> 
 
         hook = check = begin = odd = never = steps = function
 
-    explored(Own)
+    play_short_stories(Own)
 
 
 def test_a_hook_of_the_class_that_is_added_later_runs_behind_one_of_the_instance() -> None:
@@ -194,4 +194,4 @@ def test_marked_methods_may_name_each_other() -> None:
 
         auth_first = before("auth", "audit")
 
-    explored(Marked)
+    play_short_stories(Marked)
