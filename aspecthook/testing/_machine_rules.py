@@ -88,7 +88,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         super().check_invariants(*args, **kwargs)
 
     def _check(self, what: str = "", *, calls: bool = True) -> None:
-        """Check that the model knows all that has been done, if it is said; and what always holds; and make a call."""
+        """Check that the model knows what was done, and what always holds; then make a call."""
         if what:
             self._expected.check(what)
         self._expected.take_over()

@@ -20,7 +20,7 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import AspecthookError, HookLookupError, HookTypeError, nearest
+from aspecthook._errors import AspecthookError, HookLookupError, HookOptionError, HookTypeError, brief, nearest
 
 from ._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
 from ._candidates import (
@@ -104,6 +104,8 @@ class MachineState:
     def __init__(self) -> None:
         super().__init__()
         type(self)._last = self
+        self._refuse_unknown("vary", MachineState.vary)
+        self._refuse_unknown("disturb", MachineState.disturb)
         made = self.make()
         self._refuse_own("target", made)
         self.target = made
@@ -124,6 +126,14 @@ class MachineState:
         self._nested: dict[int, list[Callable[[], str | None]]] = {}
         self._read_parameters()
         self._samples = self._read_samples()
+
+    def _refuse_unknown(self, setting: str, known: Sequence[str]) -> None:
+        for name in getattr(self, setting):
+            if name not in known:
+                raise HookOptionError(
+                    f"{type(self).__name__}.{setting} has {brief(name)}, which a machine cannot draw; "
+                    f"print(HookMachine.{setting}) shows what it can{nearest(str(name), list(known))}"
+                )
 
     def _refuse_own(self, name: str, value: object) -> None:
         """Refuse an attribute of the user's own where the machine keeps something else.

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import AspecthookError, HookTypeError
 from aspecthook._values import shortened
@@ -179,11 +178,10 @@ def _copied(value: Any) -> Any:
 # Orders
 
 
-def with_order(chain: Chain, kind: str, row: Hooks) -> Chain:
+def with_order(chain: Chain, kind: str, order: Hooks) -> Chain:
     """Return a chain with the hooks of one kind replaced."""
-    changed = Chain(())
-    for one in KINDS:
-        setattr(changed, one, row if one == kind else getattr(chain, one))
+    changed = copy.copy(chain)
+    setattr(changed, kind, order)
     return changed
 
 
