@@ -16,8 +16,6 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook._values import shortened
 
-from ._guests import Guest
-
 # A scratch copy of the target, which nobody calls.
 
 
@@ -35,13 +33,13 @@ def _cells(code: CodeType) -> tuple[CellType, ...]:
     return tuple([CellType() for _ in code.co_freevars])
 
 
-def values_of(mount: MountPoint, given: Given, bound: tuple[object, ...]) -> tuple[object, ...] | None:
+def values_of(mount: MountPoint, given: Given) -> tuple[object, ...] | None:
     """Return what the parameters are given in a call, defaults filled in; None if the arguments do not fit."""
     function, code, signature = mount.function, mount.code(), mount.site().signature
     by_position: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
     values: dict[str, object] = dict(getattr(function, "__kwdefaults__", None) or {})
     try:
-        found = _parameters(code, len(by_position), frozenset(values)).bind(*bound, *given.args, **given.kwargs)
+        found = _parameters(code, len(by_position), frozenset(values)).bind(*given.bound, *given.args, **given.kwargs)
     except TypeError:
         return None
     names = signature.names
@@ -77,13 +75,17 @@ def code_in(mount: MountPoint) -> CodeType | None:
 
 
 class Given(NamedTuple):
-    """What a call is given, and what else a machine does in it."""
+    """What a call is given, and how its caller makes it."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    guest: Guest | None = None  # the hook that is there for this call alone
     # How a stream is read before it is read to its end; or when an awaited call is cancelled; or `AT_ONCE`.
     drive: str = ""
+    bound: tuple[object, ...] = ()  # what a bound method passes before the arguments
+
+    def to(self, target: object) -> Given:
+        """Return the same for a call of this target, which may be a bound method."""
+        return self._replace(bound=bound_of(target))
 
     def __repr__(self) -> str:
         return ", ".join(
@@ -132,11 +134,11 @@ def quiet() -> Generator[None]:
     """Keep the failures of isolated hooks out of the log: the kit plans them, and the steps of a call show them."""
     logger = logging.getLogger("aspecthook")
 
-    def nothing(_record: logging.LogRecord) -> bool:
+    def drop(_record: logging.LogRecord) -> bool:
         return False
 
-    logger.addFilter(nothing)
+    logger.addFilter(drop)
     try:
         yield
     finally:
-        logger.removeFilter(nothing)
+        logger.removeFilter(drop)

@@ -170,7 +170,7 @@ class Ran(threading.local):
         return names
 
 
-def small_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
+def silent_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
     signature = mount.site().signature
     own: dict[str, Options] = {

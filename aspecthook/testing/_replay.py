@@ -22,10 +22,10 @@ from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
-from ._noting import given_of, labels, mapped, with_proceed, words_of
-from ._played import COUNTED, Admission, Played, same_object, site_of, step_name
+from ._clones import given_of, labels, mapped, with_proceed, words_of
 from ._steps import TARGET, Proceeding, Step
 from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
+from ._traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -39,13 +39,11 @@ class Astray(BaseException):
 class Replay:
     """Plays a call again: every hook, and the target, answers what it has answered."""
 
-    def __init__(self, played: Played, differs: Callable[..., str | None]) -> None:
-        self.differs = differs
-        self.mount = played.mount
-        self.values = played.values or ()
-        self.trace = played.trace
-        self.counts = played.counts
-        self.nested = played.nested
+    def __init__(self, traced: TracedCall) -> None:
+        self.mount = traced.mount
+        self.trace = traced.trace
+        self.counts = traced.counts
+        self.nested = traced.nested
         self.at = 0
         self.asked = 0
         self.wrong: str | None = None
@@ -53,12 +51,12 @@ class Replay:
         self.acting: list[object] = []
         self.site = site_of(self.mount)
         self.style = self.mount.site().signature.style
-        self.hooked = bool(played.chain.everything())
-        self.chain = mapped(played.chain, self.double)
+        self.hooked = bool(traced.chain.everything())
+        self.chain = mapped(traced.chain, self.double)
 
     def playing(self) -> Generator[None]:
         """Play the call, and note in what it differs; halt after each time that a stream is resumed."""
-        call = Call(self.site, self.values)
+        call = Call(self.site, self.trace._values or ())
         try:
             if "generator" in self.style:
                 yield from self.read(_law.generate(self.chain, call, self.stream))
@@ -250,8 +248,8 @@ class Replay:
         self.compare_given(repr(step), should, step)
         self.acting.append(hook)
         self.counts.acting.append(hook)
-        for one in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
-            wrong = self.differs(one)
+        for check in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
+            wrong = check()
             if wrong is not None:
                 raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
         return Part(self, hook, step, proceeds)

@@ -188,17 +188,12 @@ def signatures(
     return _Signature(found)
 
 
-def arguments(
-    signature: inspect.Signature, values: st.SearchStrategy[object]
-) -> st.SearchStrategy[tuple[tuple[object, ...], dict[str, object]]]:
-    """Draw arguments that fit a signature."""
-    return _arguments(list(signature.parameters.values()), values)
-
-
 @st.composite
-def _arguments(
-    draw: st.DrawFn, parameters: list[Parameter], values: st.SearchStrategy[object]
+def arguments(
+    draw: st.DrawFn, signature: inspect.Signature, values: st.SearchStrategy[object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Draw arguments that fit a signature."""
+    parameters = list(signature.parameters.values())
     args: list[object] = []
     kwargs: dict[str, object] = {}
     by_position = True

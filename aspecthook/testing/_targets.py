@@ -17,6 +17,7 @@ from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 
 from ._signatures import Pasted, arguments, define, signature, signatures
+from ._streams import finish
 
 Style: TypeAlias = Literal["function", "method", "coroutine", "generator", "async generator"]
 STYLES: tuple[Style, ...] = ("function", "method", "coroutine", "generator", "async generator")
@@ -77,15 +78,6 @@ async def paused(act: Callable[[], object]) -> object:
     """Suspend, then act."""
     await _pause()
     return act()
-
-
-def finish(running: Coroutine[object, object, object]) -> object:
-    """Run a coroutine to its end without an event loop."""
-    try:
-        while True:
-            running.send(None)
-    except StopIteration as stop:
-        return stop.value
 
 
 # Targets
@@ -251,15 +243,13 @@ class Target(Pasted):
             yield turn, given
         return self._end(given)
 
-    def _steps(self, given: dict[str, object]) -> Generator[Awaitable[object], object, object]:
-        self.calls.append(dict(given))
-        for turn in range(self.items):
-            yield paused(partial(_numbered, turn, given))
-        return self._end(given)
+    def _steps(self, given: dict[str, object]) -> Generator[Awaitable[object]]:
+        for item in self._stream(given):
+            yield paused(partial(_same, item))
 
 
-def _numbered(turn: int, given: dict[str, object]) -> tuple[int, dict[str, object]]:
-    return turn, given
+def _same(item: object) -> object:
+    return item
 
 
 def _exhaust(stream: Generator[object, object, object], items: list[object]) -> object:
