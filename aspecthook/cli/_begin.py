@@ -20,12 +20,14 @@ _kept: list[object] = []
 
 
 def begin(text: str) -> None:
-    """Do what the settings say. What fails ends the program that was named; its children go on without."""
+    """Do what the settings say. What fails ends the program that was named; its children go on without.
+
+    Args:
+        text: The settings as JSON; or the number of the pipe that they come by, while the program is starting already.
+    """
+    if text.isdecimal():
+        text = os.environ[VARIABLE] = _awaited(int(text))  # for its children, too
     settings: dict[str, Any] = json.loads(text)
-    if "pipe" in settings:
-        text = _awaited(settings["pipe"])
-        os.environ[VARIABLE] = text  # for its children
-        settings = json.loads(text)
     named = os.getpid() == settings["process"] or (settings["spawned"] and os.getppid() == settings["process"])
     try:
         watch_main(settings["names"])

@@ -35,7 +35,13 @@ def trace(
     """
     with TemporaryDirectory(prefix="aspecthook-") as folder:
         view = View(LiveTree(Path(folder)), lines)
-        status = program.watch({"trace": {**options, "to": folder}}, view.look)
+
+        def look() -> None:
+            import aspecthook.record._reading  # noqa: F401  # `report` needs it, and the program need not wait for that
+
+            view.look()
+
+        status = program.watch({"trace": {**options, "to": folder}}, look)
         if any(Path(folder).glob("*.jsonl")):  # there is none if the program did not start
             report(Path(folder), view, options["targets"], outputs=outputs, otlp=otlp, service=program.name)
     return status
@@ -46,7 +52,7 @@ def report(
 ) -> None:
     """Show the rest of the tree and the table, and save the calls; ``service`` is what a collector knows them by."""
     view.look(final=True)
-    from aspecthook.record._reading import join, read, summary  # the program has ended, and need not have waited for it
+    from aspecthook.record._reading import join, read, summary
 
     table, left_out = summary(folder)
     if table:
