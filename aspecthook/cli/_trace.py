@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, final
@@ -37,8 +38,7 @@ def trace(
         view = View(LiveTree(Path(folder)), lines)
 
         def look() -> None:
-            import aspecthook.record._reading  # noqa: F401  # `report` needs it, and the program need not wait for that
-
+            import_module("aspecthook.record._reading")  # `report` needs it, and the program need not wait for that
             view.look()
 
         status = program.watch({"trace": {**options, "to": folder}}, look)

@@ -503,6 +503,9 @@ def test_spans_are_sent_to_a_collector(aspecthook: Run, app: Path) -> None:
     assert spans["__main__:Cart.add"].parent_span_id == spans["__main__:main"].span_id
     begin, end = spans["__main__:main"].start_time_unix_nano, spans["__main__:main"].end_time_unix_nano
     assert begin < spans["__main__:price"].start_time_unix_nano < end
+    attributes = {one.key: one.value.string_value for one in spans["__main__:main"].attributes}
+    (event,) = spans["__main__:main"].events
+    assert attributes["error.type"] == "SystemExit" and (event.name, event.time_unix_nano) == ("exception", end)
 
 
 def test_a_collector_that_is_not_there_changes_no_status(aspecthook: Run, app: Path) -> None:
