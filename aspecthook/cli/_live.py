@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, final
 
 from aspecthook.record._calls import Function, RecordedCall
 from aspecthook.record._reading import call_of
@@ -26,8 +26,11 @@ class Line(NamedTuple):
     failed: bool
 
 
-# A call that has ended, and those inside it.
-_Ended: TypeAlias = "tuple[RecordedCall, list[_Ended]]"
+class _Ended(NamedTuple):
+    """A call that has ended, and those inside it."""
+
+    call: RecordedCall
+    inner: list[_Ended]
 
 
 @final
@@ -94,7 +97,7 @@ class _File:
             self._functions[entry["function"]] = Function(entry["name"])
         elif "call" in entry:
             call, _ = call_of(entry, self._functions[entry["of"]], self.process)
-            ended = call, self._release(call.number)
+            ended = _Ended(call, self._release(call.number))
             parent = entry["parent"]
             self._count += 1
             if isinstance(parent, int):
@@ -109,4 +112,4 @@ class _File:
             depth, (call, inner) = waiting.pop()
             self._count -= 1
             yield Line(depth, line_of(call), call.exc is not None)
-            waiting += [(depth + 1, one) for one in sorted(inner, key=lambda one: one[0].begin, reverse=True)]
+            waiting += [(depth + 1, one) for one in sorted(inner, key=lambda one: one.call.begin, reverse=True)]
