@@ -107,7 +107,7 @@ class _File:
                 yield from self._lines(ended, 0)
 
     def _lines(self, ended: _Ended, depth: int) -> Iterator[Line]:
-        waiting = [(depth, ended)]
+        waiting: list[tuple[int, _Ended]] = [(depth, ended)]
         while waiting:
             depth, (call, inner) = waiting.pop()
             self._count -= 1
