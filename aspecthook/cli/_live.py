@@ -26,13 +26,6 @@ class Line(NamedTuple):
     failed: bool
 
 
-class _Ended(NamedTuple):
-    """A call that has ended, and those inside it."""
-
-    call: RecordedCall
-    inner: list[_Ended]
-
-
 @final
 class LiveTree:
     """Reads the recordings in a folder, and returns what is new as lines of a tree.
@@ -64,7 +57,7 @@ class _File:
         self._offset = 0
         self._functions: dict[int, Function] = {}
         # The calls that have ended in ones that have not, below the number of these; and since when.
-        self._held: dict[int, list[_Ended]] = {}
+        self._held: dict[int, list[RecordedCall]] = {}
         self._since: dict[int, float] = {}
         self._count = 0
 
@@ -83,10 +76,10 @@ class _File:
     def _let_go(self, until: float) -> Iterator[Line]:
         """Yield what has been held since then, or longer, without its parents."""
         for parent in [one for one, since in self._since.items() if since < until]:
-            for ended in self._release(parent):
-                yield from self._lines(ended, 1)
+            for call in self._release(parent):
+                yield from self._lines(call, 1)
 
-    def _release(self, parent: int) -> list[_Ended]:
+    def _release(self, parent: int) -> list[RecordedCall]:
         self._since.pop(parent, None)
         return self._held.pop(parent, [])
 
@@ -97,19 +90,23 @@ class _File:
             self._functions[entry["function"]] = Function(entry["name"])
         elif "call" in entry:
             call, _ = call_of(entry, self._functions[entry["of"]], self.process)
-            ended = _Ended(call, self._release(call.number))
+            call.children = self._release(call.number)
             parent = entry["parent"]
             self._count += 1
             if isinstance(parent, int):
-                self._held.setdefault(parent, []).append(ended)
+                self._held.setdefault(parent, []).append(call)
                 self._since.setdefault(parent, monotonic())
             else:
-                yield from self._lines(ended, 0)
+                yield from self._lines(call, 0)
 
-    def _lines(self, ended: _Ended, depth: int) -> Iterator[Line]:
-        waiting: list[tuple[int, _Ended]] = [(depth, ended)]
+    def _lines(self, call: RecordedCall, depth: int) -> Iterator[Line]:
+        waiting = [(depth, call)]
         while waiting:
-            depth, (call, inner) = waiting.pop()
+            depth, call = waiting.pop()
             self._count -= 1
             yield Line(depth, line_of(call), call.exc is not None)
-            waiting += [(depth + 1, one) for one in sorted(inner, key=lambda one: one.call.begin, reverse=True)]
+            waiting += [(depth + 1, one) for one in sorted(call.children, key=_begin, reverse=True)]
+
+
+def _begin(call: RecordedCall) -> float:
+    return call.begin
