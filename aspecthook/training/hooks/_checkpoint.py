@@ -11,7 +11,7 @@ from typing import Any, Literal
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import one_of, optional_number, whole_number
+from aspecthook.training._options import flag, one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint._files import folder_of, path_of
@@ -82,7 +82,7 @@ class CheckpointHook(Hook):
     ) -> None:
         who = "CheckpointHook"
         self.interval: int = whole_number(who, "interval", interval, 0)
-        self.by_epoch = by_epoch
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
         save_best = None if save_best is False else save_best  # TOML has no None
         if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
@@ -92,10 +92,10 @@ class CheckpointHook(Hook):
         self.watched: Monitor | None = None
         if save_best not in (None, "auto"):
             self.watched = Monitor(who, save_best, self._rule)
-        self.save_optimizer = save_optimizer
+        self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self.save_last = save_last
-        self.asynchronous = asynchronous
+        self.save_last: bool = flag(who, "save_last", save_last)
+        self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
         self._template = _template(filename_template, by_epoch)
         self._key: str | None = None  # the name in the logs, once a score was found there
         self._files = KeptFiles(self.out_dir, self.max_keep)
@@ -294,9 +294,9 @@ class CheckpointLoaderHook(Hook):
         other_run: bool = False,
     ) -> None:
         self.path: Path = path_of("CheckpointLoaderHook", path)
-        self.resume = resume
-        self.missing_ok = missing_ok
-        self.other_run = other_run
+        self.resume: bool = flag("CheckpointLoaderHook", "resume", resume)
+        self.missing_ok: bool = flag("CheckpointLoaderHook", "missing_ok", missing_ok)
+        self.other_run: bool = flag("CheckpointLoaderHook", "other_run", other_run)
         self._done = False
 
     def before_run(self, runner: Run) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast, final
 from aspecthook import hooks
 from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import optional_function, optional_number, whole_number
+from aspecthook.training._options import flag, optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.checkpoint._files import folder_of
@@ -88,7 +88,7 @@ class EvalHook(Hook):
         self.loader = loader
         self.start: int | None = optional_number(who, "start", start, 0)
         self.interval: int = whole_number(who, "interval", interval, 1)
-        self.by_epoch = by_epoch
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
         self.save_best = save_best
