@@ -29,6 +29,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ActivationHistogramHook(path=5), HookTypeError, "ActivationHistogramHook: path=5 is not a path"),
     (lambda: EarlyStoppingHook(5, rule="less"), HookTypeError, "EarlyStoppingHook: monitor=5 is not the name of"),
     (lambda: EvalHook([], evaluate=5), HookTypeError, "EvalHook: evaluate=5 is not callable"),
+    (lambda: EvalHook([], save_best=5), HookTypeError, "EvalHook: save_best=5 is not the name of a score"),
     (lambda: DeadNeuronHook(threshold="0"), HookTypeError, "DeadNeuronHook: threshold='0' is not a number"),
     (lambda: DeadNeuronHook(threshold=float("nan")), HookOptionError, "threshold=nan; give a number that is finite"),
     (lambda: DeadNeuronHook(dim=1.0), HookTypeError, "DeadNeuronHook: dim=1.0 is not a whole number"),
