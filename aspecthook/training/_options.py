@@ -29,6 +29,13 @@ def optional_number(who: str, name: str, value: object, least: int) -> int | Non
     return None if value is None else whole_number(who, name, value, least)
 
 
+def flag(who: str, name: str, value: object) -> bool:
+    """Return True or False; a string from a config, such as "no", is neither."""
+    if not isinstance(value, bool):
+        raise HookTypeError(f"{who}: {name}={brief(value)} is neither True nor False; give one of them")
+    return value
+
+
 def finite_number(who: str, name: str, value: object, *, above: float = -inf, below: float = inf) -> float:
     """Return a finite int or float between two bounds, which are not allowed themselves."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import takes
+from aspecthook.training._options import flag, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
 
@@ -118,7 +118,7 @@ class TerminateOnNaN(Callback):
 
     def __init__(self, raise_error: bool = False) -> None:
         super().__init__()
-        self.raise_error = raise_error
+        self.raise_error: bool = flag("TerminateOnNaN", "raise_error", raise_error)
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Check the loss."""

@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import finite_number, optional_number, whole_number
+from aspecthook.training._options import finite_number, flag, optional_number, whole_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
@@ -105,7 +105,7 @@ class NanTensorHook(SessionRunHook):
 
     def __init__(self, loss_tensor: str = "loss", fail_on_nan_loss: bool = True) -> None:
         self.loss_tensor = loss_tensor
-        self.fail_on_nan_loss = fail_on_nan_loss
+        self.fail_on_nan_loss: bool = flag("NanTensorHook", "fail_on_nan_loss", fail_on_nan_loss)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
         """Fetch the loss."""
@@ -170,7 +170,7 @@ class LoggingTensorHook(Timed):
         self.tensors: dict[str, Any] = {tag: named[tag] for tag in (sorted(named) if named is tensors else named)}
         self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
         self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
-        self.at_end = at_end
+        self.at_end: bool = flag("LoggingTensorHook", "at_end", at_end)
         self._formatter = formatter
         self._reset()
 
