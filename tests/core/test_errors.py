@@ -170,7 +170,10 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda price: price.exception("KeyError"),
         "'KeyError' is not callable and cannot be an exception hook; give a function, or exception types such as",
     ),
-    "none": (lambda price: price.item(None), "None is not callable and cannot be an item hook; give a function"),
+    "none": (
+        lambda price: price.item(None),
+        "None is not callable and cannot be an item hook; give the function itself",
+    ),
     "two hooks": (lambda price: price.pre(clamp, 2), ".pre takes one hook, and its options by name; it was given 2"),
     "an unknown kind": (
         lambda price: hooks(price).add("before", clamp),
@@ -794,8 +797,8 @@ def test_no_name_of_a_woven_function_reaches_a_message_unprintably(monkeypatch: 
     [
         (5, "give a function, or exception types such as KeyError$"),
         (KeyError("a"), "give a function, or the type KeyError for an exception hook of that type$"),
-        (Args(qty=1), "give the function that answers it, without calling it$"),
-        (Return(1), "give the function that answers it, without calling it$"),
+        (Args(qty=1), "give the function itself, without calling it$"),
+        (Return(1), "give the function itself, without calling it$"),
     ],
 )
 def test_what_is_not_callable_is_refused_as_a_hook(given: Any, advice: str) -> None:

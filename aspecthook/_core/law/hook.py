@@ -145,8 +145,8 @@ def instead_of(value: object, kind: Kind) -> str:
     """Return what to give as a hook of a kind in place of a value that is not callable."""
     if isinstance(value, BaseException):
         return f"a function, or the type {type(value).__name__} for an exception hook of that type"
-    if type(value) in (Args, Return):
-        return "the function that answers it, without calling it"
+    if value is None or type(value) in (Args, Return):
+        return "the function itself, without calling it"
     return "a function, or exception types such as KeyError" if kind == "exception" else "a function"
 
 
