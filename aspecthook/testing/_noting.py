@@ -11,7 +11,7 @@ from typing import Any, cast, final
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.guard import Guard
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Signature
@@ -57,17 +57,17 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
 
     clone.function = _WRAPPERS[hook.style](call, begin, _finish_of(hook, style))
     if hook.when is not None:
-        assert hook.when_asks is not None
-        asked, when = words_of(hook.when_asks, signature.names), hook.when
+        when, asks, awaits = hook.when
+        asked = words_of(asks, signature.names)
 
         def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
             step = Step(hook.kind, hook.name, given_of(asked, args, kwargs), trace.steps)
             trace._asked.append(step)
             return step
 
-        wrapper = _async if hook.when_awaits else _plain
-        finish = _keep if hook.when_awaits or style not in _ASYNC else _watched
-        clone.when = wrapper(lambda _step, args, kwargs: when(*args, **kwargs), ask, finish)
+        wrapper = _async if awaits else _plain
+        finish = _keep if awaits or style not in _ASYNC else _watched
+        clone.when = Predicate(wrapper(lambda _step, args, kwargs: when(*args, **kwargs), ask, finish), asks, awaits)
     clone.ref = clone.inner = None  # it is kept for the length of the call
     clone.reshape()
     return clone

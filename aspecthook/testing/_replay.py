@@ -18,7 +18,7 @@ from typing import Any, cast, final
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
@@ -141,10 +141,10 @@ class Replay:
         if hook.options.keys() & COUNTED:
             double.guard = cast("Any", Admission(self.counts, hook, lambda: self.is_next(hook.kind, hook.name)))
         if hook.gate is not None:  # what it answers is not recorded
-            double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
+            double.gate = Predicate(lambda: self.is_next(hook.kind, hook.name))
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
-            double.when = self.predicate(hook)
+            double.when = self.predicate(hook, hook.when)
         double.style = "function"
         if not hook.proceeds and hook.kind == "around":  # with one `yield`
             double.asks = (*hook.asks, ("=proceed", "proceed"))
@@ -154,15 +154,14 @@ class Replay:
             double.function = self.stand_in(hook)
         return double
 
-    def predicate(self, hook: Hook) -> Callable[..., object]:
+    def predicate(self, hook: Hook, when: Predicate) -> Predicate:
         """Make a `when` that answers what that of the hook has answered."""
-        assert hook.when_asks is not None
-        words = words_of(hook.when_asks, self.site.signature.names)
+        words = words_of(when.asks, self.site.signature.names)
 
         def predicate(*args: Any, **kwargs: Any) -> object:
             return self.answer_of_when(Step(hook.kind, hook.name, given_of(words, args, kwargs)))
 
-        return predicate
+        return when._replace(holds=predicate)
 
     def answer_of_when(self, should: Step) -> object:
         """Answer what a `when` has answered, which should have been asked now."""
@@ -207,12 +206,12 @@ class Replay:
     def decide_later(self, hook: Hook, double: Hook) -> None:
         """Make the double of a hook around a stream, which decides as the stream begins whether it acts."""
         has_conditions = double.gate is not None or double.when is not None or double.guard is not None
-        is_due, guard = double.gate, double.guard
-        double.gate = double.gate_asks = double.when = double.when_asks = double.guard = None
+        gate, guard = double.gate, double.guard
+        double.gate = double.when = double.guard = None
         read = self.parts_of(hook)
 
         def holds() -> bool:
-            if is_due is not None and not is_due():
+            if gate is not None and not gate.holds():
                 return False
             if hook.when is not None and not self.answer_of_when(Step(hook.kind, hook.name, {})):
                 return False
