@@ -123,7 +123,8 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
     if spot is None:
         raise WeaveError(
             f"{shown(target)} cannot be woven: it is a value, of type {type_name(target)}; give a function, a method, "
-            f"a class, a module, a pointcut such as 'shop:Cart.*', or an object with methods marked pre, post and so on"
+            f"a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods marked "
+            f"pre, post and so on"
         )
     if where is not None and not where(spot.function):
         raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")
