@@ -9,6 +9,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
 
+from aspecthook._errors import printable
+
 # A call whose parent has not ended is shown without it after so long, or when so many are held.
 _PATIENCE = 0.5
 _MOST_HELD = 10_000
@@ -99,7 +101,7 @@ class _File:
         while waiting:
             depth, call, inner = waiting.pop()
             self._count -= 1
-            yield Line(depth, self._text(call), "error" in call)
+            yield Line(depth, printable(self._text(call)), "error" in call)  # a process may write what it likes
             waiting += [(depth + 1, *one) for one in sorted(inner, key=_begin, reverse=True)]
 
     def _text(self, call: dict[str, Any]) -> str:

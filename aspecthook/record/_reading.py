@@ -79,7 +79,7 @@ def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
         labels: dict[int, str] = {}
         for _, entry in _entries(file):
             if "function" in entry:
-                labels[entry["function"]] = entry["name"]
+                labels[entry["function"]] = printable(entry["name"])
             elif "call" in entry:
                 duration = None if entry["duration"] is None else entry["duration"] / 1e9
                 failed, recursive = "error" in entry, "recursive" in entry
