@@ -17,6 +17,7 @@ from time import time
 from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._files import own_path
 
 from ._line_files import append
 
@@ -45,7 +46,7 @@ class EventFile:
     def resumed(cls, folder: Path, mark: tuple[str, int]) -> EventFile:
         """Return the file of a `mark`, cut back to it; a new file if that one was deleted or is shorter."""
         name, size = mark
-        path = folder / Path(name).name
+        path = own_path(folder, Path(name).name)
         if not size or not path.exists() or path.stat().st_size < size:
             return cls(folder)
         os.truncate(path, size)
