@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
@@ -21,16 +21,15 @@ from aspecthook._values import shortened
 
 def blank_of(mount: MountPoint) -> FunctionType:
     """Make a function that takes what the target takes."""
-    code = mount.code()
-    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, None, _cells(code))
     function: Any = mount.function
-    blank.__defaults__ = getattr(function, "__defaults__", None)
-    blank.__kwdefaults__ = getattr(function, "__kwdefaults__", None)
+    return _blank(mount.code(), getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
+
+
+def _blank(code: CodeType, defaults: tuple[Any, ...] | None, named: dict[str, Any] | None) -> FunctionType:
+    cells = tuple([CellType() for _ in code.co_freevars])
+    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, defaults, cells)
+    blank.__kwdefaults__ = named
     return blank
-
-
-def _cells(code: CodeType) -> tuple[CellType, ...]:
-    return tuple([CellType() for _ in code.co_freevars])
 
 
 def values_of(mount: MountPoint, given: Given) -> tuple[object, ...] | None:
@@ -59,9 +58,7 @@ def _parameters(code: CodeType, defaults: int, named: frozenset[str]) -> inspect
     Reading them takes longer than a call, and each call of a machine needs them: so they are kept, without the
     defaults themselves, which may refer to anything.
     """
-    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, (None,) * defaults, _cells(code))
-    blank.__kwdefaults__ = dict.fromkeys(named)
-    return inspect.signature(blank)
+    return inspect.signature(_blank(code, (None,) * defaults, dict.fromkeys(named)))
 
 
 def bound_of(target: object) -> tuple[object, ...]:
@@ -123,8 +120,14 @@ def refuse_running_loop(awaitable: Awaitable[Any]) -> None:
 
 def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
     """Call a plain function, and return its result and what it raised."""
+    function = target if callable(target) else hooks(target).function
+    return attempt(lambda: function(*given.args, **given.kwargs))
+
+
+def attempt(act: Callable[[], object]) -> tuple[object, BaseException | None]:
+    """Return what a function returns, and what it raises."""
     try:
-        return (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs), None
+        return act(), None
     except BaseException as error:
         return None, error
 

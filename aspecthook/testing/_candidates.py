@@ -20,7 +20,7 @@ from aspecthook._values import shortened
 from aspecthook.weave._aspects import MARKS
 
 from ._refusals import NOBODYS
-from ._signatures import define, signature
+from ._signatures import BODIES, define, signature
 
 CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"})
 
@@ -271,4 +271,4 @@ def _asking(kind: Kind, name: str, asks: str, ran: Ran) -> Candidate:
     def note(_given: dict[str, object]) -> None:
         ran.note(f"{kind} {name}")
 
-    return Candidate(kind, define(name, signature(f"({asks})"), "def: return ACT(GIVEN)", note), name=name)
+    return Candidate(kind, define(name, signature(f"({asks})"), BODIES["function"], note), name=name)

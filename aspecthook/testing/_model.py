@@ -24,7 +24,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
-from ._calls import Given, values_of
+from ._calls import Given, attempt, values_of
 from ._clones import mapped
 from ._replay import Replay
 from ._rows import Counts, Row
@@ -147,10 +147,7 @@ def interpreted(
             raise came[1]
         return came[0]
 
-    try:
-        return _law.run(chain, Call(site_of(mount), values), target), None
-    except BaseException as error:
-        return None, error
+    return attempt(lambda: _law.run(chain, Call(site_of(mount), values), target))
 
 
 def _counted(hook: Hook, counts: Counts) -> Hook:

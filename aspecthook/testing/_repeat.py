@@ -90,16 +90,7 @@ def ending(trace: Trace) -> str:
 
 def same_outcome(one: Trace, other: Trace) -> bool:
     """Whether two calls returned equal results, or raised exceptions of one type with equal ``args``."""
-    if one.exc is None and other.exc is None:
-        return same(one.result, other.result)
-    return same_exception(one.exc, other.exc)
-
-
-def same_exception(one: BaseException | None, other: BaseException | None) -> bool:
-    """Whether two exceptions are of one type and have equal ``args``, or there is none."""
-    return one is other or (
-        one is not None and other is not None and type(one) is type(other) and same(one.args, other.args)
-    )
+    return same((one.exc, one.result), (other.exc, other.result))
 
 
 # Any: values of users, compared by their own ``==``.
@@ -107,8 +98,8 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
     if one is other:
         return True
-    if isinstance(one, BaseException) and isinstance(other, BaseException):
-        return same_exception(one, other)
+    if isinstance(one, BaseException):
+        return type(one) is type(other) and same(one.args, other.args)
     if type(one) is type(other) and isinstance(one, (list, tuple)):
         pair = cast("tuple[list[Any], list[Any]]", (one, other))
         return len(pair[0]) == len(pair[1]) and all(map(same, *pair))

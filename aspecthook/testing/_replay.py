@@ -22,6 +22,7 @@ from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
+from ._calls import attempt
 from ._clones import given_of, labels, mapped, with_proceed, words_of
 from ._steps import TARGET, Proceeding, Step
 from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
@@ -75,16 +76,11 @@ class Replay:
 
     def call(self, call: Call) -> None:
         """Make the call, and compare its end."""
-        result: object = None
-        exc: BaseException | None = None
-        try:
-            result = _law.run(self.chain, call, self.target)
-        except Astray:
-            raise
-        except BaseException as error:
-            exc = error
-            if self.style == "coroutine" and isinstance(error, StopIteration):
-                exc = RuntimeError("coroutine raised StopIteration")  # PEP 479
+        result, exc = attempt(lambda: _law.run(self.chain, call, self.target))
+        if isinstance(exc, Astray):
+            raise exc
+        if self.style == "coroutine" and isinstance(exc, StopIteration):
+            exc = RuntimeError("coroutine raised StopIteration")  # PEP 479
         if not (same_object(result, self.trace.result) and same_object(exc, self.trace.exc)):
             came = f"raised {shortened(exc)}" if exc is not None else f"returned {shortened(result)}"
             # Unless a step ran too much: that is what is wrong then.
@@ -421,14 +417,9 @@ class Part:
             how, value = (THROW, GeneratorExit()) if event.how == CLOSE else (event.how, event.value)
             self.replay.resume(self.streams[id(event.source)], event, how, value, what)
             return
-        result: object = None
-        raised: BaseException | None = None
-        try:
-            result = self.proceeds[-1](*event.args, **event.kwargs)
-        except Astray:
-            raise
-        except BaseException as error:
-            raised = error
+        result, raised = attempt(lambda: self.proceeds[-1](*event.args, **event.kwargs))
+        if isinstance(raised, Astray):
+            raise raised
         has_failed = raised is not None or event.raised is not None
         if "generator" in self.replay.style and not has_failed:
             self.streams[id(event)] = result

@@ -226,6 +226,14 @@ def _extra_names(parameters: list[Parameter], given: int) -> list[str]:
 
 # Functions
 
+# By style; hooks and targets write their own async generators.
+BODIES = {
+    "function": "def: return ACT(GIVEN)",
+    "method": "def: return ACT(GIVEN)",
+    "coroutine": "async def: return await ACT(GIVEN)",
+    "generator": "def: return (yield from ACT(GIVEN))",
+}
+
 
 def define(name: str, signature: inspect.Signature, body: str, act: object, *, method: bool = False) -> FunctionType:
     """Make a function of a signature; as a method, ``self`` is its first parameter.

@@ -16,7 +16,7 @@ from aspecthook._core.law.signature import Style
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 
-from ._signatures import Pasted, define, signature
+from ._signatures import BODIES, Pasted, define, signature
 from ._targets import paused, planned
 
 
@@ -54,11 +54,9 @@ class OrderSpec(Pasted):
         return found
 
 
-_BODIES: dict[Style, str] = {
-    "function": "def: return ACT(GIVEN)",
-    "coroutine": "async def: return await ACT(GIVEN)",
-    "generator": "def: return (yield from ACT(GIVEN))",
-    "async generator": "async def:\n for caught in ACT(GIVEN):\n  try: yield\n  except caught: pass",
+_BODIES = {
+    **BODIES,
+    "async generator": "async def:\\n for caught in ACT(GIVEN):\\n  try: yield\\n  except caught: pass",
 }
 
 

@@ -16,7 +16,7 @@ from hypothesis.errors import HypothesisException
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 
-from ._signatures import Pasted, arguments, define, signature, signatures
+from ._signatures import BODIES, Pasted, arguments, define, signature, signatures
 from ._streams import finish
 
 Style: TypeAlias = Literal["function", "method", "coroutine", "generator", "async generator"]
@@ -115,13 +115,7 @@ class Owner:
         return "Owner()"
 
 
-_BODIES: dict[Style, str] = {
-    "function": "def: return ACT(GIVEN)",
-    "method": "def: return ACT(GIVEN)",
-    "coroutine": "async def: return await ACT(GIVEN)",
-    "generator": "def: return (yield from ACT(GIVEN))",
-    "async generator": "async def:\n for item in ACT(GIVEN): yield await item",
-}
+_BODIES = {**BODIES, "async generator": "async def:\\n for item in ACT(GIVEN): yield await item"}
 
 
 @final
