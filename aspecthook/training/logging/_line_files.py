@@ -78,21 +78,16 @@ class LineFile:
             lines = self._whole_lines()
             self._keep(lines, len(lines))
 
-    def resume(self, mark: Mapping[str, Any], more: int) -> int:
-        """Continue at the `mark` of a checkpoint: remove the lines after it, since the run will write them again.
-
-        The next `more` rows are known already, so they may stay. Return how many of these are in the file.
-        """
+    def resume(self, mark: Mapping[str, Any]) -> None:
+        """Continue at the `mark` of a checkpoint: remove the lines after it, since the run will write them again."""
         with self._usable():
             lines = self._whole_lines()
-            known = lines[: self.head + mark["rows"]]
-            if len(known) == self.head + mark["rows"] and not self._belongs(known, mark):
+            count = self.head + mark["rows"]
+            if len(lines) >= count and not self._belongs(lines[:count], mark):
                 self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
                 self._clear()
-                return 0
-            kept = min(len(lines), len(known) + more)
-            self._keep(lines, kept)
-            return kept - len(known)
+            else:
+                self._keep(lines, count)
 
     @property
     def mark(self) -> dict[str, Any]:
