@@ -233,7 +233,7 @@ def member_of(target: Any) -> Member | None:
     """Return the member that the module and the qualified name of a callable lead to, which may be another object."""
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
     module = sys.modules.get(str(getattr(target, "__module__", None)))
-    if not isinstance(name, str) or not isinstance(module, ModuleType) or isinstance(target, type):
+    if not isinstance(name, str) or not isinstance(module, ModuleType):
         return None
     *outer, last = name.split(".")
     owner: Any = module

@@ -341,7 +341,11 @@ ODD = """
     rate = 3
     class Descriptor:
         def __get__(self, instance, owner): return self
+    class Setting(Descriptor):
+        def __set__(self, instance, value): ...
+        def __call__(self): ...
     class Odd:
+        setting = Setting()
         of_class = classmethod(property(lambda cls: 1))
         described = Descriptor()
         rate = 3
@@ -368,6 +372,10 @@ ODD = """
         (
             "Odd.described",
             "it is a descriptor of type Descriptor without Python code; weave the functions that call it",
+        ),
+        (
+            "Odd.setting",
+            "it is a descriptor of type Setting, with its own way to bind; weave the functions that call it",
         ),
         ("Odd.length.fset", "it is not a Python function; weave the functions that call it"),
         ("Odd.length.fdel", "it has no fdel; name what it has: 'ahw_odd:Odd.length.fget'"),

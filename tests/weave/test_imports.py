@@ -441,6 +441,46 @@ def test_nothing_stands_in_a_spec_or_for_a_finder_once_the_last_weaving_is_gone(
     assert list(map(id, sys.meta_path)) == list(map(id, finders))
 
 
+@pytest.mark.parametrize("when", ["before", "while it waits"])
+def test_specs_that_others_have_patched_tell_of_imports_that_had_begun_and_keep_their_patch(
+    write: Write, woven: Weave, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    names = ("ahw_a", "ahw_b", "ahw_c")
+    write({f"{name}.py": "import ahw_box\nahw_box.begin(__name__)\n" + textwrap.dedent(ONE) for name in names})
+    write({"ahw_box.py": ""})
+    weavings: list[Weaving] = []
+    load("ahw_box").begin = lambda name: weavings.append(woven(f"{name}:one", post=ten))
+    woven("ahw_a:one", post=ten).remove()  # an earlier patch of ours, which is gone
+    marked: list[str] = []
+
+    def patch() -> None:
+        inner = ModuleSpec.__setattr__
+
+        def noting(spec: ModuleSpec, name: str, value: Any) -> None:
+            inner(spec, name, value)
+            if name == "_initializing":
+                marked.append(spec.name)
+
+        monkeypatch.setattr(ModuleSpec, "__setattr__", noting)
+
+    if when == "before":
+        patch()
+        theirs = ModuleSpec.__setattr__
+    assert load("ahw_a").one() == 10
+    if when == "while it waits":
+        patch()
+        theirs = ModuleSpec.__setattr__
+    assert load("ahw_b").one() == 10
+    for weaving in weavings:
+        weaving.remove()
+    assert ModuleSpec.__setattr__ is theirs
+    assert load("ahw_c").one() == 10
+    weavings[-1].remove()
+    assert ModuleSpec.__setattr__ is theirs
+    # As an import begins and as it ends.
+    assert [marked.count(name) for name in names[1:]] == [2, 2]
+
+
 class Silent(importlib.abc.MetaPathFinder):
     """Finds nothing."""
 
@@ -1215,6 +1255,10 @@ def test_the_loaders_that_a_module_has_are_the_true_ones_also_while_it_runs(writ
     assert a.seen == plain.seen
     assert loaders(a) == loaders(plain)
     assert type(a.__spec__) is ModuleSpec
+    # A reload ends without a mark in the spec: there a loader of ours takes part, and is gone when the module runs.
+    importlib.reload(a)
+    assert a.seen == importlib.reload(plain).seen
+    assert loaders(a) == loaders(plain)
     assert inspect.getsource(a.one) == textwrap.dedent(ONE).lstrip("\n").partition("made")[0]
 
 

@@ -7,9 +7,9 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any, final
 
-from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook._errors import HookOptionError, HookSignatureError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, takes
+from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
 
@@ -73,9 +73,7 @@ class LearningRateScheduler(Continuing):
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
         super().__init__()
-        if not callable(schedule):
-            raise HookTypeError(f"LearningRateScheduler: schedule={brief(schedule)} is not callable; give a function")
-        self.schedule = schedule
+        self.schedule: Callable[..., float] = function("LearningRateScheduler", "schedule", schedule)
         self.verbose = verbose
         self._takes_rate = takes(schedule, 2)
         if not self._takes_rate and not takes(schedule, 1):
@@ -151,11 +149,9 @@ class LambdaCallback(Callback):
 
     def __init__(self, **functions: Callable[..., Any] | None) -> None:
         super().__init__()
-        for name, function in functions.items():
+        for name, given in functions.items():
             if name not in METHODS:
                 near = nearest(name, list(METHODS))
                 raise HookOptionError(f"LambdaCallback: {name!r} is none of {', '.join(METHODS)}{near}")
-            if function is not None:
-                if not callable(function):
-                    raise HookTypeError(f"LambdaCallback: {name}={brief(function)} is not callable; give a function")
-                setattr(self, name, function)
+            if given is not None:
+                setattr(self, name, function("LambdaCallback", name, given))
