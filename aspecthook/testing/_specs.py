@@ -56,7 +56,7 @@ class OrderSpec(Pasted):
 
 _BODIES = {
     **BODIES,
-    "async generator": "async def:\\n for caught in ACT(GIVEN):\\n  try: yield\\n  except caught: pass",
+    "async generator": "async def:\n for caught in ACT(GIVEN):\n  try: yield\n  except caught: pass",
 }
 
 

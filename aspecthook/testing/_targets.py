@@ -115,7 +115,7 @@ class Owner:
         return "Owner()"
 
 
-_BODIES = {**BODIES, "async generator": "async def:\\n for item in ACT(GIVEN): yield await item"}
+_BODIES = {**BODIES, "async generator": "async def:\n for item in ACT(GIVEN): yield await item"}
 
 
 @final
