@@ -74,7 +74,17 @@ def _program() -> Program:
         raise click.UsageError(str(error)) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, no_args_is_help=False)
+class _InOrder(click.Group):
+    """Commands that the help lists in the order of this file, which begins with those that are used most."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # as in click
+        return list(self.commands)
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=_InOrder, context_settings=_SETTINGS, no_args_is_help=False)
 @click.version_option(__version__, message="aspecthook %(version)s")
 def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
@@ -145,6 +155,8 @@ def _trace(
     **outputs: Path | None,
 ) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
+
+    A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
     The program is not changed: it has its own arguments, output, signals and exit status. Its children are traced too.
 
@@ -318,6 +330,8 @@ def _explain(target: str, config: str | None) -> int:
 @click.option("--all", "everything", is_flag=True, help="Show what is left too, which is counted otherwise.")
 def _match(pointcut: str, *, everything: bool) -> int:
     """Print what a pointcut takes, what it leaves, and why; what it names is imported.
+
+    A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
     \b
     examples:

@@ -226,17 +226,10 @@ class RecordedCall:
         if self._end is None:
             outcome = " … has not ended"
         elif self.exc is not None:
-            outcome = f" raised {self._shown_exc(self.exc)}"
+            outcome = f" raised {': '.join(filter(None, self.shown_error() or ()))}"
         else:
             outcome = f" -> {self.shown_result()}" if self.has_values else ""
         return f"{self.name}({', '.join(shown)}){outcome}"
-
-    def _shown_exc(self, exc: BaseException) -> str:
-        if isinstance(exc, RecordedError):
-            return repr(exc)
-        if self._redaction is not None and self._redaction.hides("error", exc):
-            return f"{printable(type(exc).__name__)}(<redacted>)"
-        return self.shortener.text(exc)
 
     def __repr__(self) -> str:
         return f"<{self}>"

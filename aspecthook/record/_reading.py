@@ -167,7 +167,7 @@ class _Reader:
                 elif "function" in entry:
                     functions[entry["function"]] = self._function(entry)
                 elif "call" in entry:
-                    call, parent = _call(entry, functions[entry["of"]], process)
+                    call, parent = call_of(entry, functions[entry["of"]], process)
                     above = None if parent is None else (parent[0], started, parent[1])
                     self._found[process, started, call.number] = (call, above)
                     if self._most is not None and len(self._found) > 2 * self._most:
@@ -222,7 +222,8 @@ def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:
     return int(entry["process"]), _seconds(entry["started"])
 
 
-def _call(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:
+def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:
+    """Return the call of an entry, and the process and the number of the call around it."""
     call = RecordedCall(function, _seconds(entry["begin"] / 1e9))
     call.number, call.process = int(entry["call"]), process
     call.own, call.recursive = _seconds(entry["own"] / 1e9), "recursive" in entry

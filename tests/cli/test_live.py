@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from aspecthook.cli import _live, _trace
+from aspecthook.cli import _live, _report
 from aspecthook.cli._live import LiveTree
-from aspecthook.cli._trace import View, report
+from aspecthook.cli._report import View
 from aspecthook.record import read, record
 from aspecthook.record._reading import summary
 
@@ -21,7 +21,7 @@ def write(folder: Path, calls: list[tuple[int, int | None]]) -> None:
     """Write a recording of calls, each with its number and that of its parent, in the order in which they end."""
     entries: list[dict[str, object]] = [HEADER, {"function": 0, "name": "shop:price"}]
     entries += [
-        {"call": number, "parent": parent, "of": 0, "begin": number, "duration": 1, "result": str(number)}
+        {"call": number, "parent": parent, "of": 0, "begin": number, "duration": 1, "own": 1, "result": str(number)}
         for number, parent in calls
     ]
     (folder / "calls.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -78,9 +78,9 @@ def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
     with record(work, to=folder / ""):
         for number in range(10):
             work(number)
-    monkeypatch.setattr(_trace, "_MOST_ON_PAGE", 3)
+    monkeypatch.setattr(_report, "_MOST_ON_PAGE", 3)
     page, lines, stacks = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.folded"))
-    report(folder, View(LiveTree(folder), 0), ["shop:*"], outputs=[page, lines, stacks], otlp=None, service="shop")
+    View(folder, 0).report(["shop:*"], outputs=[page, lines, stacks], otlp=None, service="shop")
     err = capsys.readouterr().err
     assert f"written: {page}, the first 3 of 10 calls\nwritten: {lines}\nwritten: {stacks}\n" in err
     assert '"left_out":7' in page.read_text() and page.read_text().count('"call":') == 3

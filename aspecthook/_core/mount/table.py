@@ -64,7 +64,7 @@ def _conditions(hook: Hook) -> Iterator[str]:
     if hook.kind == "exception" and hook.types != EXCEPTION:
         yield " or ".join([one.__name__ for one in hook.types])
     if hook.when is not None:
-        yield f"when={name_of(hook.when)}"
+        yield f"when={name_of(hook.when.holds)}"
     if had.times is not None:
         yield "once" if had.times == 1 else f"times={had.times}"
     if had.every is not None:

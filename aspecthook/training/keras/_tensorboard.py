@@ -10,7 +10,7 @@ from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import check_names
@@ -71,7 +71,7 @@ class TensorBoard(Continuing):
                 raise HookOptionError(f"TensorBoard({name}={brief(value)}) works with TensorFlow only; leave it out")
         self.log_dir: Path = Path(log_dir)
         self.histogram_freq: int = whole_number("TensorBoard", "histogram_freq", histogram_freq, 0)
-        self.write_steps_per_second = write_steps_per_second
+        self.write_steps_per_second: bool = flag("TensorBoard", "write_steps_per_second", write_steps_per_second)
         self.update_freq: int | None = None
         if update_freq != "epoch":
             self.update_freq = (

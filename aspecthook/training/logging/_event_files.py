@@ -46,7 +46,7 @@ class EventFile:
     def resumed(cls, folder: Path, mark: tuple[str, int]) -> EventFile:
         """Return the file of a `mark`, cut back to it; a new file if that one was deleted or is shorter.
 
-        A file whose steps are epochs and batches needs that: a `start` would drop the events of both from one number.
+        A file whose steps are epochs and batches needs that: a `start` would drop the events of both from there on.
         """
         name, size = mark
         path = own_path(folder, Path(name).name)

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
@@ -50,9 +50,10 @@ class LoggerHook(Hook, ABC):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True) -> None:
-        self.interval: int = whole_number(type(self).__name__, "interval", interval, 0)
-        self.by_epoch = by_epoch
-        self.ignore_last = ignore_last
+        who = type(self).__name__
+        self.interval: int = whole_number(who, "interval", interval, 0)
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
+        self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
         self._rows = LogRows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self._runner: weakref.ref[Run] | None = None
         self._loaded: Mapping[str, Any] | None = None

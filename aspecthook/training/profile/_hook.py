@@ -20,7 +20,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._core.mount.table import where
 from aspecthook._errors import HookOptionError
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import own_path, path_of, put
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._names import named
@@ -79,7 +79,9 @@ class ProfilerHook(Hook):
         if self.stop is not None and self.stop <= self.start:
             raise HookOptionError(f"ProfilerHook: stop={stop} is not after start={start}; give a later one, or none")
         self.path: Path = path_of("ProfilerHook", path)
-        self.profile: Profile = Profile(synchronized if synchronize else perf_counter_ns)
+        self.profile: Profile = Profile(
+            synchronized if flag("ProfilerHook", "synchronize", synchronize) else perf_counter_ns
+        )
         self._meter: Meter | None = None
         self._waiting: Handle | None = None
 

@@ -37,7 +37,7 @@ class CurvesHook(Hook):
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
         self.interval: int = _options.whole_number(who, "interval", interval, 0)
-        self.by_epoch = by_epoch
+        self.by_epoch: bool = _options.flag(who, "by_epoch", by_epoch)
         self.share: float = _options.share(who, "share", share)
         self.path: Path = path_of(who, path)
         missing = [name for name in self.needs if find_spec(name) is None]
