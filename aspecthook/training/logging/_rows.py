@@ -103,8 +103,7 @@ class LogRows:
         return self.close(runner) if due or (last and not self.ignore_last) else []
 
     def _add(self, runner: Run) -> None:
-        outputs: Mapping[str, Any] = runner.outputs if is_any(runner.outputs, Mapping) else {}
-        count = float(outputs.get("num_samples", 1))
+        outputs, count = _outputs(runner), samples_of(runner)
         logged = {
             name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
         }
@@ -160,6 +159,15 @@ class LogRows:
         self._sums = {name: [float(value) for value in row] for name, row in state["sums"].items()}
         self.done, self._epochs = int(state["iters"]), int(state["epochs"])
         self._place = (int(state["place"][0]), int(state["place"][1]))
+
+
+def _outputs(runner: Run) -> Mapping[str, Any]:
+    return runner.outputs if is_any(runner.outputs, Mapping) else {}
+
+
+def samples_of(runner: Run) -> float:
+    """Return over how many samples the numbers of an iteration are means."""
+    return float(_outputs(runner).get("num_samples", 1))
 
 
 def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

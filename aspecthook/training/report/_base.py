@@ -16,6 +16,7 @@ from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, 
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._numbers import numbers_of, rates_of
+from aspecthook.training.logging._rows import samples_of
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._run import Run
 
@@ -133,7 +134,8 @@ class CurvesHook(Hook):
         if done != runner.iter + 1 or done <= self.curves.at:
             return
         self._update_time()
-        self.curves.train(done, runner.epoch + 1, {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)})
+        numbers = {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)}
+        self.curves.train(done, runner.epoch + 1, numbers, samples_of(runner))
 
     def _record_tests(self, runner: Run, mode: str) -> None:
         if not self._keeps or (mode == "val" and self._runner is None):
