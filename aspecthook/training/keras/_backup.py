@@ -11,6 +11,7 @@ from typing import Any
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag
+from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.checkpoint._shards import remove_shards
 from aspecthook.training.hooks._hook import HOOKS
@@ -116,13 +117,13 @@ class BackupAndRestore(Saving):
             return
         self._rename_last(_WEIGHTS, 0)
         self._rename_last(_METADATA, 0)
-        self.model.save_weights(str(self.backup_dir / _WEIGHTS), overwrite=True)
+        self.model.save_weights(str(own_path(self.backup_dir, _WEIGHTS)), overwrite=True)
         metadata = {"epoch": epoch + 1 if batch is None else epoch, "batch": self._last or 0}
-        (self.backup_dir / _METADATA).write_text(json.dumps(metadata))
+        own_path(self.backup_dir, _METADATA).write_text(json.dumps(metadata))
 
     def _save_run(self, runner: Run) -> None:
         self._rename_last(_CHECKPOINT, runner.rank)
-        runner.save_checkpoint(self.backup_dir / _CHECKPOINT)
+        runner.save_checkpoint(own_path(self.backup_dir, _CHECKPOINT))
 
     def _rename_last(self, name: str, rank: int) -> None:
         last, old = self._files(name)

@@ -11,7 +11,7 @@ from typing import Any, final
 
 from aspecthook.record import Tape
 from aspecthook.training._options import flag
-from aspecthook.training.checkpoint._files import path_of
+from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
@@ -58,7 +58,7 @@ class ProfilerHook(Timed):
 
     def path_of(self, step: int) -> Path:
         """Return the file for a step."""
-        return self.output_dir / f"timeline-{step}.json"
+        return own_path(self.output_dir, f"timeline-{step}.json")
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """Make sure that nothing is measured once the session is closed, also if a step fails."""

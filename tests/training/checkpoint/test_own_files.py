@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 from aspecthook import HookOptionError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import (
+    ActivationHistogramHook,
     CheckpointHook,
     CsvLoggerHook,
     JsonLoggerHook,
@@ -28,11 +29,13 @@ from aspecthook.training import (
     Runner,
     TextLoggerHook,
     TrainingError,
+    session,
 )
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.checkpoint._files import own_path, put, replacing
 from aspecthook.training.checkpoint._format import sealed
+from aspecthook.training.checkpoint._identity import NAME
 from aspecthook.training.keras import CSVLogger, ModelCheckpoint, TensorBoard
 from aspecthook.training.keras._states import Memory
 from aspecthook.training.session import SummarySaverHook
@@ -116,6 +119,34 @@ def test_a_run_writes_nothing_through_a_symlink_out_of_its_folder(name: str, tmp
     with pytest.raises(TrainingError, match=f"{name} leads out of its folder, to {victim}"):
         fit(folder, TextLoggerHook(), JsonLoggerHook(), CsvLoggerHook(), CheckpointHook())
     assert victim.read_text() == "mine\n"
+
+
+def test_a_run_makes_no_file_through_a_symlink_that_leads_nowhere(tmp_path: Path) -> None:
+    """The file that names the run was made at the other end."""
+    folder, victim = tmp_path / "run", tmp_path / "victim"
+    folder.mkdir()
+    (folder / NAME).symlink_to(victim)
+    with pytest.raises(TrainingError, match=f"{NAME} leads out of its folder, to {victim}"):
+        fit(folder, CheckpointHook())
+    assert not victim.exists()
+
+
+def test_a_picture_of_activations_is_not_drawn_through_a_symlink(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "activations.png").symlink_to(tmp_path / "victim")
+    hook, run = ActivationHistogramHook(), run_of("numpy", work_dir=tmp_path / "run")
+    watch: Any = {}
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        hook.end(run, watch)
+    assert (tmp_path / "victim").read_text() == "mine\n"
+
+
+def test_a_timeline_is_not_written_through_a_symlink(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "timeline-3.json").symlink_to(tmp_path / "victim")
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        session.ProfilerHook(save_steps=1, output_dir=tmp_path / "run").path_of(3)
 
 
 @pytest.mark.parametrize("name", ["config.json", "report.html", "curves.png"])
