@@ -22,7 +22,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
 from aspecthook._values import columns, shown_time
 
-from ._driving import Turns, adriven, awaited, driven
+from ._driving import DRIVES
 from ._recorder import CLOCK
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -208,22 +208,11 @@ class _Pause:
             self._timer.enter()
 
 
-async def _coroutine(turns: Turns, source: Any) -> Any:
-    return await (awaited(turns, source) if hasattr(source, "send") else source)
-
-
-_DRIVES: dict[str, Callable[[Turns, Any], Any]] = {
-    "coroutine": _coroutine,
-    "generator": driven,
-    "async generator": adriven,
-}
-
-
 def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook, style: str) -> Callable[..., Any]:
     """Return a function that runs a hook and measures it."""
     place = next((place for place, (how, what) in enumerate(hook.asks) if what == "proceed" and not how), None)
     name = next((how.removeprefix("=") for how, what in hook.asks if what == "proceed" and how), None)
-    drive = _DRIVES.get(hook.style)
+    drive = DRIVES.get(hook.style)
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         timer = Timer(cells, number)
@@ -244,7 +233,7 @@ def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook,
 def _inside(proceed: Callable[..., Any], timer: Timer, style: str) -> Callable[..., Any]:
     """Return a `proceed` during which the around hook is not measured."""
     pause = _Pause(timer)
-    drive = _DRIVES.get(style)
+    drive = DRIVES.get(style)
 
     def proceeding(*args: Any, **kwargs: Any) -> Any:
         if drive is not None:  # a coroutine or a stream, which runs later
