@@ -224,9 +224,9 @@ def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[Re
     error = entry.get("error")
     exc = None if error is None else RecordedError(str(error["type"]), str(error["message"]))
     if entry["duration"] is not None:
-        call.ends(call.begin + entry["duration"] / 1e9, None, exc)
+        call.end(call.begin + entry["duration"] / 1e9, None, exc)
     if "arguments" in entry or "result" in entry:
-        call.shows(entry.get("arguments", {}), entry.get("result"))
+        call.set_texts(entry.get("arguments", {}), entry.get("result"))
     parent: Any = entry["parent"]
     if parent is None:
         return call, None
