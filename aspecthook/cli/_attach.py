@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self, final
 
 import aspecthook
-from aspecthook._errors import plural
+from aspecthook._errors import plural, printable
 from aspecthook.weave._pointcut import Pointcut
 
 from . import _arrival
@@ -357,7 +357,7 @@ def _woven(attached: Attached) -> str:
 
 def _say(text: str) -> None:
     try:
-        print(f"aspecthook: {text}", file=sys.stderr, flush=True)
+        print(f"aspecthook: {printable(text)}", file=sys.stderr, flush=True)
     except OSError:  # the terminal is gone
         pass
 

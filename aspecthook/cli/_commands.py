@@ -190,27 +190,28 @@ def _trace(targets: tuple[str, ...], **given: Any) -> int:
     return end_as(trace(_program(), {"targets": targets, **options}, **shown))
 
 
-class _Time(click.ParamType[float]):
-    """A time, such as ``30s``, ``1.5m`` or ``500ms``; without a unit in seconds."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it in seconds."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value)
-        if found is None:
-            self.fail(f"{value!r} is no time; write 30s, 500ms, 5m or 1h", param, ctx)
-        return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
+def _seconds(_: click.Context, __: click.Parameter, time: str | None) -> float | None:
+    """Return a time such as ``30s``, ``1.5m`` or ``500ms`` in seconds; without a unit it is in seconds."""
+    if time is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", time)
+    if found is None:
+        raise click.BadParameter(f"{time!r} is no time; write 30s, 500ms, 5m or 1h")
+    return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
 
 
 _of_process = click.argument("process", metavar="PID", type=int)
-_wait_option = click.option("--wait", type=_Time(), default="30s", help="How long to wait for the process [30s].")
+_wait_option = click.option(
+    "--wait", callback=_seconds, metavar="TIME", default="30s", help="How long to wait for the process [30s]."
+)
 
 
 @_aspecthook.command("attach", short_help="Trace a running process, or weave what a file names into it.")
 @_of_process
 @click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
-@click.option("--for", "seconds", type=_Time(), help="Detach after this time, such as 30s; otherwise Ctrl-C does.")
+@click.option(
+    "--for", "seconds", callback=_seconds, metavar="TIME", help="Detach after this time, such as 30s; otherwise Ctrl-C."
+)
 @_config_option(help="A file for `run`: it is woven until `aspecthook detach`, or for the time of --for.")
 @_wait_option
 @_recording

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
 
+from aspecthook._errors import printable
 from aspecthook.record._calls import Function, RecordedCall
 from aspecthook.record._reading import call_of
 from aspecthook.record._tape import line_of
@@ -87,7 +88,7 @@ class _File:
         if "aspecthook" in entry:
             self.process = entry["process"]
         elif "function" in entry:
-            self._functions[entry["function"]] = Function(entry["name"])
+            self._functions[entry["function"]] = Function(printable(entry["name"]))  # a process may write what it likes
         elif "call" in entry:
             call, _ = call_of(entry, self._functions[entry["of"]], self.process)
             call.children = self._release(call.number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
+from aspecthook._errors import printable
 from aspecthook._hints import Any, final
 from aspecthook._values import PLAIN, Redaction, Shortener, Shown
 
@@ -210,10 +211,10 @@ class RecordedCall:
             return None
         if isinstance(self.exc, RecordedError):
             return self.exc.type, self.exc.message
-        redaction = self._redaction
+        redaction, name = self._redaction, printable(type(self.exc).__name__)
         if redaction is not None and redaction.hides("error", self.exc):
-            return type(self.exc).__name__, "<redacted>"
-        return type(self.exc).__name__, self.shortener.message(self.exc)
+            return name, "<redacted>"
+        return name, self.shortener.message(self.exc)
 
     @property
     def shortener(self) -> Shortener:

@@ -294,8 +294,9 @@ class Weaving:
             self._weave(self._search().in_modules(self._plans, module))
         except Exception as error:
             self._errors[name] = error
+            reason = str(error).removeprefix(f"{self._shown[1:-1]} cannot be woven: ")
             with WarningsTo(self._listener):
-                warn(f"{name} is imported, but {self._shown} could not be woven: {error}", WeaveWarning)
+                warn(f"{name} is imported, but {self._shown} could not be woven: {reason}", WeaveWarning)
         else:
             self._errors.pop(name, None)
 

@@ -12,6 +12,7 @@ from aspecthook.cli import _live, _report
 from aspecthook.cli._live import LiveTree
 from aspecthook.cli._report import View
 from aspecthook.record import read, record
+from aspecthook.record._reading import summary
 
 HEADER = {"aspecthook": "calls", "version": 1, "process": 7}
 
@@ -30,6 +31,21 @@ def test_calls_are_below_their_parents_in_the_order_in_which_they_began(tmp_path
     write(tmp_path, [(3, 2), (4, 2), (2, 1), (5, 1), (1, None)])
     lines = [*LiveTree(tmp_path).read(final=True)]
     assert [(line.depth, line.text.split()[2]) for line in lines] == [(0, "1"), (1, "2"), (2, "3"), (2, "4"), (1, "5")]
+
+
+def test_what_a_process_writes_does_not_control_the_terminal(tmp_path: Path) -> None:
+    """One that belongs to somebody else may write anything where `aspecthook attach` reads."""
+    evil = "\x1b[2J\x07\n"
+    call = {"call": 1, "parent": None, "of": 0, "begin": 0, "duration": 1, "own": 1}
+    rows = [
+        {**HEADER, "started": 0},
+        {"function": 0, "name": evil},
+        {**call, "arguments": {evil: evil}, "error": {"type": evil, "message": evil}},
+    ]
+    (tmp_path / "calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (line,) = LiveTree(tmp_path).read(final=True)
+    table, _ = summary(tmp_path)
+    assert all(text.isprintable() for text in (line.text, *str(table).splitlines()))
 
 
 def test_when_too_many_calls_wait_for_their_parent_they_are_shown_without_it(
