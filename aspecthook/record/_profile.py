@@ -75,8 +75,18 @@ class Costs:
         self._names: list[tuple[str, Kind, str]] = []
         self._undo: list[tuple[Members, Hook, str, object, object]] = []
 
+    @under_lock
     def __enter__(self) -> Self:
-        self._begin()
+        if members.observers:
+            raise HookOptionError("a profile is being made already; end that one first")
+        members.observers.append(self._measure)
+        try:
+            for mount in _mounts():
+                for hook in mount.members:
+                    self._measure(mount, hook)
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -95,19 +105,6 @@ class Costs:
         heads = ("mount point", "kind", "hook", "calls", "time", "a call")
         rows = [(*row[:3], str(row.calls), shown_time(row.time), shown_time(row.time / row.calls)) for row in self]
         return "\n".join(columns([heads, *rows], left=3)) if rows else "no hook has run"
-
-    @under_lock
-    def _begin(self) -> None:
-        if members.observers:
-            raise HookOptionError("a profile is being made already; end that one first")
-        members.observers.append(self._measure)
-        try:
-            for mount in _mounts():
-                for hook in mount.members:
-                    self._measure(mount, hook)
-        except BaseException:
-            self._end()
-            raise
 
     @under_lock
     def _end(self) -> None:
