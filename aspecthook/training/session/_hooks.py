@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import finite_number, flag, function, optional_number, whole_number
+from aspecthook.training._options import finite_number, flag, function, optional_function, optional_number, whole_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
@@ -171,7 +171,7 @@ class LoggingTensorHook(TimedByIterations):
         self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
         self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
         self.at_end: bool = flag("LoggingTensorHook", "at_end", at_end)
-        self._formatter = formatter
+        self._formatter: Formatter | None = optional_function("LoggingTensorHook", "formatter", formatter)
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:

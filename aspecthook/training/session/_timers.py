@@ -139,7 +139,7 @@ class Timed(SessionRunHook):
 class TimedByIterations(Timed):
     """A hook whose timer counts the iterations of the run, and not the steps of the optimizer."""
 
-    _count = 0
+    _count: int = 0
 
     def _reset(self) -> None:
         super()._reset()
