@@ -17,7 +17,7 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.invoke import awaitable
 from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
-from aspecthook._errors import HookOptionError, HookTypeError, brief, is_our_frame
+from aspecthook._errors import HookOptionError, HookTypeError, brief, is_our_frame, nearest
 from aspecthook._lazy import NamesTheExtra
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -117,9 +117,9 @@ def named(name: str, setting: str, value: object) -> Any:
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
-        raise HookOptionError(
-            f"{name}: {setting}={brief(value)} cannot be found ({error}); write it as 'module:Name'"
-        ) from error
+        near = nearest(error.name, dir(error.obj), 0.7) if isinstance(error, AttributeError) and error.name else ""
+        advice = near or "; write it as 'module:Name'"
+        raise HookOptionError(f"{name}: {setting}={brief(value)} cannot be found ({error}){advice}") from error
 
 
 def exceptions(name: str, setting: str, value: object) -> tuple[type[BaseException], ...]:

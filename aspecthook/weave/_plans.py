@@ -139,7 +139,7 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
                 if not callable(hook):
                     raise WeaveError(
                         f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "
-                        f"give {instead_of(hook)}"
+                        f"give {instead_of(hook, kind)}"
                     )
                 found.append(_checked(kind, hook, types, options, label))
     return found

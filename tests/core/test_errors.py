@@ -9,7 +9,8 @@ import subprocess
 import sys
 import types
 from collections.abc import AsyncIterator, Callable, Generator
-from functools import partial
+from functools import lru_cache, partial, partialmethod
+from operator import attrgetter
 from typing import Any
 from unittest.mock import Mock
 
@@ -166,7 +167,14 @@ async def wait() -> None: ...
 
 BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no callable": (lambda price: price.pre(3), "3 is not callable and cannot be a pre hook; give a function"),
-    "none": (lambda price: price.item(None), "None is not callable and cannot be an item hook; give a function"),
+    "an exception type by its name": (
+        lambda price: price.exception("KeyError"),
+        "'KeyError' is not callable and cannot be an exception hook; give a function, or exception types such as",
+    ),
+    "none": (
+        lambda price: price.item(None),
+        "None is not callable and cannot be an item hook; give the function itself",
+    ),
     "two hooks": (lambda price: price.pre(clamp, 2), ".pre takes one hook, and its options by name; it was given 2"),
     "an unknown kind": (
         lambda price: hooks(price).add("before", clamp),
@@ -185,7 +193,8 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a generator": (lambda price: price.pre(two_yields), "so calling it would run nothing; only an around hook may be"),
     "no proceed": (
         lambda price: price.around(clamp),
-        "neither asks for `proceed` nor yields, so shop:price would never run; ask for `proceed` and call it, or",
+        "neither asks for `proceed` nor yields, so shop:price would never run; ask for `proceed` and call it, or "
+        "write a generator function with one `yield`; to use a decorator, write around.wrap(decorator)",
     ),
     "both proceed and yield": (
         lambda price: price.around(lambda proceed: (yield)),
@@ -193,7 +202,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "an isolated around hook": (
         lambda price: price.around(lambda proceed: proceed(), isolate=True),
-        "cannot be isolated: what an around hook raises cannot be told from what the target raised through it",
+        "cannot be isolated: what an around hook raises cannot be distinguished from what the target raised through it",
     ),
     "an unknown parameter": (
         lambda price: price.pre(lambda qyt: None),
@@ -592,8 +601,14 @@ def test_values_that_may_be_secret_are_in_no_advice() -> None:
             r"is a partial, .*; hook the function inside it, hookable\(partial.func\) \(clamp\), or weave",
         ),
         (partial(len), r"hookable\(partial.func\) \(len\)"),
+        (lru_cache(clamp), r"_lru_cache_wrapper, .*; put @hookable on the function inside it, .* the def \(clamp\)"),
+        (partialmethod(clamp, 1), r"partialmethod, .*; put @hookable on the function inside it, .* \(clamp\)"),
+        (partialmethod(len), r"partialmethod, .*; give a function, a method or a class$"),
+        (attrgetter("x"), r"attrgetter, .*; mount what a call of it runs: hookable\(attrgetter.__call__\)"),
+        (len, r"; call it from a function of your own and make that @hookable$"),
+        (5, r"int, .*; give a function, a method or a class$"),
     ],
-    ids=["dotted", "colon", "bare", "partial", "partial of a builtin"],
+    ids=lambda case: None if isinstance(case, str) else type(case).__name__,
 )
 def test_wrong_argument_of_hookable_is_named_with_what_to_write(target: Any, message: str) -> None:
     with pytest.raises(MountError, match=message):
@@ -787,10 +802,10 @@ def test_no_name_of_a_woven_function_reaches_a_message_unprintably(monkeypatch: 
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        (5, "give a function$"),
+        (5, "give a function, or exception types such as KeyError$"),
         (KeyError("a"), "give a function, or the type KeyError for an exception hook of that type$"),
-        (Args(qty=1), "give the function that answers it, without calling it$"),
-        (Return(1), "give the function that answers it, without calling it$"),
+        (Args(qty=1), "give the function itself, without calling it$"),
+        (Return(1), "give the function itself, without calling it$"),
     ],
 )
 def test_what_is_not_callable_is_refused_as_a_hook(given: Any, advice: str) -> None:

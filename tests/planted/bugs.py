@@ -1193,7 +1193,7 @@ IDENTITY = [
     Bug(
         "keyword-defaults-not-shown",
         "identity",
-        "_core/mount/place.py",
+        "_core/mount/original.py",
         "        copy.__kwdefaults__ = function.__kwdefaults__\n",
         "        pass\n",
         _INPLACE,

@@ -142,13 +142,13 @@ class Owner(Protocol):
         ...
 
 
-def instead_of(value: object) -> str:
-    """Return what to give as a hook in place of a value that is not callable."""
+def instead_of(value: object, kind: Kind) -> str:
+    """Return what to give as a hook of a kind in place of a value that is not callable."""
     if isinstance(value, BaseException):
         return f"a function, or the type {type(value).__name__} for an exception hook of that type"
-    if type(value) in (Args, Return):
-        return "the function that answers it, without calling it"
-    return "a function"
+    if value is None or type(value) in (Args, Return):
+        return "the function itself, without calling it"
+    return "a function, or exception types such as KeyError" if kind == "exception" else "a function"
 
 
 @final
@@ -220,7 +220,7 @@ class Hook(Handle):
         if not callable(function):
             raise HookTypeError(
                 f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; "
-                f"give {instead_of(function)}"
+                f"give {instead_of(function, kind)}"
             )
         self.kind: Kind = kind
         emission = site.signature.emission
@@ -295,8 +295,8 @@ class Hook(Handle):
         check_style(self.kind, self.function, self.style, self.asks, site, who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
-                f"{who} cannot be isolated: what an around hook raises cannot be told from what the target "
-                f"raised through it; catch in the hook itself, or use a pre and a post hook"
+                f"{who} cannot be isolated: what an around hook raises cannot be distinguished from what the "
+                f"target raised through it; catch in the hook itself, or use a pre and a post hook"
             )
 
     def _resolve_when(self, when: Callable[..., object], asker: Asker) -> Predicate:

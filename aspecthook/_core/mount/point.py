@@ -23,7 +23,8 @@ from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from .lock import under_lock
 from .members import Members
-from .place import MountSite, Place
+from .place import Place
+from .site import MountSite
 from .unloading import is_lasting, module_of, watch, watch_hook
 
 if TYPE_CHECKING:
@@ -307,9 +308,8 @@ class MountPoint(Members):
         if function is not None and mount_of(function) is self and not self._members:
             cast("Attributes", function.__dict__).leave(function)
 
-    @under_lock
     def tidy(self) -> None:
-        """Complete a change that was interrupted."""
+        """Complete a change that was interrupted; under the lock."""
         self._settle()
         function = self.ref()
         left = function is not None and mount_of(function) is self

@@ -150,14 +150,13 @@ class _FileLoggerHook(LoggerHook):
         path = self._path(runner)
         file = self._file = None if path is None else self.kind(path, runner.logger)
         mark = None if self._loaded is None else self._loaded["file"]
-        if file is None:
-            return rows
-        if mark is not None:
-            return rows[file.resume(mark, len(rows)) :]
-        if runner.done.iter:
-            file.reopen()
-        else:
-            file.begin()
+        if file is not None:
+            if mark is not None:
+                file.resume(mark)
+            elif runner.done.iter:
+                file.reopen()
+            else:
+                file.begin()
         return rows
 
     def _path(self, runner: Run) -> Path | None:
