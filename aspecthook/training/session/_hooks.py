@@ -19,7 +19,7 @@ from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._summaries import writer_of
-from ._timers import SecondOrStepTimer, Timed, TimedByIterations
+from ._timers import IterationTimedHook, SecondOrStepTimer, TimedHook
 
 
 @final
@@ -139,7 +139,7 @@ Formatter = Callable[[dict[str, Any]], str]
 
 @final
 @HOOKS.register
-class LoggingTensorHook(TimedByIterations):
+class LoggingTensorHook(IterationTimedHook):
     """Log values at the first step, and then every N iterations or seconds, on rank 0.
 
     Args:
@@ -208,7 +208,7 @@ def shown(value: Any) -> str:
 
 @final
 @HOOKS.register
-class StepCounterHook(Timed):
+class StepCounterHook(TimedHook):
     """Log the steps per second, and write them as ``global_step/sec``, on rank 0.
 
     Args:

@@ -26,7 +26,7 @@ from ._state import session_state
 
 
 @final
-class Until:
+class LimitedBatches:
     """An iterable of at most so many batches, which also ends when a hook requests the end of the run."""
 
     def __init__(self, run: Run, data: Any, steps: int | None) -> None:
