@@ -141,7 +141,12 @@ def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: 
     if isinstance(member.value, property) and len(rest) == 1 and word in ACCESSORS:
         yield member._replace(accessor=word, path=(*member.path, word))
     elif exact:
-        what = "a property, which has fget, fset and fdel" if isinstance(member.value, property) else "no class"
+        if not callable(member.value) and any(word in vars(base) for base in type(member.value).__mro__):
+            raise WeaveError(
+                f"{term.text} cannot be woven: {member.label} is an object, not a class; weave its method itself: "
+                f"weave({member.label.replace(':', '.')}.{word}, ...)"
+            )
+        what = "a property, which has fget, fset and fdel" if isinstance(member.value, property) else "not a class"
         raise WeaveError(
             f"{term.text} cannot be woven: {member.label} is {what}, and has no {word!r}; name it alone: "
             f"'{member.label}'"
