@@ -24,14 +24,13 @@ from types import TracebackType
 from typing import Any, Self, final
 
 import aspecthook
-from aspecthook._errors import plural
+from aspecthook._errors import plural, printable
 from aspecthook.weave._pointcut import Pointcut
 
 from . import _arrival
 from ._config import read_config
-from ._live import LiveTree
 from ._remote import AttachError, check, send
-from ._trace import View, report
+from ._report import View
 
 # The main thread of the process runs it between two bytecodes, and must not be kept from its work.
 _SCRIPT = """\
@@ -326,7 +325,7 @@ def attach(
         config = None
     request = {**common, "targets": targets, "config": config, "keep": False}
     with _ended_by_signals(), Attached(process, request, wait=wait, say=_say) as attached:
-        view = View(LiveTree(attached.folder / "calls"), lines)
+        view = View(attached.folder / "calls", lines)
         until = inf if seconds is None else monotonic() + seconds
         try:
             _say(f"{_woven(attached)}; {'Ctrl-C ends it' if seconds is None else f'for {seconds:g} s'}")
@@ -337,8 +336,7 @@ def attach(
             pass
         detached = attached.detach()
         if targets:
-            service = f"process {process}"
-            report(attached.folder / "calls", view, targets, outputs=outputs, otlp=otlp, service=service)
+            view.report(targets, outputs=outputs, otlp=otlp, service=f"process {process}")
         return _say_how(attached, detached=detached)
 
 
@@ -359,7 +357,7 @@ def _woven(attached: Attached) -> str:
 
 def _say(text: str) -> None:
     try:
-        print(f"aspecthook: {text}", file=sys.stderr, flush=True)
+        print(f"aspecthook: {printable(text)}", file=sys.stderr, flush=True)
     except OSError:  # the terminal is gone
         pass
 

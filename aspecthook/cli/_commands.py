@@ -74,7 +74,17 @@ def _program() -> Program:
         raise click.UsageError(str(error)) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, no_args_is_help=False)
+class _InOrder(click.Group):
+    """Commands that the help lists in the order of this file, which begins with those that are used most."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # as in click
+        return list(self.commands)
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=_InOrder, context_settings=_SETTINGS, no_args_is_help=False)
 @click.version_option(__version__, message="aspecthook %(version)s")
 def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
@@ -146,6 +156,8 @@ def _trace(
 ) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
 
+    A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
+
     The program is not changed: it has its own arguments, output, signals and exit status. Its children are traced too.
 
     \b
@@ -173,27 +185,28 @@ def _trace(
     return end_as(trace(_program(), options, lines=lines, outputs=files, otlp=otlp))
 
 
-class _Time(click.ParamType[float]):
-    """A time, such as ``30s``, ``1.5m`` or ``500ms``; without a unit in seconds."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it in seconds."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value)
-        if found is None:
-            self.fail(f"{value!r} is no time; write 30s, 500ms, 5m or 1h", param, ctx)
-        return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
+def _seconds(_: click.Context, __: click.Parameter, time: str | None) -> float | None:
+    """Return a time such as ``30s``, ``1.5m`` or ``500ms`` in seconds; without a unit it is in seconds."""
+    if time is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", time)
+    if found is None:
+        raise click.BadParameter(f"{time!r} is no time; write 30s, 500ms, 5m or 1h")
+    return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
 
 
 _of_process = click.argument("process", metavar="PID", type=int)
-_wait_option = click.option("--wait", type=_Time(), default="30s", help="How long to wait for the process [30s].")
+_wait_option = click.option(
+    "--wait", callback=_seconds, metavar="TIME", default="30s", help="How long to wait for the process [30s]."
+)
 
 
 @_aspecthook.command("attach", short_help="Trace a running process, or weave what a file names into it.")
 @_of_process
 @click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
-@click.option("--for", "seconds", type=_Time(), help="Detach after this time, such as 30s; otherwise Ctrl-C does.")
+@click.option(
+    "--for", "seconds", callback=_seconds, metavar="TIME", help="Detach after this time, such as 30s; otherwise Ctrl-C."
+)
 @_config_option(help="A file for `run`: it is woven until `aspecthook detach`, or for the time of --for.")
 @_wait_option
 def _attach(
@@ -317,6 +330,8 @@ def _explain(target: str, config: str | None) -> int:
 @click.option("--all", "everything", is_flag=True, help="Show what is left too, which is counted otherwise.")
 def _match(pointcut: str, *, everything: bool) -> int:
     """Print what a pointcut takes, what it leaves, and why; what it names is imported.
+
+    A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
     \b
     examples:

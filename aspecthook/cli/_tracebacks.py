@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import traceback
 from types import TracebackType
 
 from aspecthook import Args, weave
@@ -21,7 +20,7 @@ def hide_frames() -> object:
     """Leave the frames of hooks out of tracebacks from now on. Return what must be kept for as long."""
     if sys.version_info < (3, 13):
         _clean_in_hooks()
-    return weave(traceback.TracebackException.__init__, pre=_clean_shown)
+    return weave("traceback:TracebackException.__init__", pre=_clean_shown)  # as soon as the program needs it
 
 
 def _clean_shown(exc_traceback: TracebackType | None) -> Args:

@@ -13,6 +13,7 @@ from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
+from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
 from aspecthook.weave._aspects import Mark, attribute_names, marked, marks_of
@@ -35,6 +36,7 @@ class PluginHook(NamedTuple):
         """Whether past calls are replayed to it when it is added."""
         return self.mount.replays(self.mark.kind)
 
+    @under_lock
     def withdraw(self) -> None:
         """Remove what an interrupt has left of it, before anybody else knew of it."""
         method = identity(self.mount.unbound(self.method))

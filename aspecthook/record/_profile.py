@@ -20,6 +20,7 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.members import Members
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
+from aspecthook._values import columns, shown_time
 
 from ._driving import Turns, adriven, awaited, driven
 from ._recorder import CLOCK
@@ -91,18 +92,9 @@ class Costs:
         return iter(sorted([row for row in rows if row.calls], key=lambda row: -row.time))
 
     def __str__(self) -> str:
-        rows = [("mount point", "kind", "hook", "calls", "time", "a call")]
-        rows += [
-            (*row[:3], str(row.calls), f"{row.time * 1e3:.3f} ms", f"{row.time / row.calls * 1e6:.2f} µs")
-            for row in self
-        ]
-        if len(rows) == 1:
-            return "no hook has run"
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [[text.rjust(wide) for text, wide in zip(row, widths, strict=True)] for row in rows]
-        for line in lines:
-            line[:3] = [text.strip().ljust(wide) for text, wide in zip(line, widths[:3], strict=False)]
-        return "\n".join(["  ".join(line).rstrip() for line in lines])
+        heads = ("mount point", "kind", "hook", "calls", "time", "a call")
+        rows = [(*row[:3], str(row.calls), shown_time(row.time), shown_time(row.time / row.calls)) for row in self]
+        return "\n".join(columns([heads, *rows], left=3)) if rows else "no hook has run"
 
     @under_lock
     def _begin(self) -> None:

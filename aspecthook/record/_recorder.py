@@ -24,7 +24,7 @@ from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
 from ._limits import Limits
-from ._sinks import Sink, Sinks, complain
+from ._sinks import Sink, Sinks
 
 # The innermost coroutine or generator that any tape records and that runs in this context.
 current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)
@@ -209,7 +209,7 @@ class Recorder:
         try:
             self.take(strand, note)
         except Exception as error:
-            complain(f"a call could not be recorded: {error!r:.200}")
+            self.sinks.complain(f"a call could not be recorded: {error!r:.200}")
         finally:
             strand.busy = False
 

@@ -22,10 +22,11 @@ from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
-from ._noting import given_of, labels, mapped, with_proceed, words_of
-from ._played import COUNTED, Admission, Played, same_object, site_of, step_name
+from ._calls import attempt
+from ._clones import given_of, labels, mapped, with_proceed, words_of
 from ._steps import TARGET, Proceeding, Step
 from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
+from ._traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -39,13 +40,11 @@ class Astray(BaseException):
 class Replay:
     """Plays a call again: every hook, and the target, answers what it has answered."""
 
-    def __init__(self, played: Played, differs: Callable[..., str | None]) -> None:
-        self.differs = differs
-        self.mount = played.mount
-        self.values = played.values or ()
-        self.trace = played.trace
-        self.counts = played.counts
-        self.nested = played.nested
+    def __init__(self, traced: TracedCall) -> None:
+        self.mount = traced.mount
+        self.trace = traced.trace
+        self.counts = traced.counts
+        self.nested = traced.nested
         self.at = 0
         self.asked = 0
         self.wrong: str | None = None
@@ -53,12 +52,12 @@ class Replay:
         self.acting: list[object] = []
         self.site = site_of(self.mount)
         self.style = self.mount.site().signature.style
-        self.hooked = bool(played.chain.everything())
-        self.chain = mapped(played.chain, self.double)
+        self.hooked = bool(traced.chain.everything())
+        self.chain = mapped(traced.chain, self.double)
 
     def playing(self) -> Generator[None]:
         """Play the call, and note in what it differs; halt after each time that a stream is resumed."""
-        call = Call(self.site, self.values)
+        call = Call(self.site, self.trace._values or ())
         try:
             if "generator" in self.style:
                 yield from self.read(_law.generate(self.chain, call, self.stream))
@@ -77,16 +76,11 @@ class Replay:
 
     def call(self, call: Call) -> None:
         """Make the call, and compare its end."""
-        result: object = None
-        exc: BaseException | None = None
-        try:
-            result = _law.run(self.chain, call, self.target)
-        except Astray:
-            raise
-        except BaseException as error:
-            exc = error
-            if self.style == "coroutine" and isinstance(error, StopIteration):
-                exc = RuntimeError("coroutine raised StopIteration")  # PEP 479
+        result, exc = attempt(lambda: _law.run(self.chain, call, self.target))
+        if isinstance(exc, Astray):
+            raise exc
+        if self.style == "coroutine" and isinstance(exc, StopIteration):
+            exc = RuntimeError("coroutine raised StopIteration")  # PEP 479
         if not (same_object(result, self.trace.result) and same_object(exc, self.trace.exc)):
             came = f"raised {shortened(exc)}" if exc is not None else f"returned {shortened(result)}"
             # Unless a step ran too much: that is what is wrong then.
@@ -250,8 +244,8 @@ class Replay:
         self.compare_given(repr(step), should, step)
         self.acting.append(hook)
         self.counts.acting.append(hook)
-        for one in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
-            wrong = self.differs(one)
+        for check in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
+            wrong = check()
             if wrong is not None:
                 raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
         return Part(self, hook, step, proceeds)
@@ -423,14 +417,9 @@ class Part:
             how, value = (THROW, GeneratorExit()) if event.how == CLOSE else (event.how, event.value)
             self.replay.resume(self.streams[id(event.source)], event, how, value, what)
             return
-        result: object = None
-        raised: BaseException | None = None
-        try:
-            result = self.proceeds[-1](*event.args, **event.kwargs)
-        except Astray:
-            raise
-        except BaseException as error:
-            raised = error
+        result, raised = attempt(lambda: self.proceeds[-1](*event.args, **event.kwargs))
+        if isinstance(raised, Astray):
+            raise raised
         has_failed = raised is not None or event.raised is not None
         if "generator" in self.replay.style and not has_failed:
             self.streams[id(event)] = result

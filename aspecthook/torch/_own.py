@@ -188,9 +188,8 @@ class OwnMountPoint(MountPoint):
     def code(self) -> CodeType:
         return self._model
 
-    @under_lock
     def tidy(self) -> None:
-        """Complete a change that was interrupted."""
+        """Complete a change that was interrupted; under the lock."""
         self._settle()
 
     def _open(self) -> None:

@@ -282,8 +282,6 @@ def _binding_of_other(value: Any, member: Member) -> Binding:
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
     if not callable(value):
         raise _refusal(member.label, f"is a value, of type {kind}", "weave a method that uses it")
-    if hasattr(type_of(value), "__get__") and hasattr(type_of(value), "__set__"):
-        return "read"
     get = getattr(type_of(value), "__get__", None)
     if isinstance(get, FunctionType):
         raise _refusal(member.label, f"is a descriptor of type {kind}, with its own way to bind", _inner(value))

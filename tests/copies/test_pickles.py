@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import os
 import pickle
@@ -137,6 +138,16 @@ def test_a_code_that_holds_hooks_without_a_hash_can_be_a_key() -> None:
     price.pre(Unhashable())
     price(1)
     assert {price.__code__: 1}[price.__code__] == 1
+    hooks(price).clear()
+
+
+def test_code_that_is_pickled_by_itself_can_be_shown_where_it_arrives(library: Any) -> None:
+    price.pre(lambda: None)
+    price(1)
+    arrived = library.loads(library.dumps(price.__code__))
+    assert [one.opname for one in dis.get_instructions(arrived)] == [
+        one.opname for one in dis.get_instructions(price.__code__)
+    ]
     hooks(price).clear()
 
 

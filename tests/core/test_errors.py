@@ -9,7 +9,8 @@ import subprocess
 import sys
 import types
 from collections.abc import AsyncIterator, Callable, Generator
-from functools import partial
+from functools import lru_cache, partial, partialmethod
+from operator import attrgetter
 from typing import Any
 from unittest.mock import Mock
 
@@ -600,8 +601,14 @@ def test_values_that_may_be_secret_are_in_no_advice() -> None:
             r"is a partial, .*; hook the function inside it, hookable\(partial.func\) \(clamp\), or weave",
         ),
         (partial(len), r"hookable\(partial.func\) \(len\)"),
+        (lru_cache(clamp), r"_lru_cache_wrapper, .*; put @hookable on the function inside it, .* the def \(clamp\)"),
+        (partialmethod(clamp, 1), r"partialmethod, .*; put @hookable on the function inside it, .* \(clamp\)"),
+        (partialmethod(len), r"partialmethod, .*; give a function, a method or a class$"),
+        (attrgetter("x"), r"attrgetter, .*; mount what a call of it runs: hookable\(attrgetter.__call__\)"),
+        (len, r"; call it from a function of your own and make that @hookable$"),
+        (5, r"int, .*; give a function, a method or a class$"),
     ],
-    ids=["dotted", "colon", "bare", "partial", "partial of a builtin"],
+    ids=lambda case: None if isinstance(case, str) else type(case).__name__,
 )
 def test_wrong_argument_of_hookable_is_named_with_what_to_write(target: Any, message: str) -> None:
     with pytest.raises(MountError, match=message):

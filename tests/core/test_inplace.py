@@ -9,6 +9,7 @@ import gc
 import inspect
 import math
 import operator
+import sys
 import threading
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -137,6 +138,17 @@ def test_a_reference_taken_before_sees_the_hooks(target: types.FunctionType, way
     assert noted(taken) == ["hook"]
     hooks(target).clear()
     assert noted(taken) == []
+
+
+def test_the_frame_that_calls_a_hook_of_a_closure_shows_the_variables_of_the_closure_to_debuggers() -> None:
+    rate, seen = 2, []
+
+    @hookable
+    def price(n: int) -> int:
+        return n * rate
+
+    price.pre(lambda: seen.append(sys._getframe(1).f_locals))
+    assert (price(3), seen[0]["n"], seen[0]["rate"]) == (6, 3, 2)
 
 
 @pytest.mark.parametrize("way", ["Stall().price", "Stall().alias", "Stall.alias.__get__(1)", "Shop().price"])

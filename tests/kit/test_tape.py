@@ -77,7 +77,7 @@ def test_the_whole_message(bought):
         "      price(item='tea', qty=1) -> 2.5",
         "      price(item='rice', qty=1) -> 2.5",
         "      charge(amount=5.0) -> 'paid'",
-        "    charge(amount=101) raised Declined(101)",
+        "    charge(amount=101) raised Declined: 101",
     ]
 
 

@@ -61,10 +61,12 @@ def read(path: str, copy: Path, data: Sequence[Path], report: Path) -> Measured:
 def order(mutant: Mutant, files: Sequence[Measured]) -> list[tuple[Measured, list[str]]]:
     """Return the tests that run a mutant, by file: first where many run it and take a short time.
 
-    A line that only imports and other processes run has all tests of all files that run it.
+    A line that imports run, or other processes alone, has all tests of all files that run it.
     """
     covering = {one.path: tests for one in files if (tests := one.covering(mutant)) is not None}
-    if any(covering.values()):
+    if mutant.imported:
+        covering = {path: set() for path in covering}
+    elif any(covering.values()):
         covering = {path: tests for path, tests in covering.items() if tests}
     chosen = [(one, sorted(covering[one.path] or one.seconds)) for one in files if one.path in covering]
     return sorted(chosen, key=lambda pair: -len(pair[1]) / (1 + seconds(*pair)))

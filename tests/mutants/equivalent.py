@@ -7,6 +7,11 @@ from .sites import Mutant
 # By the file, the line before the change without its indentation, and the operator, or the beginning of its name.
 EQUIVALENT = {
     (
+        "aspecthook/_core/law/asks.py",
+        "if len(names) - is_method == 1 and signature.regular == len(names):",
+        "ReplaceComparisonOperator_Eq_Is",
+    ): "there are one or two names, and small numbers are compared by identity as well",
+    (
         "aspecthook/_core/compile/layers.py",
         'writer.note("on", 0, len(writer.chain.on) - 1)',
         "ReplaceBinaryOperator_Sub_BitXor",
@@ -33,9 +38,29 @@ EQUIVALENT = {
     ): "mount points are equal to themselves alone",
     (
         "aspecthook/weave/_imports.py",
+        "if now is None or (now is not _set and not _in_specs):",
+        "ReplaceComparisonOperator_IsNot_NotEq",
+    ): "functions are equal to themselves alone",
+    (
+        "aspecthook/weave/_imports.py",
+        'if vars(machinery.ModuleSpec).get("__setattr__") is _set:',
+        "ReplaceComparisonOperator_Is_Eq",
+    ): "functions are equal to themselves alone",
+    (
+        "aspecthook/weave/_imports.py",
+        "if _set_before is object.__setattr__:",
+        "ReplaceComparisonOperator_Is_Eq",
+    ): "methods of C are equal to themselves alone",
+    (
+        "aspecthook/weave/_imports.py",
         "if one is old and finders[place] is old:",
         "ReplaceComparisonOperator_Is_Eq",
     ): "the same finder is compared by identity as well",
+    (
+        "aspecthook/weave/_spots.py",
+        "bare = get is None or (isinstance(value, partial) and sys.version_info < (3, 14))",
+        "ReplaceComparisonOperator_Lt_LtE",
+    ): "no version is (3, 14) alone",
     (
         "aspecthook/weave/_weaving.py",
         "self._limit = 2 * len(self._pieces) + 16",

@@ -48,6 +48,8 @@ class Mutant:
         operator: The operator of cosmic-ray that has made it.
         source: The whole text of the file, with the change.
         lines: The lines of the statement that is changed.
+        imported: Whether it is a statement of a module or a class: it runs as that is imported, and any test may show
+            what it has made.
         diff: The lines that differ.
     """
 
@@ -55,6 +57,7 @@ class Mutant:
     operator: str
     source: str
     lines: range
+    imported: bool
     diff: str
 
     def __str__(self) -> str:
@@ -138,7 +141,8 @@ def mutant(root: Path, site: Site, operator: str, occurrence: int) -> Mutant | N
     diff = [line for line in difflib.ndiff(old.splitlines(), new.splitlines()) if line.startswith(("- ", "+ "))]
     if any(_TYPED.search(line) for line in diff):
         return None
-    return Mutant(site, operator, new, _statement(before, site.line), "\n".join(diff))
+    lines = _statement(before, site.line)
+    return Mutant(site, operator, new, lines, not _in_function(before, lines.start), "\n".join(diff))
 
 
 def _statement(tree: ast.Module, line: int) -> range:
@@ -150,6 +154,12 @@ def _statement(tree: ast.Module, line: int) -> range:
     body = getattr(innermost, "body", None)
     last = body[0].lineno - 1 if body and body[0].lineno > innermost.lineno else _end(innermost)
     return range(innermost.lineno, max(last, line) + 1)
+
+
+def _in_function(tree: ast.Module, line: int) -> bool:
+    """Whether the statement that begins at a line runs when a function is called."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return any(node.lineno < line <= _end(node) for node in functions)
 
 
 def _end(node: ast.stmt) -> int:

@@ -34,6 +34,23 @@ class Trouble(Mishap):
     """A failure that hooks for Mishap take too."""
 
 
+class LikeAnything(type):
+    """Makes classes that are equal to every other, and the same as none."""
+
+    def __eq__(cls, other: object) -> bool:
+        return True
+
+    def __ne__(cls, other: object) -> bool:
+        return False
+
+    __hash__ = type.__hash__
+
+
+class Like(metaclass=LikeAnything):
+    def __repr__(self) -> str:
+        return "like"
+
+
 FAILURES: dict[str, type[BaseException]] = {
     "mishap": Mishap,
     "trouble": Trouble,
@@ -129,6 +146,8 @@ class World:
             made = _later(None if rest == "none" else f"{who}.{turn}:L")
             self.coroutines.append(made)
             return made
+        if verb == "like":
+            return Like()
         return f"{who}.{turn}:V" if verb == "value" else None
 
     def show(self, value: Any) -> Any:
@@ -419,13 +438,19 @@ def signatures(draw: st.DrawFn) -> tuple[str, list[str], list[int], dict[str, in
     if varkw:
         parts.append("**extra")
     required = len(names) - with_default
-    count = draw(st.integers(required, len(names)))
+    count = draw(st.integers(min(required, positional_only), len(names)))
     args = list(range(10, 10 + count))
-    kwargs = {name: 20 for name in kw_names if not kw_default or draw(st.booleans())}
+    kwargs = {
+        name: 15 for name in names[max(count, positional_only) :] if name in names[:required] or draw(st.booleans())
+    }
+    kwargs |= {name: 20 for name in kw_names if not kw_default or draw(st.booleans())}
     if varargs and count == len(names):
         args += draw(st.sampled_from([[], [7, 8]]))
     if varkw:
-        kwargs.update(draw(st.sampled_from([{}, {"zz": 5}])))
+        # Where one that is positional-only has its argument, its name is free for another. Where it has its default,
+        # it is as well, but `inspect.Signature.bind` refuses such calls on 3.11.
+        free = names[: min(positional_only, count)]
+        kwargs.update(draw(st.sampled_from([{}, {"zz": 5}, dict.fromkeys(free, 5)])))
     everything = names + kw_names + ["rest"] * varargs + ["extra"] * varkw
     return ", ".join(parts), everything, args, kwargs
 
@@ -458,7 +483,7 @@ def acts(kind: str, names: list[str]) -> st.SearchStrategy[str]:
         "post": [st.just("none"), st.just("value"), st.just("return none"), args],
         "always": [st.just("none"), st.just("value"), st.just("return value"), args],
     }
-    return st.one_of(st.just("none"), *rows[kind], _raises)
+    return st.one_of(st.just("none"), *rows[kind], st.just("like"), _raises)
 
 
 @st.composite
@@ -494,7 +519,9 @@ def specs(draw: st.DrawFn, style: str, names: list[str], *, listens: bool = Fals
         changed = [name for name in names if name not in ("rest", "extra")][:1]
         first = f"change {changed[0]}" if how == "change" and changed else how
         later = ["later none", "later value"] if flavour in ("async", "yield") and style == "coroutine" else []
-        after = draw(st.sampled_from(["none", "value", "return value", "raise mishap", "args a", "inner", *later]))
+        after = draw(
+            st.sampled_from(["none", "value", "like", "return value", "raise mishap", "args a", "inner", *later])
+        )
         return Spec(kind, asks, [first, after], flavour, options=options)
     spec = Spec(kind, asks, draw(st.lists(acts(kind, names), min_size=1, max_size=2)), options=options)
     if asynchronous and draw(st.booleans()):

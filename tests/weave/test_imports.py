@@ -441,6 +441,46 @@ def test_nothing_stands_in_a_spec_or_for_a_finder_once_the_last_weaving_is_gone(
     assert list(map(id, sys.meta_path)) == list(map(id, finders))
 
 
+@pytest.mark.parametrize("when", ["before", "while it waits"])
+def test_specs_that_others_have_patched_tell_of_imports_that_had_begun_and_keep_their_patch(
+    write: Write, woven: Weave, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    names = ("ahw_a", "ahw_b", "ahw_c")
+    write({f"{name}.py": "import ahw_box\nahw_box.begin(__name__)\n" + textwrap.dedent(ONE) for name in names})
+    write({"ahw_box.py": ""})
+    weavings: list[Weaving] = []
+    load("ahw_box").begin = lambda name: weavings.append(woven(f"{name}:one", post=ten))
+    woven("ahw_a:one", post=ten).remove()  # an earlier patch of ours, which is gone
+    marked: list[str] = []
+
+    def patch() -> None:
+        inner = ModuleSpec.__setattr__
+
+        def noting(spec: ModuleSpec, name: str, value: Any) -> None:
+            inner(spec, name, value)
+            if name == "_initializing":
+                marked.append(spec.name)
+
+        monkeypatch.setattr(ModuleSpec, "__setattr__", noting)
+
+    if when == "before":
+        patch()
+        theirs = ModuleSpec.__setattr__
+    assert load("ahw_a").one() == 10
+    if when == "while it waits":
+        patch()
+        theirs = ModuleSpec.__setattr__
+    assert load("ahw_b").one() == 10
+    for weaving in weavings:
+        weaving.remove()
+    assert ModuleSpec.__setattr__ is theirs
+    assert load("ahw_c").one() == 10
+    weavings[-1].remove()
+    assert ModuleSpec.__setattr__ is theirs
+    # As an import begins and as it ends.
+    assert [marked.count(name) for name in names[1:]] == [2, 2]
+
+
 class Silent(importlib.abc.MetaPathFinder):
     """Finds nothing."""
 
@@ -1215,6 +1255,10 @@ def test_the_loaders_that_a_module_has_are_the_true_ones_also_while_it_runs(writ
     assert a.seen == plain.seen
     assert loaders(a) == loaders(plain)
     assert type(a.__spec__) is ModuleSpec
+    # A reload ends without a mark in the spec: there a loader of ours takes part, and is gone when the module runs.
+    importlib.reload(a)
+    assert a.seen == importlib.reload(plain).seen
+    assert loaders(a) == loaders(plain)
     assert inspect.getsource(a.one) == textwrap.dedent(ONE).lstrip("\n").partition("made")[0]
 
 
@@ -1523,6 +1567,8 @@ def test_check_says_that_no_module_fits_a_glob(woven: Weave) -> None:
         ("Json:dumps", "json"),
         ("pytset:raises", "pytest"),
         ("_jsno:make_encoder", "_json"),
+        ("json.decodr:JSONDecoder.decode", "json.decoder"),  # its package is imported
+        ("json.decodr.*:*", "json.decoder"),
     ],
 )
 def test_a_name_that_nothing_can_be_imported_by_is_warned_of_with_the_nearest_installed(
@@ -1530,13 +1576,49 @@ def test_a_name_that_nothing_can_be_imported_by_is_warned_of_with_the_nearest_in
 ) -> None:
     # It waited for ever, without a word.
     wrong = target.rpartition(", ")[2]
-    top = wrong.partition(":")[0].partition(".")[0]
+    missing = ".".join(wrong.partition(":")[0].split(".")[: near.count(".") + 1])
     with pytest.warns(WeaveWarning) as caught:
         weaving = woven(target, post=str)
     assert [str(one.message) for one in caught] == [
-        f"{wrong!r} waits: there is no module {top!r} to import; did you mean {near!r}?"
+        f"{wrong!r} waits: there is no module {missing!r} to import; did you mean {near!r}?"
     ]
     assert weaving.state == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("collections.OrderedDict:popitem", "collections:OrderedDict.popitem"),
+        ("os.environ:get", "os:environ.get"),
+        ("json.decoder.JSONDecoder:decode", "json.decoder:JSONDecoder.decode"),
+    ],
+)
+def test_a_class_in_the_place_of_a_module_is_warned_of_with_the_right_pointcut(
+    wrong: str, right: str, woven: Weave
+) -> None:
+    # It waited without a word, since the module before the dot was there.
+    with pytest.warns(WeaveWarning, match=re.escape(f"to import; write '{right}'")):
+        woven(wrong, post=str)
+
+
+@pytest.mark.parametrize("wrong", ["json.decoder.x:f", "json.xyzzy:f"])
+def test_no_module_is_suggested_for_one_that_a_module_cannot_have(wrong: str, woven: Weave) -> None:
+    with pytest.warns(WeaveWarning) as caught:
+        woven(wrong, post=str)
+    assert str(caught[0].message) == f"{wrong!r} waits: there is no module {wrong[:-2]!r} to import"
+
+
+def test_a_module_that_its_package_may_still_define_is_waited_for(write: Write, woven: Weave) -> None:
+    # While a package is being imported, its `__path__` and what is in `sys.modules` may change.
+    write(
+        {
+            "ahw_half/__init__.py": "from aspecthook import weave\nwoven = weave('ahw_half.later:one', post=lambda: 2)",
+            "ahw_half/other.py": ONE,
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        importlib.import_module("ahw_half").woven.remove()
 
 
 def test_the_nearest_installed_name_is_found_though_it_is_not_imported(write: Write, woven: Weave) -> None:
@@ -1986,7 +2068,8 @@ def test_check_says_why_a_submodule_is_not_woven(woven: Weave, write: Write) -> 
     weaving = woven("ahw_pkg.here:one", post=ten)
     with pytest.raises(WeaveError, match="no module 'ahw_pkg.here' has been imported; import it, or correct its name$"):
         weaving.check()
-    weaving = woven("ahw_pkg.heer:one", post=ten)
+    with pytest.warns(WeaveWarning, match="there is no module 'ahw_pkg.heer' to import; did you mean 'ahw_pkg.here'"):
+        weaving = woven("ahw_pkg.heer:one", post=ten)
     with pytest.raises(WeaveError, match="there is no module 'ahw_pkg.heer' to import"):
         weaving.check()
 
@@ -1999,7 +2082,7 @@ def test_check_says_why_a_submodule_is_not_woven(woven: Weave, write: Write) -> 
     sys.meta_path.insert(1, finder)
     try:
         weaving = woven("ahw_pkg.here:one", pre=print)
-        with pytest.raises(WeaveError, match="there is no module 'ahw_pkg.here' to import"):
+        with pytest.raises(WeaveError, match="no module 'ahw_pkg.here' has been imported; import it, or correct"):
             weaving.check()
     finally:
         sys.meta_path.remove(finder)

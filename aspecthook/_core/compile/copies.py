@@ -246,8 +246,9 @@ class Constants(tuple[Any, ...]):
         return cast("CodeType", self[-1])
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        # The others may be objects of any sort, and code that is loaded with these constants is never run.
-        return tuple, ((*[None] * (len(self) - 2), self.witness, self.plain),)
+        # The others may be objects of any sort. Code that is loaded with these constants is never run, but `dis` can
+        # show it, which looks for as many as there were.
+        return tuple, ((*[None] * len(self), self.witness, self.plain),)
 
 
 @final

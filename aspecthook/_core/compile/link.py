@@ -312,7 +312,9 @@ def compiled(text: Text, *, free: int = 0, cells: tuple[str, ...] = ()) -> tuple
     names = [*cells] or [f"free_{number}_{len(text.template)}" for number in range(free)]
     if names:
         outer: Any = _parsed(f"def outer({', '.join(names)}):\n if 0: {', '.join(names)}").body[0]
-        if not cells:  # an invented name is a free variable only if the function mentions it
+        # An invented name is a free variable only if the function mentions it. Where the code has fewer than the
+        # target, 3.11 crashes as a debugger reads the locals of its frame.
+        if not cells:
             function.body[:0] = outer.body
         outer.body = [function]
         tree.body[0] = outer

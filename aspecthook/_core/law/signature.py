@@ -178,7 +178,7 @@ ABSENT: Any = object()
 class Shown:
     """The parameters that a wrapper shows, and where their arguments are among those that its code takes."""
 
-    __slots__ = ("_own", "_places", "_signature", "names", "ordinary")
+    __slots__ = ("_keywords", "_own", "_places", "_signature", "names", "ordinary")
 
     def __init__(self, shown: inspect.Signature, own: Signature) -> None:
         # Without annotations, which would keep alive what they refer to.
@@ -189,7 +189,11 @@ class Shown:
         self.ordinary: frozenset[str] = frozenset(
             one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         )
-        by_place = [one.name for one in parameters if one.kind < one.KEYWORD_ONLY]  # the last may be ``*rest``
+        # Those that a call may name. Their names are not among its ``**extra``; that of a positional-only one may be.
+        self._keywords: frozenset[str] = frozenset(
+            one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        )
+        by_place = [one.name for one in parameters if one.kind <= one.VAR_POSITIONAL]
         self._places = {name: place for place, name in enumerate(by_place)}
 
     def __contains__(self, name: object) -> bool:
@@ -202,10 +206,10 @@ class Shown:
         if parameter.kind is parameter.VAR_POSITIONAL:
             return args[place:]
         if parameter.kind is parameter.VAR_KEYWORD:
-            return {key: value for key, value in self._passed(kwargs).items() if key not in self.ordinary}
+            return {key: value for key, value in self._passed(kwargs).items() if key not in self._keywords}
         if place is not None and place < len(args):
             return args[place]
-        if parameter.kind is not parameter.POSITIONAL_ONLY and name in kwargs:
+        if name in self._keywords and name in kwargs:
             return kwargs[name]
         return ABSENT if parameter.default is parameter.empty else parameter.default
 
@@ -230,7 +234,7 @@ class Shown:
         if parameter.kind is parameter.VAR_KEYWORD:
             if own.varkw is None or not isinstance(value, dict):
                 return False
-            kept = {key: one for key, one in revised[own.varkw].items() if key in self.ordinary}
+            kept = {key: one for key, one in revised[own.varkw].items() if key in self._keywords}
             revised[own.varkw] = kept | value
             return True
         rest: tuple[Any, ...] = () if own.varargs is None else revised[own.varargs]
@@ -244,7 +248,7 @@ class Shown:
             return True
         if behind is not None and behind < len(rest):
             return self._put(revised, (*rest[:behind], value, *rest[behind + 1 :]))
-        if own.varkw is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
+        if own.varkw is not None and name in self._keywords:
             revised[own.varkw] = {**revised[own.varkw], name: value}
             return True
         return behind is not None and self._put(revised, (*self._filled(revised, behind), value))
@@ -267,7 +271,7 @@ class Shown:
         filled = list(rest[:most])
         for one in list(self._signature.parameters.values())[own.positional + len(rest) : own.positional + most]:
             default = ABSENT if one.default is one.empty else one.default
-            filled.append(default if one.kind is one.POSITIONAL_ONLY else named.pop(one.name, default))
+            filled.append(named.pop(one.name, default) if one.name in self._keywords else default)
         if own.varkw is not None:
             revised[own.varkw] = named
         return tuple(filled)

@@ -133,9 +133,8 @@ class InstanceMountPoint(MountPoint):
     def _change(self, store: Callable[[], None]) -> None:
         self.parent.change_instance(self._key, self, store)
 
-    @under_lock
     def tidy(self) -> None:
-        """Complete a change that was interrupted."""
+        """Complete a change that was interrupted; under the lock."""
         if not self.members and self.parent.instances.get(self._key) is self:
             self.parent.drop_instance(self._key)
         self.parent.tidy()

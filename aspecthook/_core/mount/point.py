@@ -308,9 +308,8 @@ class MountPoint(Members):
         if function is not None and mount_of(function) is self and not self._members:
             cast("Attributes", function.__dict__).leave(function)
 
-    @under_lock
     def tidy(self) -> None:
-        """Complete a change that was interrupted."""
+        """Complete a change that was interrupted; under the lock."""
         self._settle()
         function = self.ref()
         left = function is not None and mount_of(function) is self

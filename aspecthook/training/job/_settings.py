@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
@@ -33,6 +33,15 @@ _KINDS = {
     "model": ("type", ()),
     "data": ("type", ("batch_size", "held_out")),
 }
+
+
+@final
+class HookTable(dict[str, Any]):
+    """A table of ``[[hooks]]``, with its place for messages: the hook is built when the file is long forgotten."""
+
+    def __init__(self, config: Settings | str, place: str) -> None:
+        super().__init__({"type": config} if isinstance(config, str) else config)
+        self.place = place
 
 
 def default_text() -> str:
@@ -165,20 +174,12 @@ def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str) -> S
     """Return the settings with changes, which are checked."""
     check_arguments(_keys(_SECTIONS), dict(changes), f"{who}: the config")
     for section, given in changes.items():
-        if _has_nul(given):
+        if any("\0" in text for _, _, text in _strings(given)):
             raise ConfigError(
                 f"{who}: [{section}] has a string with a NUL character, which names and paths cannot have; remove it"
             )
         settings = {**settings, section: _section(section, settings.get(section), given, who)}
     return settings
-
-
-def _has_nul(value: Any) -> bool:
-    if isinstance(value, str):
-        return "\0" in value
-    given: Any = value
-    inner: Any = given.values() if isinstance(value, dict) else given if isinstance(value, list) else ()
-    return any(map(_has_nul, inner))
 
 
 def _section(name: str, old: Any, given: Any, who: str) -> Any:
@@ -225,10 +226,10 @@ def _inherited(name: str, old: Settings, given: Settings) -> Settings:
     return {key: value for key, value in old.items() if key in shared}
 
 
-def _hook_list(given: Any, who: str) -> list[Any]:
-    rows = cast("list[object]", given)
+def _hook_list(given: Any, who: str) -> list[HookTable]:
+    rows = cast("list[Settings | str]", given)
     if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
-        return rows
+        return [HookTable(one, f"{who}, entry {number} of [[hooks]]") for number, one in enumerate(rows, 1)]
     raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with its type")
 
 

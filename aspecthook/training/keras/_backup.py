@@ -10,6 +10,7 @@ from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import flag
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.checkpoint._shards import remove_shards
 from aspecthook.training.hooks._hook import HOOKS
@@ -59,8 +60,8 @@ class BackupAndRestore(Saving):
             raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
         self.backup_dir: Path = Path(backup_dir)
         self.save_freq: SaveFreq | None = None if save_freq is False else save_freq_of("BackupAndRestore", save_freq)
-        self.double_checkpoint = double_checkpoint
-        self.delete_checkpoint = delete_checkpoint
+        self.double_checkpoint: bool = flag("BackupAndRestore", "double_checkpoint", double_checkpoint)
+        self.delete_checkpoint: bool = flag("BackupAndRestore", "delete_checkpoint", delete_checkpoint)
 
     # Restoring
 

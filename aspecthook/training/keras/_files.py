@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training._templates import filled
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import check_regular
@@ -111,9 +111,11 @@ class ModelCheckpoint(MonitorCallback, Saving):
         super().__init__(monitor, mode, initial_value_threshold)
         self.filepath: str = os.fspath(filepath)
         self.verbose = verbose
-        self.save_best_only = self._compares = save_best_only
-        self.save_weights_only = save_weights_only
-        self.save_freq: SaveFreq | None = save_freq_of(type(self).__name__, save_freq)
+        who = type(self).__name__
+        self.save_best_only: bool = flag(who, "save_best_only", save_best_only)
+        self._compares = self.save_best_only
+        self.save_weights_only: bool = flag(who, "save_weights_only", save_weights_only)
+        self.save_freq: SaveFreq | None = save_freq_of(who, save_freq)
 
     def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
         path = self._path(epoch, batch, logs)
@@ -187,7 +189,7 @@ class CSVLogger(Continuing):
             raise HookOptionError(f"CSVLogger(separator={brief(separator)}): give one character")
         self.filename: str = os.fspath(filename)
         self.separator = separator
-        self.append = append
+        self.append: bool = flag("CSVLogger", "append", append)
         self.keys: list[str] | None = None
         self._size = 0  # of the file, once it has a header
 

@@ -70,7 +70,8 @@ class Memory:
         reset()
         if appends is not None:
             self.attributes["append"] = appends
-        self.attributes.update(state["attributes"])
+        given = state["attributes"]  # of a checkpoint, which may be anybody's: a path in it would be written to
+        self.attributes.update((name, given[name]) for name in self.names if name in given)
 
 
 @final

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
@@ -50,9 +50,10 @@ class LoggerHook(Hook, ABC):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True) -> None:
-        self.interval: int = whole_number(type(self).__name__, "interval", interval, 0)
-        self.by_epoch = by_epoch
-        self.ignore_last = ignore_last
+        who = type(self).__name__
+        self.interval: int = whole_number(who, "interval", interval, 0)
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
+        self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
         self._rows = LogRows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self._runner: weakref.ref[Run] | None = None
         self._loaded: Mapping[str, Any] | None = None
@@ -149,14 +150,13 @@ class _FileLoggerHook(LoggerHook):
         path = self._path(runner)
         file = self._file = None if path is None else self.kind(path, runner.logger)
         mark = None if self._loaded is None else self._loaded["file"]
-        if file is None:
-            return rows
-        if mark is not None:
-            return rows[file.resume(mark, len(rows)) :]
-        if runner.done.iter:
-            file.reopen()
-        else:
-            file.begin()
+        if file is not None:
+            if mark is not None:
+                file.resume(mark)
+            elif runner.done.iter:
+                file.reopen()
+            else:
+                file.begin()
         return rows
 
     def _path(self, runner: Run) -> Path | None:

@@ -6,7 +6,8 @@ Measuring takes time too, which counts as own time of the surrounding call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, dataclass, replace
+from copy import deepcopy
+from dataclasses import astuple, dataclass
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, NamedTuple, final
@@ -149,16 +150,11 @@ class Profile:
 
     def settled(self) -> list[Part]:
         """Return the parts as if all calls under way ended now, without counting these calls."""
-        now, inner = self.clock(), 0
-        parts = {id(part): replace(part) for part in self.parts.values()}
-        outermost = {id(frame.part): frame for frame in reversed(self._frames) if not frame.is_body}
-        for frame in reversed(self._frames):
-            part, took = parts[id(frame.part)], now - frame.begun
-            part.own += took - frame.inner - inner
-            if outermost.get(id(frame.part)) is frame:
-                part.total += took
-            inner = took
-        return list(parts.values())
+        ahead = deepcopy(self)
+        for frame in ahead._frames:
+            frame.part.calls -= not frame.is_body
+        ahead.end()
+        return list(ahead.parts.values())
 
     # Results
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from aspecthook.training import _options
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, put
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._monitor import Monitor
@@ -36,9 +36,9 @@ class CurvesHook(Hook):
 
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
-        self.interval: int = whole_number(who, "interval", interval, 0)
-        self.by_epoch = by_epoch
-        self.share: float = finite_number(who, "share", share, above=-1e-9, below=1 + 1e-9)
+        self.interval: int = _options.whole_number(who, "interval", interval, 0)
+        self.by_epoch: bool = _options.flag(who, "by_epoch", by_epoch)
+        self.share: float = _options.share(who, "share", share)
         self.path: Path = path_of(who, path)
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:

@@ -96,7 +96,7 @@ def _creates(method: Callable[..., Any] | None, state: SessionState) -> Callable
 
 
 def _before(hook: object, method: Callable[..., Any], state: SessionState) -> Callable[..., Args | None]:
-    key, who = id(hook), _who(hook)
+    key, who = id(hook), f"the session hook {type(hook).__name__}"
 
     def before_run(call: Call, runner: Run, batch: Any) -> Args | None:
         step = state.step if state.call is call else state.enter(call, runner)
@@ -126,10 +126,6 @@ def _after(hook: object, method: Callable[..., Any] | None, state: SessionState)
             step.stop(runner)
 
     return after_run
-
-
-def _who(hook: object) -> str:
-    return f"the session hook {type(hook).__name__}"
 
 
 def _quiet(state: SessionState) -> Callable[..., Return[None] | None]:

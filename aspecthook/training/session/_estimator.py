@@ -128,9 +128,9 @@ class Estimator:
         last = done["step"] + steps if steps is not None else max_steps
         stops = [] if last is None else [StopAtStepHook(last_step=last)]
         given = [*self._spec_hooks("train"), *list_of_hooks(hooks, "Estimator.train")]
-        own, saver = self._own_hooks(given, list(saving_listeners or ()))
+        saver = self._savers(given, list(saving_listeners or ()))
         with one_pass(runner, done["epoch"], needed=last is None):
-            self._train(runner, self._called(input_fn, "train"), [*own, *stops], saver)
+            self._train(runner, self._called(input_fn, "train"), [*given, *self._watching(), *stops], saver)
         return self
 
     def _train(self, runner: Runner, data: Any, hooks: list[Any], saver: list[Any]) -> None:
@@ -152,28 +152,28 @@ class Estimator:
         if runner.iter == before:
             runner.logger.warning("training has made no step; does the data have any batches?")
 
-    def _own_hooks(
-        self, hooks: list[Any], listeners: list[CheckpointSaverListener]
-    ) -> tuple[list[Any], list[CheckpointSaverHook]]:
+    def _watching(self) -> list[Any]:
+        """Return the hooks that watch and log the loss of a training."""
         every = self.config.log_step_count_steps
         logs = [LoggingTensorHook({"loss": "loss", "step": "global_step"}, every_n_iter=every)] if every else []
+        return [NanTensorHook("loss"), *logs]
+
+    def _savers(self, hooks: list[Any], listeners: list[CheckpointSaverListener]) -> list[CheckpointSaverHook]:
+        """Add the listeners to the hooks that save checkpoints; return one to add if there is none."""
         theirs = [hook for hook in hooks if isinstance(hook, CheckpointSaverHook)]
         for hook in theirs:
             hook.listeners += [one for one in listeners if one not in hook.listeners]
-        if listeners and not theirs and self.model_dir is None:
-            raise ConfigError("saving_listeners need checkpoints, but none are saved; give Estimator(model_dir=...)")
-        saver = [] if theirs or self.model_dir is None else [self._saver(self.model_dir, listeners)]
-        return [*hooks, NanTensorHook("loss"), *logs], saver
-
-    def _saver(self, folder: Path, listeners: list[CheckpointSaverListener]) -> CheckpointSaverHook:
+        if theirs:
+            return []
+        if self.model_dir is None:
+            if listeners:
+                raise ConfigError(
+                    "saving_listeners need checkpoints, but none are saved; give Estimator(model_dir=...)"
+                )
+            return []
         config = self.config
-        return CheckpointSaverHook(
-            folder,
-            config.save_checkpoints_secs,
-            config.save_checkpoints_steps,
-            listeners=listeners,
-            max_keep=config.keep_checkpoint_max,
-        )
+        secs, steps, most = config.save_checkpoints_secs, config.save_checkpoints_steps, config.keep_checkpoint_max
+        return [CheckpointSaverHook(self.model_dir, secs, steps, listeners=listeners, max_keep=most)]
 
     # Evaluation and prediction
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from aspecthook.record import Tape
+from aspecthook.training._options import flag
 from aspecthook.training.checkpoint._files import path_of
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
@@ -50,8 +51,8 @@ class ProfilerHook(Timed):
     ) -> None:
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="ProfilerHook")
         self.output_dir: Path = path_of("ProfilerHook", output_dir or ".")
-        self.show_dataflow = show_dataflow
-        self.show_memory = show_memory
+        self.show_dataflow: bool = flag("ProfilerHook", "show_dataflow", show_dataflow)
+        self.show_memory: bool = flag("ProfilerHook", "show_memory", show_memory)
         self._next: int | None = None
         self._save: Callable[[Path | None], object] | None = None
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, final
 
-from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training._options import optional_number
+from aspecthook._errors import HookOptionError, brief, nearest
+from aspecthook.training._options import function, optional_number
 from aspecthook.training.loop._run import Run
 
 # Any: an input_fn returns a loader, or anything else that yields batches.
@@ -17,11 +17,7 @@ InputFn = Callable[..., Any]
 
 def checked_input(input_fn: Any, who: str) -> InputFn:
     """Return a function that returns data; refuse the data themselves."""
-    if not callable(input_fn):
-        raise HookTypeError(
-            f"{who}: input_fn={brief(input_fn)} cannot be called; give a function that returns the data: lambda: loader"
-        )
-    found: InputFn = input_fn
+    found: InputFn = function(who, "input_fn", input_fn, "give a function that returns the data: lambda: loader")
     return found
 
 

@@ -8,7 +8,9 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +21,9 @@ from aspecthook.training import CheckpointHook, CsvLoggerHook, JsonLoggerHook, R
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.checkpoint._files import own_path, put, replacing
-from aspecthook.training.keras import CSVLogger, ModelCheckpoint
+from aspecthook.training.keras import CSVLogger, ModelCheckpoint, TensorBoard
+from aspecthook.training.keras._states import Memory
+from aspecthook.training.session import SummarySaverHook
 from tests.training.kit import data, run_of
 
 posix = pytest.mark.skipif(os.name == "nt", reason="pipes and modes of POSIX")
@@ -121,6 +125,52 @@ def test_the_config_is_not_read_through_a_symlink(tmp_path: Path, capsys: pytest
     (tmp_path / "run" / "config.json").symlink_to(tmp_path / "other")
     assert aspecthook(["train", "--resume", "--work-dir", str(tmp_path / "run")]) == 1
     assert "leads out of its folder" in capsys.readouterr().err
+
+
+# Files that the state of a hook names
+
+needs_tensorboard = pytest.mark.skipif(find_spec("tensorboardX") is None, reason="needs tensorboardX")
+
+
+@needs_tensorboard
+@pytest.mark.parametrize("folder", ["..", "../home", "/home", "train/../..", 5])
+def test_the_state_of_a_callback_names_no_folder_outside_its_own(folder: Any, tmp_path: Path) -> None:
+    """A checkpoint could have any file cut, and events appended to it."""
+    board = TensorBoard(tmp_path / "logs")
+    with pytest.raises(TrainingError, match="outside its folder"):
+        board.load_state_dict({"batches": 1, "files": {folder: ("victim", 2)}})
+
+
+@needs_tensorboard
+@pytest.mark.parametrize("link", ["train", "train/events"])
+def test_an_event_file_is_not_continued_through_a_symlink(link: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "events").write_text("mine\n")
+    path = tmp_path / "logs" / link
+    path.parent.mkdir(parents=True)
+    path.symlink_to(home if link == "train" else home / "events")
+    board = TensorBoard(tmp_path / "logs")
+    board.load_state_dict({"batches": 1, "files": {"train": ("events", 2)}})
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        board.on_train_begin()
+    assert (home / "events").read_text() == "mine\n"
+
+
+def test_the_state_of_a_callback_of_keras_sets_only_what_it_remembers() -> None:
+    """A checkpoint could replace the path that a `ModelCheckpoint` of Keras writes to."""
+    callback = SimpleNamespace(filepath="model.keras", best=1.0)
+    state = {"attributes": {"best": 0.5, "filepath": "/home/victim"}, "size": None}
+    Memory(callback, ("best", "wait")).restore_after(lambda: None, state)
+    assert callback == SimpleNamespace(filepath="model.keras", best=0.5)
+
+
+def test_summaries_are_not_written_through_a_symlink(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "summaries.jsonl").symlink_to(tmp_path / "victim")
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        SummarySaverHook(save_steps=1, output_dir=tmp_path / "run", summaries="loss")
 
 
 # Whole files, with the modes of those that they replace

@@ -140,6 +140,19 @@ def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("wrong", ['type = "EMAHok"', 'type = "EMAHook"\nmomentum = 3', "momentum = 0.5"])
+def test_an_error_of_a_hook_names_the_file_and_the_entry(wrong: str, tmp_path: Path) -> None:
+    # Only the hook was named, and a config may have many of its class.
+    file = tmp_path / "run.toml"
+    file.write_text(f'[[hooks]]\ntype = "EMAHook"\n[[hooks]]\n{wrong}\n')
+    with pytest.raises(ValueError, match="registry 'training hooks'|momentum=3") as caught:
+        train(load_settings(file, [f"run.work_dir='{tmp_path / 'run'}'"]))
+    assert caught.value.__notes__[-1] == f"in {file}, entry 2 of [[hooks]]"
+    with pytest.raises(ConfigError) as caught:
+        train(load_settings(changes=["hooks=['EMAHok']", f"run.work_dir='{tmp_path / 'run'}'"]))
+    assert caught.value.__notes__ == ["in --set hooks, entry 1 of [[hooks]]"]
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "change", ["optimizer.lr=-1", "optimizer.betas=3", "optimizer.weight_decay=x", "model.dropout=2"]

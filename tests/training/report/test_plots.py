@@ -349,7 +349,7 @@ def test_a_run_without_a_folder_is_refused_before_it_begins(tmp_path: Path) -> N
 def test_impossible_options_are_refused() -> None:
     with pytest.raises(HookOptionError, match="interval=-1"):
         PlotHook(-1)
-    with pytest.raises(HookOptionError, match="share=2"):
+    with pytest.raises(HookOptionError, match="share=2; give a number from 0 to 1"):
         PlotHook(share=2)
     with pytest.raises(HookTypeError, match="path=3 is not a path"):
         PlotHook(path=3)  # type: ignore[arg-type]
