@@ -264,6 +264,12 @@ def test_star_kwargs_leave_out_what_is_asked_for_by_name(shop: Shop) -> None:
     assert shop.seen == [dict(rate=2.0, others={"colour": "green"})]
 
 
+def test_star_kwargs_leave_out_no_argument_if_the_keywords_themselves_are_asked_for_by_name(shop: Shop) -> None:
+    shop.run("pre", lambda rest, extra, **others: shop.note(rest=rest, extra=extra, others=others))
+    others = dict(rate=2.0, colour="green")
+    assert shop.seen == [dict(rest=(7,), extra={"colour": "green"}, others=others)]
+
+
 def test_star_args_behind_a_parameter_that_matches_nothing_are_refused(shop: Shop) -> None:
     with pytest.raises(HookSignatureError, match="keyword-only"):
         shop.run("pre", lambda other="kept", *args: None)
