@@ -193,7 +193,7 @@ def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:
         place = signature.index.get(name, signature.regular)
         if signature.positional <= place < signature.regular:
             yield place
-        elif signature.varkw is not None and not signature.positional_only <= place < signature.positional:
+        elif signature.varkw is not None:
             yield name
 
 
