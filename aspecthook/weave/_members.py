@@ -15,6 +15,8 @@ from aspecthook._hints import Any, NamedTuple, TypeAlias, cast
 
 from ._pointcut import Pointcut, Segment, Term
 
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
 Owner: TypeAlias = "ModuleType | type[Any]"
 
 CACHING: type[Any] = type(lru_cache(print))

@@ -28,11 +28,13 @@ from aspecthook import (
     WeaveWarning,
     Weaving,
     around,
+    event,
     hooks,
     pre,
     weave,
 )
 from aspecthook._errors import brief
+from tests.tracebacks import shown_frames
 
 SHOP = """
     from functools import partial, lru_cache
@@ -129,6 +131,7 @@ def refused(target: object, *parts: str, error: type[AspecthookError] = WeaveErr
     finally:
         for weaving in made:
             weaving.remove()
+    assert shown_frames(caught.value) == []
     message = str(caught.value)
     places = [message.find(part) for part in parts]
     assert -1 not in places, message
@@ -862,3 +865,47 @@ def test_check_says_of_a_module_that_is_not_imported_what_is_missing() -> None:
         weaving = weave("ahw_later:a", post=ten)
     with weaving, pytest.raises(WeaveError, match="nothing is woven on 'ahw_later:a': there is no module 'ahw_later'"):
         weaving.check()
+
+
+def test_a_member_that_is_named_is_refused_though_other_subclasses_have_one_that_takes_hooks(write: Any) -> None:
+    write({"ahw_odd.py": "class Base:\n    def rate(self): return 1\nclass Derived(Base):\n    rate = 3\n"})
+    base: Any = importlib.import_module("ahw_odd").Base
+    refused("ahw_odd:Base+.rate", "ahw_odd:Derived.rate cannot be woven: it is a value", "weave a method that uses it")
+    assert base().rate() == 1
+
+
+def test_a_class_is_woven_without_those_of_its_members_that_take_no_hooks(write: Any) -> None:
+    write({"ahw_odd.py": ODD})
+    odd: Any = importlib.import_module("ahw_odd").Odd
+    odd.fine = lambda self: 1
+    odd.fine.__qualname__ = "Odd.fine"
+    odd.setting.__module__, odd.setting.__qualname__ = "ahw_odd", "Odd.setting"
+    with weave("ahw_odd:Odd", post=ten):
+        assert odd().fine() == 10
+
+
+def fails(*_: object) -> Any:
+    raise ZeroDivisionError
+
+
+@event(replay=True)
+def sold(item: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("target", "given"),
+    [
+        ("ahw_lazy:rate", {"post": ten}),
+        (f"{__name__}:ten", {"post": ten, "where": fails}),
+        (sold, {"on": fails}),
+    ],
+)
+def test_failures_of_what_weaving_calls_are_raised_and_their_tracebacks_show_no_frames_of_ours(
+    write: Any, target: Any, given: Any
+) -> None:
+    write({"ahw_lazy.py": "def __getattr__(name): 1 / (name != 'rate')"})
+    importlib.import_module("ahw_lazy")
+    sold("tea")
+    with pytest.raises(ZeroDivisionError) as caught:
+        weave(target, **given)
+    assert shown_frames(caught.value) == []
