@@ -237,9 +237,12 @@ def _inherited(name: str, old: Settings, given: Settings) -> Settings:
 
 
 def _hook_list(given: Any, who: str) -> list[HookTable]:
-    rows = cast("list[Settings | str]", given)
+    rows = cast("list[object]", given)
     if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
-        return [HookTable(one, f"{who}, entry {number} of [[hooks]]") for number, one in enumerate(rows, 1)]
+        return [
+            HookTable(cast("Settings | str", one), f"{who}, entry {number} of [[hooks]]")
+            for number, one in enumerate(rows, 1)
+        ]
     raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with its type")
 
 

@@ -112,7 +112,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
-        ("lr.policy=cosin", "there is no policy 'cosin'"),
+        ("lr.policy=cosin", "; did you mean 'cosine'?"),
         ("data.type=digts", "did you mean 'digits'"),
         ("data.held_out=1", "give a fraction of at least 0"),
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
