@@ -301,21 +301,29 @@ def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("hook", "change"),
+    ("hook", "change", "why"),
     [
-        (TextLoggerHook, {"rows": {"sums": {"loss": [None, 1.0]}, "iters": 3, "epochs": 1, "place": [0, 0]}}),
-        (TextLoggerHook, {"rows": {"sums": {}, "iters": None, "epochs": 1, "place": [0, 0]}}),
-        (JsonLoggerHook, {"due": [{"mode": "train", "epoch": 1, "iter": None}]}),
-        (CsvLoggerHook, {"due": [{"loss": 1.0}]}),
-        (ProgressHook, {"trained": {"loss": 1.0}}),
-        (ProfilerHook, {"profile": {"parts": [["run", "", "", "", 1, 2, "3"]], "parents": {"run": "run"}}}),
-        (ProfilerHook, {"profile": {"parts": [], "parents": {"run": "forward", "forward": "run"}}}),
-        (ProfilerHook, {"profile": {"parts": [["run", "", "", "", 1, 2, None]], "parents": {}}}),
-        (ProfilerHook, {"profile": {"parts": [["run", "look", "sometimes", "", 1, 2, 3]], "parents": {}}}),
+        (TextLoggerHook, {"rows": {"sums": {"loss": [None, 1.0]}, "iters": 3, "epochs": 1, "place": [0, 0]}}, "float"),
+        (TextLoggerHook, {"rows": {"sums": {}, "iters": None, "epochs": 1, "place": [0, 0]}}, "int"),
+        (JsonLoggerHook, {"due": [{"mode": "train", "epoch": 1, "iter": None}]}, "the state has rows that are none"),
+        (CsvLoggerHook, {"due": [{"loss": 1.0}]}, "the state has rows that are none"),
+        (ProgressHook, {"trained": {"loss": 1.0}}, "the state has rows that are none"),
+        (
+            ProfilerHook,
+            {"profile": {"parts": [["run", "", "", "", 1, 2, "3"]], "parents": {"run": "run"}}},
+            "the stage .run. is within itself",
+        ),
+        (ProfilerHook, {"profile": {"parts": [], "parents": {"run": "forward", "forward": "run"}}}, "is within itself"),
+        (ProfilerHook, {"profile": {"parts": [["run", "", "", "", 1, 2, None]], "parents": {}}}, "int"),
+        (
+            ProfilerHook,
+            {"profile": {"parts": [["run", "look", "sometimes", "", 1, 2, 3]], "parents": {}}},
+            "is no kind of hook",
+        ),
     ],
 )
 def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
-    hook: Any, change: dict[str, Any], tmp_path: Path
+    hook: Any, change: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     """The run began, and failed in the middle or at its end; or measured a stage within itself without end."""
     runner = fit(tmp_path / "a", hook())
@@ -324,7 +332,7 @@ def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
     checkpoint["hooks"][hook.__name__] |= change
     save(saved, checkpoint)
     again = run_of("numpy", hooks=[hook()], work_dir=tmp_path / "b")
-    with pytest.raises(TrainingError, match=f"hook {hook.__name__} cannot load its state"):
+    with pytest.raises(TrainingError, match=f"hook {hook.__name__} cannot load its state.*{why}"):
         again.resume(saved)
     assert again.iter == 0
 
