@@ -18,7 +18,7 @@ from aspecthook.training.loop._run import Run
 
 from ._bridge import runner_of
 from ._callback import Logs
-from ._files import SaveFreq, Saving, save_freq_of
+from ._files import SaveFreq, SavingCallback, save_freq_of
 
 _CHECKPOINT = "latest.safetensors"
 _WEIGHTS, _METADATA = "latest.weights.h5", "training_metadata.json"  # as Keras names them
@@ -26,7 +26,7 @@ _OLD = ".bkp"
 
 
 @HOOKS.register
-class BackupAndRestore(Saving):
+class BackupAndRestore(SavingCallback):
     """Save backups, and resume from the last one if there is one when training begins.
 
     On our runner a backup is a checkpoint: the run continues as if it had never ended, also inside an epoch, with all

@@ -17,12 +17,12 @@ from aspecthook.training.loop._run import Run
 
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._session import Coordinator, Session
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import SecondOrStepTimer, TimedHook
 
 
 @final
 @HOOKS.register(name="SessionProfilerHook")  # "ProfilerHook" is the one that measures hooks and stages
-class ProfilerHook(Timed):
+class ProfilerHook(TimedHook):
     """Write a timeline of a step every N steps or seconds, on rank 0: ``timeline-100.json``, in Chrome's format.
 
     Open it in https://ui.perfetto.dev. For a PyTorch model it has the operators on CPU and GPU, as ``torch.profiler``
