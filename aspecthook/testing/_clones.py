@@ -40,11 +40,6 @@ def recording_clone(hook: Hook, signature: Signature, trace: Trace, *, counts: b
     words, shown = words_of(hook.asks, signature.names), labels(hook, signature.names)
     is_python = isinstance(hook.function, (FunctionType, MethodType))
 
-    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-        step = Step(hook.kind, hook.name, given_of(shown, args, kwargs), trace.steps)
-        trace.steps.append(step)
-        return step
-
     def call(step: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hook.proceeds:
             args, kwargs = with_proceed(words, args, kwargs, lambda proceed: _recording_proceed(proceed, step, style))
@@ -55,22 +50,27 @@ def recording_clone(hook: Hook, signature: Signature, trace: Trace, *, counts: b
             step._is_unfit = is_python and not began
             raise
 
-    clone.function = _WRAPPERS[hook.style](call, begin, _finish_of(hook, style))
+    clone.function = _WRAPPERS[hook.style](call, _begins(hook, shown, trace, trace.steps), _finish_of(hook, style))
     if hook.when is not None:
         when, asks, awaits = hook.when
-        asked = words_of(asks, signature.names)
-
-        def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-            step = Step(hook.kind, hook.name, given_of(asked, args, kwargs), trace.steps)
-            trace._asked.append(step)
-            return step
-
+        ask = _begins(hook, words_of(asks, signature.names), trace, trace._asked)
         wrapper = _async if awaits else _plain
         finish = _keep if awaits or style not in _ASYNC else _watched
         clone.when = Predicate(wrapper(lambda _step, args, kwargs: when(*args, **kwargs), ask, finish), asks, awaits)
     clone.ref = clone.inner = None  # it is kept for the length of the call
     clone.reshape()
     return clone
+
+
+def _begins(hook: Hook, words: list[str], trace: Trace, steps: list[Step]) -> Begin:
+    """Return what adds a step for a hook, or for its predicate, to the steps of that sort."""
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+        step = Step(hook.kind, hook.name, given_of(words, args, kwargs), trace.steps)
+        steps.append(step)
+        return step
+
+    return begin
 
 
 def _finish_of(hook: Hook, style: str) -> Finish:

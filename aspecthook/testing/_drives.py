@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ DRIVES = ("send", "throw", "close", "drop", "cancel", AT_ONCE)
 
 def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
     """Return the ways in which a call may be made, the simplest first: those whose last step is allowed."""
-    return [one for one in _DRIVES.get(style, ()) if one == AT_ONCE in allowed or one.split()[-1] in allowed]
+    return [one for one in _DRIVES.get(style, ()) if one in allowed or one.split()[-1] in allowed]
 
 
 async def read_stream(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:
@@ -49,8 +48,6 @@ async def read_stream(stream: Any, drive: Sequence[str], note: Note) -> AsyncGen
             if how == DROP:
                 with _unraisable() as raised:
                     stream = None
-                    if sys.implementation.name != "cpython":  # there generators end when they are collected
-                        gc.collect()
                 if raised:
                     raise raised[0]
             elif how == CANCEL:

@@ -46,9 +46,9 @@ class CallingMachine(MachineState):
             self._expected.take_over()
 
     def _counted(self) -> object:
-        """Return what tells whether the counts of a hook have moved on."""
+        """Return how far the hooks have counted their runs, to be compared."""
         guards = [row.hook.guard for row in self._expected.rows]
-        # Whoever has asked `skips` as often as it takes to come round again has not changed it.
+        # `skips` is a cycle: reading one whole round of it leaves it where it was.
         skips = [[*islice(one.skips, one.every)] for one in guards if one is not None and one.skips is not None]
         return [repr(one._runs) for one in guards if one is not None], skips
 
@@ -78,7 +78,8 @@ class CallingMachine(MachineState):
     def _drop_used_up(self) -> None:
         """Remove used up hooks from the model; the mount point must have removed them too."""
         used_up = [(row, self._counts.is_used_up(row.hook)) for row in self._expected.rows]
-        # What is not known is believed; and the user's own hooks may have changed the chain.
+        # A hook whose count is not known is gone if it is not there any more; and so is one that a hook of the user's
+        # own has removed during the call.
         believed = [row for row, off in used_up if off is None or not (self._has_kit_hooks or off or _is_counted(row))]
         present = {id(hook) for level in self._expected.levels for hook in level.members}
         gone = [row for row in believed if id(row.hook) not in present]

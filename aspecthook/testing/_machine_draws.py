@@ -14,9 +14,9 @@ from ._calls import Given
 from ._candidates import Candidate, conditions, never
 from ._machine_state import MachineState
 
-# What is drawn. Smaller choices come first: no options, no constraints, the first candidate.
+# Smaller choices come first, since a failure shrinks to them: no options, no constraints, the first candidate.
 
-# With these a hook is not the one that the same callable is already.
+# With what a hook is added again: with the first it is the one that is there, with the others it is refused.
 SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
 PRIORITIES = st.sampled_from((50, 10, 90))
 

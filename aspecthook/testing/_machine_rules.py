@@ -100,18 +100,14 @@ class Rules(CallingMachine, RuleBasedStateMachine):
             check_order(level, self._expected.of(level))
         check_plain(self.mount)
         if calls and self._had_hooks and not self._plays_short_stories and type(self).call is not None:
-            self._call_sample()
+            self._call(self._samples[self._calls % len(self._samples)])
+            self._calls += 1
         self._is_checked = True
 
     def _check_traces(self) -> None:
         """Check that where nothing acts, nothing can be seen; a user's own rules may have changed the function."""
         if self._bare is not None and all(is_own_rule(one) for one in self.rules):
             check_traces(self.mount, self._bare, "with no hook that acts, what was there before")
-
-    def _call_sample(self) -> None:
-        sample = self._samples[self._calls % len(self._samples)]
-        self._calls += 1
-        self._call(sample)
 
     # Rules: changing
 

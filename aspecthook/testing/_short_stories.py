@@ -262,20 +262,13 @@ def _calls_itself(machine: type[Rules], key: str) -> bool:
         return False
     try:
         for number, sample in enumerate(state._samples):
-            witness = state.mount.add("pre", _note_of(entered, number), name="witness", priority=0)
+            witness = state.mount.add("pre", partial(entered.append, number), name="witness", priority=0)
             with witness, quiet(), suppress(Exception):  # what is wrong with the call itself comes out in the stories
                 state._traced(sample)
     finally:
         state.detach(hook)
         state.teardown()
     return len(entered) > len(set(entered))
-
-
-def _note_of(entered: list[int], number: int) -> Callable[[], None]:
-    def note() -> None:
-        entered.append(number)
-
-    return note
 
 
 # A failure, written as a test function that repeats it

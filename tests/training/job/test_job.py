@@ -113,7 +113,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
-        ("lr.policy=cosin", "there is no policy 'cosin'"),
+        ("lr.policy=cosin", "; did you mean 'cosine'?"),
         ("data.type=digts", "did you mean 'digits'"),
         ("data.held_out=1", "give a fraction of at least 0"),
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
@@ -382,13 +382,15 @@ def received(folder: Path, **sections: Any) -> Path:
         {"plot": {"path": "../{bait}"}},
         {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
         {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
+        {"hooks": [{"type": "RemoteMonitor", "root": "http://localhost:9"}]},
+        {"hooks": ["RemoteMonitor"]},
     ],
     ids=lambda sections: json.dumps(sections)[:60],
 )
 def test_the_config_of_a_received_folder_is_not_code(
     sections: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--resume` imported and called whatever the config.json in the folder named."""
+    """`--resume` imported and called whatever the config.json in the folder named, and sent metrics where it said."""
     bait = tmp_path / "bait"
     folder = received(tmp_path / "run", **json.loads(json.dumps(sections).replace("{bait}", str(bait))))
     monkeypatch.chdir(tmp_path)
