@@ -411,6 +411,11 @@ def is_our_frame(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] == "aspecthook"
 
 
+def is_inner_frame(frame: FrameType) -> bool:
+    """Whether a frame runs this package, or code that was compiled for a mount point."""
+    return is_our_frame(frame) or frame.f_code.co_filename.startswith("<aspecthook ")
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun, as in "1 hook" and "2 hooks"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

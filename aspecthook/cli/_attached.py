@@ -27,7 +27,7 @@ from aspecthook._core.mount.point import mount_of
 from aspecthook._errors import AspecthookError, WarningsTo, qualified
 from aspecthook.record import record
 
-_SECONDS = 1.0  # so long a fork waits for a thread of ours that is at work
+_FORK_WAITS = 1.0  # seconds, for a thread of ours that is at work
 
 # In the order in which they came; replaced in one step.
 _attachments: tuple[Attachment, ...] = ()
@@ -148,19 +148,19 @@ class Attachment:
             self._end({})
 
     def _end(self, answer: dict[str, Any]) -> None:
-        """Come off, and say so."""
-        self._come_off()
+        """Remove everything, and say so."""
+        self._remove()
         if not _try_send(self._connection, {"off": len(self._codes), "left": self.left, "why": self._why, **answer}):
             shutil.rmtree(self._folder, ignore_errors=True)  # the other side was killed, and has left it
         self._connection.close()
 
     # In any thread
 
-    def _come_off(self) -> None:
+    def _remove(self) -> None:
         atexit.unregister(self._woven.close)
         try:
             self._woven.close()
-        except Exception as error:  # we come off all the same, and the other side says so
+        except Exception as error:  # the rest is removed all the same, and the other side says so
             self._notes.append(f"{type(error).__name__}: {error}")
         self.left = [qualified(function) for function, code in list(self._codes.items()) if _is_left(function, code)]
         _drop(self)
@@ -169,17 +169,17 @@ class Attachment:
         self._over.release()
 
     def detach(self) -> None:
-        """Come off, and return when nothing is left."""
+        """Remove everything, and return when nothing is left."""
         if self._request["keep"]:
             if _drop(self):
-                self._come_off()
+                self._remove()
         else:
             self._why = "aspecthook detach"
-            self._rouse()
+            self._wake_up()
             self._over.acquire()
             self._over.release()
 
-    def _rouse(self) -> None:
+    def _wake_up(self) -> None:
         try:
             self._wake[1].send(b".")
         except OSError:  # it is over
@@ -190,7 +190,7 @@ class Attachment:
         taken = not self._request["keep"] or self._ready.locked()
         if taken:
             self._notes.append(message)
-            self._rouse()
+            self._wake_up()
         return taken
 
     def _taken_notes(self) -> list[str]:
@@ -201,12 +201,12 @@ class Attachment:
 
     def park(self) -> None:
         """End our thread, before a fork."""
-        if self._ready.acquire(timeout=_SECONDS):
+        if self._ready.acquire(timeout=_FORK_WAITS):
             self._ready.release()
         if self._handle is not None:
             self._parks = True
-            self._rouse()
-            self._handle.join(_SECONDS)
+            self._wake_up()
+            self._handle.join(_FORK_WAITS)
             self._parks = self._parked = self._handle.is_done()
 
     def unpark(self) -> None:

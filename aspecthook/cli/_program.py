@@ -14,7 +14,7 @@ from ._names import VARIABLE, names_of
 
 _STARTUP = os.path.join(os.path.dirname(__file__), "_startup")
 # With one of these Python does not read PYTHONPATH, or does not import `site`.
-_DEAF = frozenset("IES")
+_ISOLATING = frozenset("IES")
 _WITH_VALUE = frozenset("WX")
 _SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
 # How often the output of the program is looked at while it runs.
@@ -191,7 +191,7 @@ def _is_python(file: str) -> bool:
 def _command(words: list[str]) -> tuple[list[str], str]:
     first = words[0]
     if first.startswith("-"):
-        _refuse_deaf(words)
+        _refuse_isolation(words)
         return [sys.executable, *words], os.getcwd()
     is_folder = os.path.isdir(first)
     if is_folder or (os.path.isfile(first) and (first.endswith(_SUFFIXES) or not os.access(first, os.X_OK))):
@@ -204,11 +204,11 @@ def _command(words: list[str]) -> tuple[list[str], str]:
     if found is None:
         raise ProgramError(f"there is no file {first!r} and no command of that name; for a module write: -- -m {first}")
     if os.path.basename(found).startswith("python"):
-        _refuse_deaf(words[1:])
+        _refuse_isolation(words[1:])
     return [os.path.abspath(found), *words[1:]], os.getcwd()
 
 
-def _refuse_deaf(words: Sequence[str]) -> None:
+def _refuse_isolation(words: Sequence[str]) -> None:
     """Refuse options of Python with which our `sitecustomize` would not run."""
     for word in words:
         if not word.startswith("-") or word in ("-", "--") or word[1] in "mc" or word.startswith("--"):
@@ -216,7 +216,7 @@ def _refuse_deaf(words: Sequence[str]) -> None:
         for letter in word[1:]:
             if letter in _WITH_VALUE or letter in "mc":
                 break
-            if letter in _DEAF:
+            if letter in _ISOLATING:
                 raise ProgramError(
                     f"with {word} Python starts without what aspecthook adds, and nothing is woven; leave out -{letter}"
                 )

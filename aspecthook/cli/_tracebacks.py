@@ -12,7 +12,7 @@ import threading
 from types import TracebackType
 
 from aspecthook import Args, weave
-from aspecthook._errors import is_our_frame
+from aspecthook._errors import is_inner_frame
 from aspecthook._hints import Any, cast
 
 
@@ -29,24 +29,15 @@ def _clean_shown(exc_traceback: TracebackType | None) -> Args:
 
 def _cleaned(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without our frames; the last one stays, as the exception was raised there."""
-    kept = [one for one in _entries(trace) if one.tb_next is None or not _is_hook(one)]
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if trace.tb_next is None or not is_inner_frame(trace.tb_frame):
+            kept.append(trace)
+        trace = trace.tb_next
     for one, after in zip(kept, [*kept[1:], None], strict=False):
         if one.tb_next is not after:
             one.tb_next = after
     return kept[0] if kept else None
-
-
-def _entries(trace: TracebackType | None) -> list[TracebackType]:
-    found: list[TracebackType] = []
-    while trace is not None:
-        found.append(trace)
-        trace = trace.tb_next
-    return found
-
-
-def _is_hook(trace: TracebackType) -> bool:
-    frame = trace.tb_frame
-    return frame.f_code.co_filename.startswith("<aspecthook ") or is_our_frame(frame)
 
 
 def _clean_in_hooks() -> None:

@@ -19,7 +19,7 @@ from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._core.mount.who_answers import answers_of
-from aspecthook._errors import HookLookupError, PluginError, brief, nearest, printable
+from aspecthook._errors import HookLookupError, PluginError, brief, entrance, nearest, printable
 
 from ._config import add_note, entries_of, load_toml, shown_path, string
 from ._loading import Found, from_configs, from_entry_points, named, numbered
@@ -224,6 +224,7 @@ class Plugins:
 
     # Registering
 
+    @entrance
     def register(
         self,
         plugin: object,

@@ -244,14 +244,7 @@ class RecordedCall:
             self._labels = around if self.label in around else around | {self.label}
         return self._labels
 
-    def of(self, recorder: object) -> RecordedCall | None:
-        """Return the innermost call of a recorder that runs in the context in which this one does."""
-        call: RecordedCall | None = self
-        while call is not None and call._recorder is not recorder:
-            call = call._outer
-        return call
-
-    def ends(self, end: float, result: Any, exc: BaseException | None) -> None:
+    def end(self, end: float, result: Any, exc: BaseException | None) -> None:
         """Record how the call has ended."""
         self._end, self._result, self.exc = end, result, exc
 
@@ -261,7 +254,7 @@ class RecordedCall:
         self._end = None if self._end is None else self._end + seconds
         self.turns = [(begin + seconds, length) for begin, length in self.turns]
 
-    def shows(self, arguments: dict[str, str], result: str | None) -> None:
+    def set_texts(self, arguments: dict[str, str], result: str | None) -> None:
         """Set the texts of the arguments and of the result."""
         self.has_values = True
         self._arguments = {name: Shown(text) for name, text in arguments.items()}

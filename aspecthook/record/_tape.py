@@ -70,7 +70,7 @@ class Tape:
                 raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
         redaction = Redaction(redact)
         self._recorder = Recorder(redaction, Limits(sample, max_depth, max_calls))
-        self._recorder.open_sinks(_sinks(to, self._recorder.started))
+        self._recorder.open_sinks(_sinks_of(to, self._recorder.started))
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
 
@@ -324,7 +324,7 @@ def line_of(call: RecordedCall) -> str:
     return f"{module}{':' if module else ''}{call}{duration}"
 
 
-def _sinks(to: To, started: float) -> list[Sink]:
+def _sinks_of(to: To, started: float) -> list[Sink]:
     if to is None:
         return []
     from ._json_lines import JsonLines

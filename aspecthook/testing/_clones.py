@@ -10,7 +10,7 @@ from typing import Any, cast, final
 
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.guard import Guard
+from aspecthook._core.law.guard import guard_for
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
@@ -34,8 +34,8 @@ def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
 def recording_clone(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = True) -> Hook:
     """Make a hook that does what this one does, and notes it."""
     clone = copy.copy(hook)
-    if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
-        clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
+    if not counts and (hook.conditions.times or hook.conditions.every):
+        clone.guard = guard_for(hook.conditions._replace(times=None, every=None), clone)
     style = signature.style
     words, shown = words_of(hook.asks, signature.names), labels(hook, signature.names)
     is_python = isinstance(hook.function, (FunctionType, MethodType))

@@ -62,6 +62,7 @@ class Admission:
     """Stands for the conditions of a hook that count."""
 
     reentrant = True  # the interpreter need not report when a run ends: `Counts.acting` has what is running
+    counts_every_alone = False
 
     def __init__(self, counts: Counts, hook: Hook, has_run: Callable[[], bool]) -> None:
         self.counts = counts

@@ -15,6 +15,8 @@ from aspecthook._hints import Any, NamedTuple, TypeAlias, cast
 
 from ._pointcut import Pointcut, Segment, Term
 
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
 Owner: TypeAlias = "ModuleType | type[Any]"
 
 CACHING: type[Any] = type(lru_cache(print))
@@ -141,10 +143,10 @@ def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: 
     if isinstance(member.value, property) and len(rest) == 1 and word in ACCESSORS:
         yield member._replace(accessor=word, path=(*member.path, word))
     elif exact:
-        raise WeaveError(f"{term.text} cannot be woven: {member.label} is {_no_class(member, word)}")
+        raise WeaveError(f"{term.text} cannot be woven: {member.label} is {_not_a_class(member, word)}")
 
 
-def _no_class(member: Member, word: str) -> str:
+def _not_a_class(member: Member, word: str) -> str:
     """Return what a member is in which a term looks for a name, and what to weave instead."""
     value: Any = member.value
     kind = type_of(value)
@@ -152,10 +154,10 @@ def _no_class(member: Member, word: str) -> str:
         name = member.label.replace(":", ".")
         return f"a module; write '{name if sys.modules.get(name) is value else value.__name__}:{word}'"
     if callable(value) or isinstance(value, property):
-        what = "a property, which has fget, fset and fdel" if isinstance(value, property) else "no class"
+        what = "a property, which has fget, fset and fdel" if isinstance(value, property) else "not a class"
         return f"{what}, and has no {word!r}; name it alone: '{member.label}'"
     return (
-        f"an object of type {kind.__name__}, and no class; for this object pass its method itself, as in "
+        f"an object of type {kind.__name__}, not a class; for this object pass its method itself, as in "
         f"weave({member.label.replace(':', '.')}.{word}, ...), for all of its class write '{qualified(kind)}.{word}'"
     )
 

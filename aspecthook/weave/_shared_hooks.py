@@ -15,8 +15,6 @@ from aspecthook._hints import Any, cast, final
 
 from ._gates import Claim, gate
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 
 @final
 class Wanted:

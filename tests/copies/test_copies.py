@@ -233,6 +233,18 @@ def test_an_attribute_of_the_name_hooks_is_that_of_others() -> None:
     assert vars(work) is space and space == {"hooks": "mine"}
 
 
+def test_the_mount_point_of_a_woven_function_in_an_attribute_of_others_is_theirs() -> None:
+    def price(n: int) -> int:
+        return n
+
+    with weave(price, pre=lambda: None):
+        price.mount = hooks(price)  # type: ignore[attr-defined]
+        assert functools.update_wrapper(lambda n: n, price).mount is hooks(price)  # type: ignore[attr-defined]
+        # Where the pickle is loaded, there is no such function, and no mount point of it.
+        assert pickle.loads(pickle.dumps(hooks(price))) is None
+    assert list(vars(price)) == ["mount"]
+
+
 def test_attributes_that_threads_write_while_it_is_woven_are_not_lost() -> None:
     def work() -> None: ...
 

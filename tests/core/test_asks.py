@@ -264,6 +264,31 @@ def test_star_kwargs_leave_out_what_is_asked_for_by_name(shop: Shop) -> None:
     assert shop.seen == [dict(rate=2.0, others={"colour": "green"})]
 
 
+def test_star_kwargs_leave_out_no_argument_if_the_keywords_themselves_are_asked_for_by_name(shop: Shop) -> None:
+    shop.run("pre", lambda rest, extra, **others: shop.note(rest=rest, extra=extra, others=others))
+    others = dict(rate=2.0, colour="green")
+    assert shop.seen == [dict(rest=(7,), extra={"colour": "green"}, others=others)]
+
+
+@given(signatures(), st.data())
+def test_star_kwargs_take_the_keywords_that_are_not_asked_for_by_name(
+    drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
+) -> None:
+    text, names, args, kwargs = drawn
+    asked = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    space: dict[str, Any] = {}
+    exec(f"def target({text}): return {', '.join([*names, 'None'])}", space)
+    exec(f"def hook({', '.join([*asked, 'zz=0', '**others'])}): seen.append((zz, others))", space)
+    bound = inspect.signature(space["target"]).bind(*args, **kwargs)
+    bound.apply_defaults()
+    seen = space["seen"] = []
+    target = hookable(space["target"])
+    hooks(target).pre(space["hook"])
+    target(*args, **kwargs)
+    # No parameter is called `zz`, so the hook has its default, though the call may have a keyword of that name.
+    assert seen == [(0, {name: value for name, value in bound.kwargs.items() if name not in (*asked, "zz")})]
+
+
 def test_star_args_behind_a_parameter_that_matches_nothing_are_refused(shop: Shop) -> None:
     with pytest.raises(HookSignatureError, match="keyword-only"):
         shop.run("pre", lambda other="kept", *args: None)

@@ -38,6 +38,7 @@ from aspecthook import (
 )
 from aspecthook._errors import brief, described
 from aspecthook.testing import Tape
+from tests.tracebacks import shown_frames
 
 
 def clamp(qty: int) -> None: ...
@@ -526,6 +527,7 @@ def refused(kind: str, hook: Any, method: bool = False) -> str:
     with pytest.raises(AspecthookError) as caught:
         hooks(Shop.sell if method else price).add(kind, hook)  # type: ignore[arg-type]
         Shop().sell("tea") if method else price("tea")
+    assert shown_frames(caught.value) == []
     return str(caught.value)
 
 

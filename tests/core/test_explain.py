@@ -17,13 +17,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
 import aspecthook
-from aspecthook import AspecthookError, WeaveError, event, explain, hookable, hooks, weave
+from aspecthook import AspecthookError, WeaveError, event, explain, hookable, hooks, pre, weave
+from aspecthook.plugins import Plugins
 
 
 def clamp(qty: int) -> Any: ...
@@ -589,6 +590,12 @@ def add_refused(function: Any) -> None:
     function.pre(lambda qyt: None)
 
 
+def register_refused(function: Any) -> None:
+    host, plugin = ModuleType("host"), ModuleType("plugin")
+    host.price, plugin.price = function, pre(lambda qyt: None)  # type: ignore[attr-defined]
+    Plugins(host).register(plugin)
+
+
 REFUSED: dict[str, Callable[[Any], object]] = {
     "f.pre": add_refused,
     "f.pre(...)": lambda function: function.pre(priority="x")(report),
@@ -602,6 +609,7 @@ REFUSED: dict[str, Callable[[Any], object]] = {
     "event": lambda _: event(len),  # type: ignore[type-var]
     "event(...)": lambda _: event(name="x")(len),  # type: ignore[type-var]
     "weave": lambda _: weave("math:sqrrt", pre=report),
+    "register": register_refused,
 }
 
 

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 import trio
 
+from aspecthook import hooks
+from aspecthook._core.law import law
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.order import Chain
 from tests.events.samples import amade, failing, gathered, gathered_all
 from tests.threads import at_once
 
@@ -44,6 +48,25 @@ def test_gather_runs_subscribers_concurrently_and_keeps_their_order(loop: str) -
     assert run(loop, gathered, "ann") == ["slow ann", "quick", "sync"]
     assert sorted(trail[:2]) == ["quick begins", "slow begins"] and trail[2:] == ["quick ends", "slow ends"]
     assert run(loop, gathered_all, "ann") == []
+
+
+@pytest.mark.parametrize("way", ["compiled", "interpreted"])
+def test_the_law_gathers_as_the_compiled_call_does(way: str) -> None:
+    mount = hooks(gathered)
+    began = 0
+
+    async def meets(who: str) -> str:
+        nonlocal began
+        began += 1
+        while began < 2:  # alone, it would wait for ever
+            await asyncio.sleep(0)
+        return who
+
+    gathered.on(meets)
+    gathered.on(meets, again=True)
+    call = Call(mount.site(), ("ann",))
+    made = gathered("ann") if way == "compiled" else law.run(Chain(tuple(mount)), call, gathered)
+    assert asyncio.run(asyncio.wait_for(made, 30)) == ["ann", "ann"]
 
 
 def test_gather_with_isolated_subscribers(caplog: pytest.LogCaptureFixture) -> None:

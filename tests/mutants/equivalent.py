@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .sites import Mutant
 
-# By the file, the line before the change without its indentation, and the operator, or the beginning of its name.
+# By the file, the line before the change without its indentation, and the operator; "": any.
 EQUIVALENT = {
     (
         "aspecthook/_core/law/asks.py",
@@ -36,6 +36,16 @@ EQUIVALENT = {
         "if older is not mount:",
         "ReplaceComparisonOperator_IsNot_NotEq",
     ): "mount points are equal to themselves alone",
+    (
+        "aspecthook/weave/_finding.py",
+        "if term.exact and len(member.path) == len(term.segments):",
+        "ReplaceComparisonOperator_Eq_Is",
+    ): "small numbers are compared by identity as well",
+    (
+        "aspecthook/weave/_finding.py",
+        "if term.exact and len(member.path) == len(term.segments):",
+        "ReplaceComparisonOperator_Eq_LtE",
+    ): "a path has a name for each segment of the term, or more",
     (
         "aspecthook/weave/_imports.py",
         "if now is None or (now is not _set and not _in_specs):",
@@ -76,9 +86,7 @@ def reason(mutant: Mutant) -> str | None:
         (
             why
             for (file, line, operator), why in EQUIVALENT.items()
-            if file == mutant.site.file
-            and line in before
-            and mutant.operator.removeprefix("core/").startswith(operator)
+            if file == mutant.site.file and line in before and operator in ("", mutant.operator.removeprefix("core/"))
         ),
         None,
     )

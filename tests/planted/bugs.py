@@ -323,17 +323,17 @@ CONDITIONS = [
     Bug(
         "every-and-times-want-each-other",
         "conditions",
-        "_core/law/hook.py",
-        "None if counts == (None, None, True) else",
-        "None if counts[0] is None and counts[2] else",
+        "_core/law/guard.py",
+        "None if counts == (None, None, True) else Guard",
+        "None if counts[0] is None and counts[2] else Guard",
         _CONDITIONS,
     ),
     Bug(
         "reentrant-false-ignored",
         "conditions",
-        "_core/law/hook.py",
-        "None if counts == (None, None, True) else",
-        "None if counts[:2] == (None, None) else",
+        "_core/law/guard.py",
+        "None if counts == (None, None, True) else Guard",
+        "None if counts[:2] == (None, None) else Guard",
         _CONDITIONS,
     ),
     Bug(

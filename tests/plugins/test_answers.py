@@ -45,6 +45,28 @@ def test_answers_have_the_names_of_the_plugins(shop: Any, plugins: Plugins) -> N
     assert plugins.answers("authenticate", "ann") == [("p3", "ann 3")]
 
 
+def test_a_call_whose_answers_are_looked_at_is_recorded_once_for_late_subscribers() -> None:
+    heard: list[tuple[str, str]] = []
+
+    @event(replay=True)
+    def sold(item: str) -> str: ...
+
+    def subscriber(name: str) -> Any:
+        return lambda item: heard.append((name, item)) or name
+
+    plugins = Plugins(module_of(sold=sold))
+    sold.on(subscriber("early"), name="early")
+
+    @sold.pre(once=True)
+    def amid() -> None:
+        sold.on(subscriber("amid"), name="amid")
+
+    assert plugins.answers("sold", "tea") == [("early", "early")]
+    assert list(sold.history) == [{"item": "tea"}]
+    sold.on(subscriber("late"), name="late")
+    assert heard == [("early", "tea"), ("amid", "tea"), ("late", "tea")]
+
+
 def test_nobody_answered_when_nobody_was_asked(shop: Any, plugins: Plugins) -> None:
     done: list[str] = []
 

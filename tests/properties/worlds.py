@@ -450,7 +450,7 @@ def signatures(draw: st.DrawFn) -> tuple[str, list[str], list[int], dict[str, in
         # Where one that is positional-only has its argument, its name is free for another. Where it has its default,
         # it is as well, but `inspect.Signature.bind` refuses such calls on 3.11.
         free = names[: min(positional_only, count)]
-        kwargs.update(draw(st.sampled_from([{}, {"zz": 5}, dict.fromkeys(free, 5)])))
+        kwargs.update(draw(st.sampled_from([{}, {"zz": 5}, {"extra": 5}, {"rest": 5}, dict.fromkeys(free, 5)])))
     everything = names + kw_names + ["rest"] * varargs + ["extra"] * varkw
     return ", ".join(parts), everything, args, kwargs
 

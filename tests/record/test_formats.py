@@ -194,7 +194,7 @@ def test_collapsed_stacks_are_paths_with_own_times(tmp_path):
 def test_an_unknown_suffix_is_refused(tmp_path):
     with record(inner) as tape:
         pass
-    with pytest.raises(HookOptionError, match=r"give one of \.jsonl, \.speedscope\.json, \.json, \.folded, \.html"):
+    with pytest.raises(HookOptionError, match=r"give one of \.jsonl, \.html, \.speedscope\.json, \.json, \.folded"):
         tape.save(tmp_path / "calls.txt")
 
 

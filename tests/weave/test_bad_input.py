@@ -28,11 +28,13 @@ from aspecthook import (
     WeaveWarning,
     Weaving,
     around,
+    event,
     hooks,
     pre,
     weave,
 )
 from aspecthook._errors import brief
+from tests.tracebacks import shown_frames
 
 SHOP = """
     from functools import partial, lru_cache
@@ -129,6 +131,7 @@ def refused(target: object, *parts: str, error: type[AspecthookError] = WeaveErr
     finally:
         for weaving in made:
             weaving.remove()
+    assert shown_frames(caught.value) == []
     message = str(caught.value)
     places = [message.find(part) for part in parts]
     assert -1 not in places, message
@@ -225,13 +228,13 @@ def test_a_misspelt_name_is_refused_with_the_nearest(shop: Any, text: str, near:
     [
         ("ahw_shop:value", "value"),
         ("ahw_shop:Till.rate", "value"),
-        ("ahw_shop:a.b", "no class"),
-        ("ahw_shop:value.b", "an object of type int, and no class; for this object pass its method itself"),
+        ("ahw_shop:a.b", "not a class"),
+        ("ahw_shop:value.b", "an object of type int, not a class; for this object pass its method itself"),
         ("os:environ.get", "weave(os.environ.get, ...), for all of its class write 'os:_Environ.get'"),
         ("os:path.join", "os:path is a module; write 'os.path:join'"),
         ("ahw_shop:Till.open.fgett", "fget"),
         ("ahw_shop:Till.open.fset", "name what it has: 'ahw_shop:Till.open.fget'"),
-        ("ahw_shop:Till.total.x", "no class"),
+        ("ahw_shop:Till.total.x", "not a class"),
     ],
 )
 def test_a_name_of_something_that_is_no_function_is_refused(shop: Any, text: str, why: str) -> None:
@@ -781,6 +784,11 @@ def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_not
     assert shop.a(1) == 1
 
 
+def test_a_second_pointcut_is_refused_with_how_to_write_two() -> None:
+    with pytest.raises(WeaveError, match="for several write one string: 'json:dumps, json:loads'"):
+        weave("json:dumps", "json:loads", post=ten)
+
+
 @pytest.mark.parametrize(
     ("target", "given", "message"),
     [
@@ -798,7 +806,8 @@ def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_not
         ("ahw_shop:Till.totl", {"post": ten}, "cannot be woven: the class Till has no 'totl'; did you mean 'total'?"),
         ("ahw_shop:Till.inherit", {"post": ten}, "the class Till has no 'inherit'; did you mean 'inherited'?"),
         ("ahw_shop:Till.open.x", {"post": ten}, "a property, which has fget, fset and fdel, and has no 'x'; name it"),
-        ("ahw_shop:a.b", {"post": ten}, "ahw_shop:a is no class, and has no 'b'; name it alone: 'ahw_shop:a'"),
+        ("ahw_shop:a.b", {"post": ten}, "ahw_shop:a is not a class, and has no 'b'; name it alone: 'ahw_shop:a'"),
+        ("ahw_shop:a", {"exception": KeyError}, "is an exception type, and cannot be a hook on 'ahw_shop:a'; give the"),
         ("ahw_shop:a", {"post": ten, "scope": "thread"}, "scope='thread'; give 'everywhere' or 'context'"),
         ("ahw_shop:a", {"post": ten, "where": 3}, "where=3 is not callable; give a predicate on functions"),
         ("ahw_shop:a", {"exception": {(): ten}}, "has a hook for no types at all, (); name some, such as KeyError"),
@@ -856,3 +865,47 @@ def test_check_says_of_a_module_that_is_not_imported_what_is_missing() -> None:
         weaving = weave("ahw_later:a", post=ten)
     with weaving, pytest.raises(WeaveError, match="nothing is woven on 'ahw_later:a': there is no module 'ahw_later'"):
         weaving.check()
+
+
+def test_a_member_that_is_named_is_refused_though_other_subclasses_have_one_that_takes_hooks(write: Any) -> None:
+    write({"ahw_odd.py": "class Base:\n    def rate(self): return 1\nclass Derived(Base):\n    rate = 3\n"})
+    base: Any = importlib.import_module("ahw_odd").Base
+    refused("ahw_odd:Base+.rate", "ahw_odd:Derived.rate cannot be woven: it is a value", "weave a method that uses it")
+    assert base().rate() == 1
+
+
+def test_a_class_is_woven_without_those_of_its_members_that_take_no_hooks(write: Any) -> None:
+    write({"ahw_odd.py": ODD})
+    odd: Any = importlib.import_module("ahw_odd").Odd
+    odd.fine = lambda self: 1
+    odd.fine.__qualname__ = "Odd.fine"
+    odd.setting.__module__, odd.setting.__qualname__ = "ahw_odd", "Odd.setting"
+    with weave("ahw_odd:Odd", post=ten):
+        assert odd().fine() == 10
+
+
+def fails(*_: object) -> Any:
+    raise ZeroDivisionError
+
+
+@event(replay=True)
+def sold(item: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("target", "given"),
+    [
+        ("ahw_lazy:rate", {"post": ten}),
+        (f"{__name__}:ten", {"post": ten, "where": fails}),
+        (sold, {"on": fails}),
+    ],
+)
+def test_failures_of_what_weaving_calls_are_raised_and_their_tracebacks_show_no_frames_of_ours(
+    write: Any, target: Any, given: Any
+) -> None:
+    write({"ahw_lazy.py": "def __getattr__(name): 1 / (name != 'rate')"})
+    importlib.import_module("ahw_lazy")
+    sold("tea")
+    with pytest.raises(ZeroDivisionError) as caught:
+        weave(target, **given)
+    assert shown_frames(caught.value) == []

@@ -2028,12 +2028,24 @@ def test_a_finder_that_stands_twice_in_the_list_hides_no_finder_between(woven: W
         sys.meta_path.pop()
 
 
+def test_a_finder_that_is_put_in_front_of_the_one_in_its_place_is_asked_as_ever(woven: Weave, write: Write) -> None:
+    write({"ahw_a.py": "def one(): return 1\n"})
+    first = sys.meta_path[0]
+    woven("ahw_a:one", post=ten)
+    sys.meta_path.insert(0, first)
+    try:
+        assert load("ahw_a").one() == 10
+        assert importlib.reload(load("ahw_a")).one() == 10
+    finally:
+        del sys.meta_path[0]
+
+
 def test_a_finder_that_is_asked_by_another_has_none_behind_it(woven: Weave, write: Write) -> None:
     write({"ahw_a.py": "def one(): return 1\n"})
     woven("ahw_a:one", post=ten)
     ours = sys.meta_path[0]
     before = sys.meta_path[:]
-    sys.meta_path[:] = before[1:]  # another list than the one that ours was put into
+    sys.meta_path[:] = [importlib.machinery.PathFinder]  # another list than the one that ours was put into
     try:
         spec = ours.find_spec("ahw_a")
         assert spec is not None and spec.name == "ahw_a"

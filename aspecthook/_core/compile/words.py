@@ -29,8 +29,8 @@ TABLE: Mapping[str, object] = {
         *(streams.abegin, streams.aended, streams.afail, streams.start),
         *(streams.lazy, streams.relay, streams.stream, streams.within),
         *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
-        # The rest of a chain after one of its hooks has raised; late subscribers.
-        *(law_sync.finish, law_sync.missed, law_sync.recover),
+        # The rest of a chain after one of its hooks has raised.
+        *(law_sync.finish, law_sync.recover),
     )
 } | {
     "ANSWERS": frozenset({Args, Return}),
@@ -39,6 +39,7 @@ TABLE: Mapping[str, object] = {
     "afinish": law.finish,
     "agathered": partial(tally.gathered, law.ask),
     "arecover": law.recover,
+    "missed": partial(tally.missed, law_sync.ask),
 }
 
 # What belongs to one mount point, or to one link; the linker has the objects.

@@ -18,8 +18,6 @@ from .callables import hands_on, parameters, plain_names
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
 from .signature import Signature, Style
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
 # ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or, for
@@ -193,7 +191,7 @@ def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:
         place = signature.index.get(name, signature.regular)
         if signature.positional <= place < signature.regular:
             yield place
-        elif signature.varkw is not None and not signature.positional_only <= place < signature.positional:
+        elif signature.varkw is not None:
             yield name
 
 

@@ -19,7 +19,7 @@ from .answers import Args, Return
 from .asks import Asker, Asks, check_style, plain_asks, resolve
 from .call import Site
 from .callables import CODE, code_of, identity, name_of, style_of, unwrap, who_is
-from .guard import Entry, Guard
+from .guard import Entry, Guard, guard_for
 from .kinds import Kind
 from .options import Conditions, Handle, Options, key_of, read, read_name, several
 from .signature import Style
@@ -252,8 +252,7 @@ class Hook(Handle):
         self.function = self._made(self.function, mount, who)
         self.before, self.after = conditions.before, conditions.after
         self.isolate: bool = conditions.isolate
-        counts = conditions.times, conditions.every, conditions.reentrant
-        self.guard: Guard | None = None if counts == (None, None, True) else Guard(*counts, self)
+        self.guard: Guard | None = guard_for(conditions, self)
         self._resolve(site, who, of_instance=is_method)
         self.when: Predicate | None = None
         # The conditions as they were given, with keys in the place of what a weak hook must not keep alive.
@@ -407,8 +406,7 @@ class Hook(Handle):
     @property
     def skips(self) -> Iterator[object] | None:
         """What says of each call whether the hook skips it, if `every` is all that it counts."""
-        guard = self.guard
-        return guard.skips if guard is not None and guard.times is None and guard.reentrant else None
+        return self.guard.skips if self.guard is not None and self.guard.counts_every_alone else None
 
     @property
     def proceeds(self) -> bool:

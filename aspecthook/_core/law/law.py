@@ -39,7 +39,7 @@ from .streams import (
     start,  # sync: drop
     streamed,
 )
-from .tally import Tally, gathered  # sync: from .tally import Tally
+from .tally import Tally, gathered  # sync: from .tally import Tally, missed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -222,8 +222,9 @@ def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
 async def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
-    record = call._site.record
-    latecomers = () if record is None else record(values, hooks)
+    # Async events have no late subscribers, as `on` cannot await them.
+    # sync: record = call._site.record
+    # sync: latecomers = () if record is None else record(values, hooks)
     for hook in hooks:
         try:
             if tally.add_answer(hook, await ask(hook, call, values=tally.values)):
@@ -235,31 +236,8 @@ async def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
             tally.result = await plain(values)
     except Exception as error:
         tally.add_failure_of_body(error)
-    await missed(latecomers, Call(call._site, values), tally.failures)
+    # sync: missed(ask, latecomers, Call(call._site, values), tally.failures)
     return tally.close()
-
-
-async def missed(hooks: Hooks, call: Call, failures: list[Exception] | None = None) -> None:
-    """Replay a call to subscribers that came too late to be in its chain; their answers are ignored.
-
-    Args:
-        hooks: The late subscribers.
-        call: The call that they missed.
-        failures: The failures of the other subscribers, to which theirs are added; None: they are raised.
-    """
-    tally = Tally(call._site, call._values)
-    try:
-        for hook in hooks:
-            try:
-                await ask(hook, call)
-            except Exception as error:
-                tally.add_failure(error)
-        if failures is None:
-            tally.close()
-        else:
-            failures += tally.failures
-    finally:
-        del tally, failures
 
 
 # A generator: the same law, and every item passes through the item hooks.

@@ -25,7 +25,7 @@ from .streams import (
     ONE_YIELD,
     streamed,
 )
-from .tally import Tally
+from .tally import Tally, missed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -204,6 +204,7 @@ def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
 def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
+    # Async events have no late subscribers, as `on` cannot await them.
     record = call._site.record
     latecomers = () if record is None else record(values, hooks)
     for hook in hooks:
@@ -217,31 +218,8 @@ def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
             tally.result = plain(values)
     except Exception as error:
         tally.add_failure_of_body(error)
-    missed(latecomers, Call(call._site, values), tally.failures)
+    missed(ask, latecomers, Call(call._site, values), tally.failures)
     return tally.close()
-
-
-def missed(hooks: Hooks, call: Call, failures: list[Exception] | None = None) -> None:
-    """Replay a call to subscribers that came too late to be in its chain; their answers are ignored.
-
-    Args:
-        hooks: The late subscribers.
-        call: The call that they missed.
-        failures: The failures of the other subscribers, to which theirs are added; None: they are raised.
-    """
-    tally = Tally(call._site, call._values)
-    try:
-        for hook in hooks:
-            try:
-                ask(hook, call)
-            except Exception as error:
-                tally.add_failure(error)
-        if failures is None:
-            tally.close()
-        else:
-            failures += tally.failures
-    finally:
-        del tally, failures
 
 
 # A generator: the same law, and every item passes through the item hooks.

@@ -101,6 +101,35 @@ def cut_off(site: Site, errors: list[BaseException]) -> BaseExceptionGroup[BaseE
     return BaseExceptionGroup(f"{site.label}: a subscriber was cancelled", errors)
 
 
+# Subscribers that came too late.
+
+
+def missed(
+    ask: Callable[..., Any], hooks: tuple[Hook, ...], call: Call, failures: list[Exception] | None = None
+) -> None:
+    """Replay a call to subscribers that came too late to be in its chain; their answers are ignored.
+
+    Args:
+        ask: Asks one subscriber (`law_sync.ask`).
+        hooks: The late subscribers.
+        call: The call that they missed.
+        failures: The failures of the other subscribers, to which theirs are added; None: they are raised.
+    """
+    tally = Tally(call._site, call._values)
+    try:
+        for hook in hooks:
+            try:
+                ask(hook, call)
+            except Exception as error:
+                tally.add_failure(error)
+        if failures is None:
+            tally.close()
+        else:
+            failures += tally.failures
+    finally:
+        del tally, failures
+
+
 # Subscribers that run concurrently, on the event loop of the call: asyncio's, or trio's.
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aspecthook.training._errors import TrainingError
 
-from ._files import put
+from ._files import own_path, put
 from ._format import oldest_first, saved_by, shards_of
 from ._identity import KEY, NAME, identity_in
 
@@ -57,4 +57,4 @@ def _begun(folder: Path, identity: str | None) -> Path:
 
 
 def _write(folder: Path, identity: str) -> None:
-    put(folder / NAME, json.dumps({KEY: identity}).encode() + b"\n")
+    put(own_path(folder, NAME), json.dumps({KEY: identity}).encode() + b"\n")

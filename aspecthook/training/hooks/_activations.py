@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, optional_function, whole_number
-from aspecthook.training.checkpoint._files import path_of
+from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
@@ -220,7 +220,8 @@ class ActivationHistogramHook(_WatchingHook):
         self.histograms = dict(watch)
         if self._path is not None and runner.work_dir is not None and runner.rank == 0:
             runner.work_dir.mkdir(parents=True, exist_ok=True)
-            self.figure().savefig(runner.work_dir / self._path, dpi=130)
+            target = self._path if self._path.is_absolute() else own_path(runner.work_dir, self._path)
+            self.figure().savefig(target, dpi=130)
 
     def figure(self) -> Any:
         """Return the picture as a figure of matplotlib; before the first epoch was counted, a line of text."""

@@ -33,7 +33,7 @@ examples:
 
 What is trusted as code: --config and --set, which may name classes and functions to import and call, and the plugins
 that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a folder that is
-resumed. That may name neither imports nor files, unless --trust-config is given.
+resumed. That may name no imports, files or addresses, unless --trust-config is given.
 """
 
 
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> i
         if options.traceback:
             raise
         print(f"{prog}: {_message_of(error)}", file=sys.stderr)
-        return 2 if isinstance(error, (ValueError, ModuleNotFoundError)) else 1
+        return 2 if isinstance(error, (ValueError, TypeError, ModuleNotFoundError)) else 1
 
 
 def _message_of(error: Exception) -> str:

@@ -55,7 +55,7 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
         changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
-        trusted: Whether the file may run code. If not, it may name neither an import path nor a file, and the
+        trusted: Whether the file may run code. If not, it may name no import path, file or address, and the
             ``work_dir`` is the folder that it is in. The changes are trusted anyway.
 
     Raises:
@@ -112,7 +112,7 @@ def _data_only(found: Settings, path: Path) -> Settings:
     for name, key, value in _strings(found):
         if name == "run.work_dir":
             continue
-        what = "an import path" if _is_import_path(value) else "a file" if _is_file(key, value) else None
+        what = _outside(key, value)
         if what is not None:
             raise ConfigError(
                 f"{shown_path(path)}: {name}={brief(value)} names {what}, which a config that came with a folder "
@@ -134,6 +134,16 @@ def _strings(value: Any, name: str = "", key: str = "") -> Iterator[tuple[str, s
     elif isinstance(value, list):
         for number, one in enumerate(given):
             yield from _strings(one, f"{name}[{number}]", key)
+
+
+def _outside(key: str, text: str) -> str | None:
+    """Return what a setting names that may be outside the folder of the run; None for anything else."""
+    if _is_import_path(text):
+        return "an import path"
+    if _is_file(key, text):
+        return "a file"
+    # The hook named here sends to an address of its own if it is given none.
+    return "an address" if "://" in text or text == "RemoteMonitor" else None
 
 
 def _is_import_path(text: str) -> bool:
@@ -227,9 +237,12 @@ def _inherited(name: str, old: Settings, given: Settings) -> Settings:
 
 
 def _hook_list(given: Any, who: str) -> list[HookTable]:
-    rows = cast("list[Settings | str]", given)
+    rows = cast("list[object]", given)
     if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
-        return [HookTable(one, f"{who}, entry {number} of [[hooks]]") for number, one in enumerate(rows, 1)]
+        return [
+            HookTable(cast("Settings | str", one), f"{who}, entry {number} of [[hooks]]")
+            for number, one in enumerate(rows, 1)
+        ]
     raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with its type")
 
 

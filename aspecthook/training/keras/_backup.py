@@ -11,6 +11,7 @@ from typing import Any
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag
+from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.checkpoint._shards import remove_shards
 from aspecthook.training.hooks._hook import HOOKS
@@ -18,7 +19,7 @@ from aspecthook.training.loop._run import Run
 
 from ._bridge import runner_of
 from ._callback import Logs
-from ._files import SaveFreq, Saving, save_freq_of
+from ._files import SaveFreq, SavingCallback, save_freq_of
 
 _CHECKPOINT = "latest.safetensors"
 _WEIGHTS, _METADATA = "latest.weights.h5", "training_metadata.json"  # as Keras names them
@@ -26,7 +27,7 @@ _OLD = ".bkp"
 
 
 @HOOKS.register
-class BackupAndRestore(Saving):
+class BackupAndRestore(SavingCallback):
     """Save backups, and resume from the last one if there is one when training begins.
 
     On our runner a backup is a checkpoint: the run continues as if it had never ended, also inside an epoch, with all
@@ -116,13 +117,13 @@ class BackupAndRestore(Saving):
             return
         self._rename_last(_WEIGHTS, 0)
         self._rename_last(_METADATA, 0)
-        self.model.save_weights(str(self.backup_dir / _WEIGHTS), overwrite=True)
+        self.model.save_weights(str(own_path(self.backup_dir, _WEIGHTS)), overwrite=True)
         metadata = {"epoch": epoch + 1 if batch is None else epoch, "batch": self._last or 0}
-        (self.backup_dir / _METADATA).write_text(json.dumps(metadata))
+        own_path(self.backup_dir, _METADATA).write_text(json.dumps(metadata))
 
     def _save_run(self, runner: Run) -> None:
         self._rename_last(_CHECKPOINT, runner.rank)
-        runner.save_checkpoint(self.backup_dir / _CHECKPOINT)
+        runner.save_checkpoint(own_path(self.backup_dir, _CHECKPOINT))
 
     def _rename_last(self, name: str, rank: int) -> None:
         last, old = self._files(name)

@@ -18,7 +18,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._line_files import as_text
 
 from ._bridge import runner_of, writes
-from ._callback import Continuing, Logs
+from ._callback import Logs, ResumableCallback
 from ._monitor import Mode, MonitorCallback
 
 SaveFreq: TypeAlias = Literal["epoch"] | int
@@ -29,7 +29,7 @@ def save_freq_of(who: str, value: object) -> SaveFreq:
     return "epoch" if value == "epoch" else whole_number(who, "save_freq", value, 1)
 
 
-class Saving(Continuing):
+class SavingCallback(ResumableCallback):
     """The base of callbacks that save after each epoch, or every so many batches, counted across epochs."""
 
     save_freq: SaveFreq | None = None  # None for never
@@ -65,7 +65,7 @@ class Saving(Continuing):
 
 
 @HOOKS.register
-class ModelCheckpoint(MonitorCallback, Saving):
+class ModelCheckpoint(MonitorCallback, SavingCallback):
     """Save the model after each epoch or every so many batches: always, or only when it is the best so far.
 
     On our runner the files are checkpoints, from which a run can be resumed, whatever their suffix.
@@ -157,7 +157,7 @@ class ModelCheckpoint(MonitorCallback, Saving):
 
 
 @HOOKS.register
-class CSVLogger(Continuing):
+class CSVLogger(ResumableCallback):
     """Write the logs to a CSV file, one line for each epoch.
 
     The columns are the sorted names of the first epoch. If that was not validated, each has a ``val_`` column too.

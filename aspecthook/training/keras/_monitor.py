@@ -12,7 +12,7 @@ from aspecthook.training._options import finite_number, flag, one_of, whole_numb
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
-from ._callback import Continuing, Logs
+from ._callback import Logs, ResumableCallback
 from ._optimizer import optimizers, rate_of, rates
 from ._run_model import RunModel
 
@@ -28,7 +28,7 @@ def mode_by_name(monitor: str) -> Mode | None:
     return None if rule is None else "min" if rule == "less" else "max"
 
 
-class MonitorCallback(Continuing):
+class MonitorCallback(ResumableCallback):
     """The base of callbacks that watch a number.
 
     Args:

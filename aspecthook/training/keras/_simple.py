@@ -13,12 +13,12 @@ from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._callback import METHODS, Callback, Continuing, Logs
+from ._callback import METHODS, Callback, Logs, ResumableCallback
 from ._optimizer import optimizers, rate_of, rates
 
 
 @HOOKS.register
-class History(Continuing):
+class History(ResumableCallback):
     """Keep the logs of all epochs.
 
     Attributes:
@@ -55,7 +55,7 @@ class History(Continuing):
 
 
 @HOOKS.register
-class LearningRateScheduler(Continuing):
+class LearningRateScheduler(ResumableCallback):
     """Set the learning rate before each epoch.
 
     Args:

@@ -19,12 +19,12 @@ from aspecthook.training.logging._numbers import number_of
 from aspecthook.training.loop._logs import logged_by, without_validation
 
 from ._bridge import runner_of, writes
-from ._callback import Continuing, Logs
+from ._callback import Logs, ResumableCallback
 from ._optimizer import rates
 
 
 @HOOKS.register
-class TensorBoard(Continuing):
+class TensorBoard(ResumableCallback):
     """Write the logs to event files for TensorBoard, by the names that Keras uses.
 
     These are ``epoch_loss`` and the like, in the folders ``train`` and ``validation``, for each epoch; ``batch_loss``

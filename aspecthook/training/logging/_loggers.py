@@ -20,7 +20,7 @@ from aspecthook.training.loop._run import Run
 
 from ._line_files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
-from ._rows import PLACE, LogRow, LogRows
+from ._rows import PLACE, LogRow, LogRows, loaded_rows
 from ._timers import eta_of
 
 
@@ -122,7 +122,8 @@ class LoggerHook(Hook, ABC):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
-        self._loaded = state
+        self._rows.check(state["rows"])
+        self._loaded = {**state, "due": loaded_rows(state["due"])}
 
 
 class _FileLoggerHook(LoggerHook):
@@ -194,7 +195,7 @@ class TextLoggerHook(_FileLoggerHook):
 
     def log(self, runner: Run, row: LogRow) -> None:
         """Write a line."""
-        line = f"{self._place(runner, row)}  {self._numbers(runner, row)}"
+        line = one_line(f"{self._place(runner, row)}  {self._numbers(runner, row)}")
         runner.logger.info("%s", line)
         if self._file is not None:
             self._file.write(row, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}")
@@ -206,7 +207,7 @@ class TextLoggerHook(_FileLoggerHook):
         return f"{what}[{row['iter']}{'' if length is None or mode else f'/{length}'}]"
 
     def _numbers(self, runner: Run, row: LogRow) -> str:
-        shown = [f"{one_line(name)}: {_shown(name, value)}" for name, value in row.items() if name not in PLACE]
+        shown = [f"{name}: {_shown(name, value)}" for name, value in row.items() if name not in PLACE]
         eta = eta_of(runner) if row["mode"] == "train" else None
         return ", ".join([*shown, *([] if eta is None else [f"eta: {duration_text(eta)}"])])
 

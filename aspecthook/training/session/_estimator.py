@@ -22,7 +22,7 @@ from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._inputs import Until, aside, attached, chosen, examples, one_pass, predicting, random_kept
+from ._inputs import LimitedBatches, aside, attached, chosen, examples, one_pass, predicting, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._specs import EstimatorSpec, EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
 from ._state import session_state
@@ -223,7 +223,7 @@ class Estimator:
             name: The name of the evaluation in the log.
             step: The step to note for the model; by default that of the runner.
         """
-        data = Until(runner, self._called(input_fn, "eval"), steps)
+        data = LimitedBatches(runner, self._called(input_fn, "eval"), steps)
         given = [*self._spec_hooks("eval"), *list_of_hooks(hooks, "Estimator.evaluate")]
         with random_kept(), aside(runner), attached(runner, given, "val"):
             made = cast("Runner", runner).validate(data)
@@ -267,7 +267,7 @@ class Estimator:
             stack.enter_context(self._loaded(runner, path))
             stack.callback(session_state(runner, "predict").close)
             stack.enter_context(attached(runner, [*self._spec_hooks("predict"), *hooks], "predict"))
-            data = iter(Until(runner, self._called(input_fn, "predict"), None))
+            data = iter(LimitedBatches(runner, self._called(input_fn, "predict"), None))
             pauses = staged(runner, "predict_loop", lambda: predicting(runner, data))
             stack.callback(pauses.close)
             while True:

@@ -10,14 +10,14 @@ from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import any_rank
 
 from ._estimator import Estimator
-from ._protocol import SessionRunContext, SessionRunValues
+from ._protocol import SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._specs import InputFn, checked_input
-from ._timers import SecondOrStepTimer, Timed, TimedByIterations
+from ._timers import IterationTimedHook, SecondOrStepTimer, TimedHook
 
 
 @final
-class InMemoryEvaluatorHook(TimedByIterations):
+class InMemoryEvaluatorHook(IterationTimedHook):
     """Evaluate the model of a training as it is, without a checkpoint: at the beginning, then regularly, at the end.
 
     Args:
@@ -75,7 +75,7 @@ class InMemoryEvaluatorHook(TimedByIterations):
 
 
 @final
-class _StopIfNoImprovement(Timed):
+class _StopIfNoImprovement(TimedHook):
     """End a training when no evaluation of its estimator has improved a metric for a number of steps."""
 
     def __init__(
@@ -146,7 +146,7 @@ def stop_if_no_decrease_hook(
     min_steps: int = 0,
     run_every_secs: float | None = None,
     run_every_steps: int | None = None,
-) -> Timed:
+) -> SessionRunHook:
     """Return a hook that ends a training when a metric of the evaluations has not decreased for a number of steps.
 
     The evaluations are those of the estimator itself, by `train_and_evaluate` or `InMemoryEvaluatorHook`; in TensorFlow
@@ -188,7 +188,7 @@ def stop_if_no_increase_hook(
     min_steps: int = 0,
     run_every_secs: float | None = None,
     run_every_steps: int | None = None,
-) -> Timed:
+) -> SessionRunHook:
     """Return a hook like that of `stop_if_no_decrease_hook`, for a metric that should increase.
 
     Example:

@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import finite_number, flag, function, optional_number, whole_number
+from aspecthook.training._options import finite_number, flag, function, optional_function, optional_number, whole_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
@@ -19,7 +19,7 @@ from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._summaries import writer_of
-from ._timers import SecondOrStepTimer, Timed, TimedByIterations
+from ._timers import IterationTimedHook, SecondOrStepTimer, TimedHook
 
 
 @final
@@ -139,7 +139,7 @@ Formatter = Callable[[dict[str, Any]], str]
 
 @final
 @HOOKS.register
-class LoggingTensorHook(TimedByIterations):
+class LoggingTensorHook(IterationTimedHook):
     """Log values at the first step, and then every N iterations or seconds, on rank 0.
 
     Args:
@@ -171,7 +171,7 @@ class LoggingTensorHook(TimedByIterations):
         self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
         self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
         self.at_end: bool = flag("LoggingTensorHook", "at_end", at_end)
-        self._formatter = formatter
+        self._formatter: Formatter | None = optional_function("LoggingTensorHook", "formatter", formatter)
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -208,7 +208,7 @@ def shown(value: Any) -> str:
 
 @final
 @HOOKS.register
-class StepCounterHook(Timed):
+class StepCounterHook(TimedHook):
     """Log the steps per second, and write them as ``global_step/sec``, on rank 0.
 
     Args:

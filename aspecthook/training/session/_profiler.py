@@ -11,18 +11,18 @@ from typing import Any, final
 
 from aspecthook.record import Tape
 from aspecthook.training._options import flag
-from aspecthook.training.checkpoint._files import path_of
+from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._session import Coordinator, Session
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import SecondOrStepTimer, TimedHook
 
 
 @final
 @HOOKS.register(name="SessionProfilerHook")  # "ProfilerHook" is the one that measures hooks and stages
-class ProfilerHook(Timed):
+class ProfilerHook(TimedHook):
     """Write a timeline of a step every N steps or seconds, on rank 0: ``timeline-100.json``, in Chrome's format.
 
     Open it in https://ui.perfetto.dev. For a PyTorch model it has the operators on CPU and GPU, as ``torch.profiler``
@@ -58,7 +58,7 @@ class ProfilerHook(Timed):
 
     def path_of(self, step: int) -> Path:
         """Return the file for a step."""
-        return self.output_dir / f"timeline-{step}.json"
+        return own_path(self.output_dir, f"timeline-{step}.json")
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """Make sure that nothing is measured once the session is closed, also if a step fails."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, final
 
-from aspecthook._errors import HookOptionError, brief, nearest
-from aspecthook.training._options import function, optional_number
+from aspecthook._errors import HookOptionError
+from aspecthook.training._options import function, one_of, optional_number
 from aspecthook.training.loop._run import Run
 
 # Any: an input_fn returns a loader, or anything else that yields batches.
@@ -140,7 +140,7 @@ class EstimatorSpec:
         >>> EstimatorSpec("training", Runner(abs))
         Traceback (most recent call last):
           ...
-        aspecthook.HookOptionError: EstimatorSpec: mode='training'; give one of train, eval, predict...
+        aspecthook.HookOptionError: EstimatorSpec(mode='training'): give 'train', 'eval' or 'predict'...
     """
 
     mode: str
@@ -151,11 +151,7 @@ class EstimatorSpec:
     prediction_hooks: Iterable[Any] = ()
 
     def __post_init__(self) -> None:
-        names = [str(key.value) for key in ModeKeys]
-        if self.mode not in names:
-            raise HookOptionError(
-                f"EstimatorSpec: mode={brief(self.mode)}; give one of {', '.join(names)}{nearest(self.mode, names)}"
-            )
+        one_of("EstimatorSpec", "mode", self.mode, [str(key) for key in ModeKeys])
         for name in ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 

@@ -17,7 +17,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._session import Coordinator, Session
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import SecondOrStepTimer, TimedHook
 
 
 @final
@@ -76,7 +76,7 @@ def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> Any:
 
 @final
 @HOOKS.register
-class SummarySaverHook(Timed):
+class SummarySaverHook(TimedHook):
     """Write values at the first step, and then every N steps or seconds, on rank 0.
 
     An array is written as its mean, standard deviation, minimum and maximum.

@@ -90,7 +90,7 @@ def _seconds(who: str, value: object) -> float:
     return seconds
 
 
-class Timed(SessionRunHook):
+class TimedHook(SessionRunHook):
     """A hook with a timer, which restarts with each run unless the run was resumed with a state of the hook."""
 
     _timer: SecondOrStepTimer
@@ -136,10 +136,10 @@ class Timed(SessionRunHook):
         self._timer.load_state_dict(state["timer"])
 
 
-class TimedByIterations(Timed):
+class IterationTimedHook(TimedHook):
     """A hook whose timer counts the iterations of the run, and not the steps of the optimizer."""
 
-    _count = 0
+    _count: int = 0
 
     def _reset(self) -> None:
         super()._reset()

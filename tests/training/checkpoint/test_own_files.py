@@ -13,14 +13,29 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from aspecthook import HookOptionError
 from aspecthook.cli import main as aspecthook
-from aspecthook.training import CheckpointHook, CsvLoggerHook, JsonLoggerHook, Runner, TextLoggerHook, TrainingError
+from aspecthook.training import (
+    ActivationHistogramHook,
+    CheckpointHook,
+    CsvLoggerHook,
+    JsonLoggerHook,
+    ProfilerHook,
+    ProgressHook,
+    Runner,
+    TextLoggerHook,
+    TrainingError,
+    session,
+)
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.checkpoint._files import own_path, put, replacing
+from aspecthook.training.checkpoint._format import sealed
+from aspecthook.training.checkpoint._identity import NAME
 from aspecthook.training.keras import CSVLogger, ModelCheckpoint, TensorBoard
 from aspecthook.training.keras._states import Memory
 from aspecthook.training.session import SummarySaverHook
@@ -104,6 +119,34 @@ def test_a_run_writes_nothing_through_a_symlink_out_of_its_folder(name: str, tmp
     with pytest.raises(TrainingError, match=f"{name} leads out of its folder, to {victim}"):
         fit(folder, TextLoggerHook(), JsonLoggerHook(), CsvLoggerHook(), CheckpointHook())
     assert victim.read_text() == "mine\n"
+
+
+def test_a_run_makes_no_file_through_a_symlink_that_leads_nowhere(tmp_path: Path) -> None:
+    """The file that names the run was made at the other end."""
+    folder, victim = tmp_path / "run", tmp_path / "victim"
+    folder.mkdir()
+    (folder / NAME).symlink_to(victim)
+    with pytest.raises(TrainingError, match=f"{NAME} leads out of its folder, to {victim}"):
+        fit(folder, CheckpointHook())
+    assert not victim.exists()
+
+
+def test_a_picture_of_activations_is_not_drawn_through_a_symlink(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "activations.png").symlink_to(tmp_path / "victim")
+    hook, run = ActivationHistogramHook(), run_of("numpy", work_dir=tmp_path / "run")
+    watch: Any = {}
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        hook.end(run, watch)
+    assert (tmp_path / "victim").read_text() == "mine\n"
+
+
+def test_a_timeline_is_not_written_through_a_symlink(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "timeline-3.json").symlink_to(tmp_path / "victim")
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        session.ProfilerHook(save_steps=1, output_dir=tmp_path / "run").path_of(3)
 
 
 @pytest.mark.parametrize("name", ["config.json", "report.html", "curves.png"])
@@ -252,3 +295,64 @@ def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> 
     again.fit(data(2))
     rows = list(csv.DictReader((tmp_path / "log.csv").read_text().splitlines()))
     assert len(rows) == 6 and all(row[shown] == "1.0" for row in rows) and not (tmp_path / "log.1.csv").exists()
+
+
+# States of hooks that no run writes
+
+
+@pytest.mark.parametrize(
+    ("hook", "change", "why"),
+    [
+        (TextLoggerHook, {"rows": {"sums": {"loss": [None, 1.0]}, "iters": 3, "epochs": 1, "place": [0, 0]}}, "float"),
+        (TextLoggerHook, {"rows": {"sums": {}, "iters": None, "epochs": 1, "place": [0, 0]}}, "int"),
+        (JsonLoggerHook, {"due": [{"mode": "train", "epoch": 1, "iter": None}]}, "the state has rows that are none"),
+        (CsvLoggerHook, {"due": [{"loss": 1.0}]}, "the state has rows that are none"),
+        (ProgressHook, {"trained": {"loss": 1.0}}, "the state has rows that are none"),
+        (
+            ProfilerHook,
+            {"profile": {"parts": [["run", "", "", "", 1, 2, "3"]], "parents": {"run": "run"}}},
+            "the stage .run. is within itself",
+        ),
+        (ProfilerHook, {"profile": {"parts": [], "parents": {"run": "forward", "forward": "run"}}}, "is within itself"),
+        (ProfilerHook, {"profile": {"parts": [["run", "", "", "", 1, 2, None]], "parents": {}}}, "int"),
+        (
+            ProfilerHook,
+            {"profile": {"parts": [["run", "look", "sometimes", "", 1, 2, 3]], "parents": {}}},
+            "is no kind of hook",
+        ),
+    ],
+)
+def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
+    hook: Any, change: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    """The run began, and failed in the middle or at its end; or measured a stage within itself without end."""
+    runner = fit(tmp_path / "a", hook())
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    checkpoint = load(saved)
+    checkpoint["hooks"][hook.__name__] |= change
+    save(saved, checkpoint)
+    again = run_of("numpy", hooks=[hook()], work_dir=tmp_path / "b")
+    with pytest.raises(TrainingError, match=f"hook {hook.__name__} cannot load its state.*{why}"):
+        again.resume(saved)
+    assert again.iter == 0
+
+
+def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    evil = "\x1b[2J\x07"
+    caplog.set_level("INFO")
+    saved = fit(tmp_path / "a", ProfilerHook(), TextLoggerHook(interval=1)).save_checkpoint(tmp_path / "saved")
+    checkpoint = load(saved)
+    state = checkpoint["hooks"]
+    state[evil] = {"a": 1}
+    state["ProfilerHook"]["profile"]["parts"].append(["run", evil, "pre", evil, 1, 2, 3])
+    state["TextLoggerHook"]["due"] = [{"mode": evil, "epoch": 1, "iter": 1, evil: evil}]
+    save(saved, checkpoint)
+    again = run_of("numpy", hooks=[ProfilerHook(), TextLoggerHook(interval=1)], work_dir=tmp_path / "b", max_epochs=3)
+    again.resume(saved)
+    again.fit(data(2))
+    lines = [line for record in caplog.records for line in record.getMessage().splitlines()]
+    assert any("?[2J?" in line for line in lines) and [line for line in lines if not line.isprintable()] == []
+    save_file({evil: np.zeros(1)}, tmp_path / "broken", sealed("{}", {}))
+    with pytest.raises(TrainingError) as caught:
+        load(tmp_path / "broken")
+    assert str(caught.value).isprintable()

@@ -20,6 +20,7 @@ from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.job import load_settings, train
 from aspecthook.training.job._build import DATA
+from aspecthook.training.job._command import main
 from aspecthook.training.job._settings import default_text, with_policy_defaults
 
 QUIET = ["progress=false", "plot=false", "report=false"]
@@ -112,7 +113,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
-        ("lr.policy=cosin", "there is no policy 'cosin'"),
+        ("lr.policy=cosin", "; did you mean 'cosine'?"),
         ("data.type=digts", "did you mean 'digits'"),
         ("data.held_out=1", "give a fraction of at least 0"),
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
@@ -274,6 +275,16 @@ def test_a_misspelt_option_is_refused_in_one_line(
     assert said.endswith("; see aspecthook train --help\n") and said.count("\n") == 1
 
 
+@pytest.mark.parametrize("change", ["checkpoint.by_epoch=no", "checkpoint.interval=1.5", "checkpoint.interval=-1"])
+def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type_or_impossible(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # It was 1, as if the training had failed, for a value of another type.
+    assert main(["--set", change, "--work-dir", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err.startswith("aspecthook train: CheckpointHook: ")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_ends_with_one_line_if_a_setting_is_wrong(tmp_path: Path) -> None:
     done = run("--set", "lr.policy=cosin", "--work-dir", tmp_path / "run")
     assert done.returncode == 2 and "did you mean" in done.stderr and "Traceback" not in done.stderr
@@ -371,13 +382,15 @@ def received(folder: Path, **sections: Any) -> Path:
         {"plot": {"path": "../{bait}"}},
         {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
         {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
+        {"hooks": [{"type": "RemoteMonitor", "root": "http://localhost:9"}]},
+        {"hooks": ["RemoteMonitor"]},
     ],
     ids=lambda sections: json.dumps(sections)[:60],
 )
 def test_the_config_of_a_received_folder_is_not_code(
     sections: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--resume` imported and called whatever the config.json in the folder named."""
+    """`--resume` imported and called whatever the config.json in the folder named, and sent metrics where it said."""
     bait = tmp_path / "bait"
     folder = received(tmp_path / "run", **json.loads(json.dumps(sections).replace("{bait}", str(bait))))
     monkeypatch.chdir(tmp_path)
