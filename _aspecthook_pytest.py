@@ -14,7 +14,7 @@ import sys
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast, final
+from typing import TYPE_CHECKING, Any, ParamSpec, cast, final
 
 import pytest
 
@@ -140,14 +140,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
     watches[-1].begin(item)
 
 
-class Added(NamedTuple):
-    """A hook that a test has added, and where; it keeps nothing alive."""
-
-    mount: weakref.ref[MountPoint]
-    hook: weakref.ref[Hook]
-    place: str
-
-
 @final
 class Watch:
     """What one run of pytest knows of the test under way: the mount points it has changed, the hooks it has added.
@@ -158,7 +150,7 @@ class Watch:
     def __init__(self, config: pytest.Config, mode: str) -> None:
         self._plugins = config.pluginmanager
         self._root = f"{config.rootpath}{os.sep}"
-        self.mode = mode
+        self._mode = mode
         self.item: pytest.Item | None = None
         self.failed = False
         self._noted = False
@@ -166,7 +158,7 @@ class Watch:
         # They forget what is gone: a test may make and drop a million of them.
         self.changed: weakref.WeakSet[MountPoint] = weakref.WeakSet()
         self.changed_by_fixture: dict[str, weakref.WeakSet[MountPoint]] = {}
-        self.added: weakref.WeakKeyDictionary[Hook, Added] = weakref.WeakKeyDictionary()
+        self.added: weakref.WeakKeyDictionary[Hook, tuple[weakref.ref[MountPoint], str]] = weakref.WeakKeyDictionary()
 
     def start(self) -> None:
         """Register the pytest hooks."""
@@ -191,8 +183,8 @@ class Watch:
             return
         self._noted = True
         self.changed.add(mount)
-        if self.mode != "off":
-            self.added[hook] = Added(weakref.ref(mount), weakref.ref(hook), place)
+        if self._mode != "off":
+            self.added[hook] = weakref.ref(mount), place
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
@@ -232,16 +224,18 @@ class Watch:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        # Only now has pytest itself let go of what the test and its fixtures have made.
+        # Only now has pytest itself let go of what the test and its fixtures have made; and so must this.
         item = self.item
         if item is None or item.nodeid != nodeid:
             return
+        self.item = None
         if TAPE in item.stash:
             del item.stash[TAPE]
         if self.added:
             from aspecthook.testing import _leaks
 
-            _leaks.report_leaks(self, item)
+            fails = self._mode == "error"
+            _leaks.report_leaks(item, self.added, lambda: self.sections(item, None), fails=fails, failed=self.failed)
 
 
 def _attached(root: str) -> str | None:

@@ -7,12 +7,13 @@ what to do.
 from __future__ import annotations
 
 import sys
+from _thread import _local  # `threading` would be one more module that `import aspecthook` loads
 from collections.abc import Callable
 from functools import wraps
 from itertools import islice
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 
-from ._hints import Any, ParamSpec, TypeVar, cast
+from ._hints import Any, ParamSpec, TypeAlias, TypeVar, cast, final
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -337,13 +338,43 @@ _SHOWN: tuple[tuple[Any, Callable[[Any, int, int], str]], ...] = (
 )
 
 
-# Asked first about each warning: whether it has taken it, as it is not about what the program itself has done.
-hear: Callable[[str, type[Warning]], bool] | None = None
+Listener: TypeAlias = Callable[[str, type[Warning]], bool]
+
+
+class _Here(_local):
+    listener: Listener | None = None
+
+
+_here = _Here()
+
+
+def listener() -> Listener | None:
+    """Return what takes the warnings of this thread, for an object that may have to warn later, from another one."""
+    return _here.listener
+
+
+@final
+class WarningsTo:
+    """A block whose warnings are for a listener, which returns whether it has taken one; otherwise it is issued.
+
+    It is for what a program has not done itself: the weavings and recordings that the command has added to it.
+    """
+
+    __slots__ = ("_before", "_listener")
+
+    def __init__(self, listener: Listener | None) -> None:
+        self._listener = listener
+
+    def __enter__(self) -> None:
+        self._before, _here.listener = _here.listener, self._listener
+
+    def __exit__(self, *_: object) -> None:
+        _here.listener = self._before
 
 
 def warn(message: str, category: type[Warning] = HookWarning) -> None:
     """Warn of the line that called into this package, however many frames of ours are between."""
-    if hear is not None and hear(message, category):
+    if _here.listener is not None and _here.listener(message, category):
         return
     import warnings
 
@@ -378,6 +409,11 @@ def entrance(function: Callable[P, R]) -> Callable[P, R]:
 def is_our_frame(frame: FrameType) -> bool:
     """Whether a frame runs a module of this package."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] == "aspecthook"
+
+
+def is_inner_frame(frame: FrameType) -> bool:
+    """Whether a frame runs this package, or code that was compiled for a mount point."""
+    return is_our_frame(frame) or frame.f_code.co_filename.startswith("<aspecthook ")
 
 
 def plural(count: int, noun: str) -> str:

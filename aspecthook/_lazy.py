@@ -17,6 +17,7 @@ _EXTRAS = {
     "hypothesis": "testing",
     "numpy": "train",
     "opentelemetry": "otel",
+    "pytest": "testing",
     "torch": "torch",
 }
 

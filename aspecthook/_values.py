@@ -7,7 +7,7 @@ no text, wherever else the program passes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
@@ -312,7 +312,18 @@ shortened = PLAIN.shortener.text
 
 def shown_time(seconds: float) -> str:
     """Return a duration with three digits and its unit."""
+    seconds = float(f"{seconds:.3g}")
+    if seconds >= 1000:
+        return f"{seconds:,.0f} s"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.0f} ns"
+
+
+def columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Return the lines of a table: the first columns begin, and the others end, where their heads do."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust if place < left else str.rjust for place in range(len(widths))]
+    lines = [[side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)] for row in rows]
+    return ["  ".join(line).rstrip() for line in lines]

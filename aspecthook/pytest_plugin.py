@@ -5,7 +5,10 @@ pytest itself loads `_aspecthook_pytest`, which is small, by the entry point.
 
 from __future__ import annotations
 
-import pytest
+from aspecthook._lazy import NamesTheExtra
+
+with NamesTheExtra(__name__):
+    import pytest
 
 import _aspecthook_pytest as entry
 

@@ -40,6 +40,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "mounts": mounts.mounts,
     "events": events.events,
     "record": recording.recording,
+    "trace": recording.tracing,
     "attached": attaching.attaching,
     "torch": modules.modules,
     "machine": machine.machine,

@@ -1,4 +1,4 @@
-"""What `aspecthook attach` costs a server while it serves: before, while it is attached, and after it has come off.
+"""What `aspecthook attach` costs a server while it serves: before, while it is attached, and after it was detached.
 
 Each round has a fresh server and, beside it, one that is left alone; each request to the one is followed by the same
 request to the other, so that whatever else the machine does meanwhile meets both alike. All the time, also while

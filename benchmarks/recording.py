@@ -64,24 +64,22 @@ def recording(effort: Effort) -> list[Contest]:
     return [
         Contest("record", "A recorded call, over the bare call", "ns", times, goals=goals),
         Contest("record", "A call that is not recorded", "ns", beside, goals=[Goal(next(iter(idle)), 1.1, "bare")]),
-        _first_lines(max(10, effort.rounds // 2)),
     ]
 
 
-def _first_lines(rounds: int) -> Contest:
+def tracing(effort: Effort) -> list[Contest]:
     """Measure how much later than under `python` the first line of a program runs, and how much later it is over."""
     traced = [sys.executable, "-m", "aspecthook", "trace", "json:dumps", "--"]
     times: dict[str, list[float]] = {STARTED: [], "its end and the table": []}
     with tempfile.TemporaryDirectory() as folder:
         app = Path(folder) / "app.py"
         app.write_text("import time\nprint(time.time())\n")
-        for _ in range(rounds):
+        for _ in range(max(10, effort.rounds // 2)):
             (first, end), (first_traced, end_traced) = _run([sys.executable, str(app)]), _run([*traced, str(app)])
             times[STARTED].append(first_traced - first)
             times["its end and the table"].append(end_traced - end)
-    return Contest(
-        "record", "A program under `aspecthook trace`, over `python`", "ms", times, goals=[Goal(STARTED, 0.1)]
-    )
+    title = "A program under `aspecthook trace`, over `python`"
+    return [Contest("trace", title, "ms", times, goals=[Goal(STARTED, 0.1)])]
 
 
 def _run(command: list[str]) -> tuple[float, float]:

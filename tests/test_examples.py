@@ -37,7 +37,7 @@ def test_the_tour_has_help() -> None:
         (
             "demo",
             (
-                "json.tool:main() raised SystemExit(",
+                "json.tool:main() raised SystemExit",
                 "the line that is refused: // written by hand",
                 '"token": "***"',
                 "as before: True",

@@ -112,6 +112,7 @@ def test_the_check_finds_what_is_loaded() -> None:
     ("name", "message"),
     [
         ("testing.HookMachine", "aspecthook.testing.HookMachine needs hypothesis; pip install 'aspecthook[testing]'"),
+        ("pytest_plugin.HookLeakWarning", "aspecthook.pytest_plugin needs pytest; pip install 'aspecthook[testing]'"),
         ("torch.capture", "aspecthook.torch.capture needs torch; pip install 'aspecthook[torch]'"),
         ("record.otel.Spans", "aspecthook.record.otel needs opentelemetry; pip install 'aspecthook[otel]'"),
         ("training.data.load_digits", "aspecthook.training.data needs numpy; pip install 'aspecthook[train]'"),

@@ -17,7 +17,7 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.invoke import awaitable
 from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
-from aspecthook._errors import HookOptionError, HookTypeError, brief, is_our_frame
+from aspecthook._errors import HookOptionError, HookTypeError, brief, is_inner_frame, nearest
 from aspecthook._lazy import NamesTheExtra
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -117,9 +117,9 @@ def named(name: str, setting: str, value: object) -> Any:
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
-        raise HookOptionError(
-            f"{name}: {setting}={brief(value)} cannot be found ({error}); write it as 'module:Name'"
-        ) from error
+        near = nearest(error.name, dir(error.obj), 0.7) if isinstance(error, AttributeError) and error.name else ""
+        advice = near or "; write it as 'module:Name'"
+        raise HookOptionError(f"{name}: {setting}={brief(value)} cannot be found ({error}){advice}") from error
 
 
 def exceptions(name: str, setting: str, value: object) -> tuple[type[BaseException], ...]:
@@ -161,7 +161,7 @@ class Caller(NamedTuple):
 def caller(site: Site) -> Caller:
     """Return the line that called the woven function; if only a thread or an event loop did, where the function is."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (is_inner(frame) or _is_between(frame)):
+    while frame is not None and (is_inner_frame(frame) or _is_between(frame)):
         frame = frame.f_back
     if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
         space = getattr(site.function(), "__globals__", {})
@@ -173,8 +173,3 @@ def _is_between(frame: FrameType) -> bool:
     """Whether a frame runs a library by which another aspect makes the call, or begins a thread."""
     name = str(frame.f_globals.get("__name__")).partition(".")[0]
     return name in ("tenacity", "threading") or frame.f_code.co_filename.startswith("<@beartype(")
-
-
-def is_inner(frame: FrameType) -> bool:
-    """Whether a frame runs this package, or code that was compiled for a mount point."""
-    return is_our_frame(frame) or frame.f_code.co_filename.startswith("<aspecthook ")

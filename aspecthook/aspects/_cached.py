@@ -57,11 +57,8 @@ class Cached(Aspect):
 
     def info(self) -> CacheInfo:
         """Return how many calls were answered from the caches, and how many entries there are."""
-        caches = list(self._caches)
-        hits, misses, entries = (
-            (sum(one) for one in zip(*(cache.counts() for cache in caches), strict=True)) if caches else (0, 0, 0)
-        )
-        return CacheInfo(hits, misses, entries)
+        counts = [cache.counts() for cache in list(self._caches)]
+        return CacheInfo(*map(sum, zip((0, 0, 0), *counts, strict=True)))
 
 
 def cached(
@@ -149,22 +146,22 @@ class _Cache:
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         """Return the key of a call."""
-        key: Hashable = args if not kwargs else (args, _MISSING, *sorted(kwargs.items()))
-        if self._names is not None:
+        if self._names is None:
+            key: Hashable = args if not kwargs else (args, _MISSING, *sorted(kwargs.items()))
+        else:
             arguments = self._arguments(args, kwargs)
             key = tuple([arguments.get(name) for name in self._names])
         try:
             hash(key)
         except TypeError:
-            for name, value in self._arguments(args, kwargs).items():
-                if not (self._names is None or name in self._names):
-                    continue
+            arguments = self._arguments(args, kwargs)
+            for name in self._names or arguments:
                 try:
-                    hash(value)
+                    hash(arguments.get(name))
                 except TypeError:
                     raise HookTypeError(
-                        f"{self._site.label}: cached cannot use the argument {name!r}, {described(value)}, as a key; "
-                        f"name the others, as in cached(key=...)"
+                        f"{self._site.label}: cached cannot use the argument {name!r}, {described(arguments[name])}, "
+                        f"as a key; name the others, as in cached(key=...)"
                     ) from None
             raise
         return key

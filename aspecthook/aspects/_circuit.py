@@ -84,32 +84,37 @@ def circuit(on: Types = Exception, *, failures: int = 5, reset: float = 30.0) ->
 
     def make(site: Site) -> AnyHook:
         breaker = breakers[site.label] = library.CircuitBreaker(name=site.label, **settings)
-        counting, trial = Lock(), Lock()
-
-        def hook() -> Generator[None, Any, None]:
-            state = breaker.state
-            if state == "open" or (state == "half_open" and not trial.acquire(blocking=False)):
-                remaining = max(0.0, breaker.open_remaining)
-                raise CircuitOpenError(
-                    f"{site.label} is not called: it has failed {breaker.failure_count} times; try again in "
-                    f"{remaining:g} s",
-                    remaining,
-                )
-            try:
-                yield
-            except BaseException as exc:
-                if isinstance(exc, counted):
-                    with counting:
-                        breaker.__exit__(type(exc), None, None)  # not the exception, which it would keep alive
-                raise
-            else:
-                with counting:
-                    if breaker.state != "open":  # a call that began before it was opened says nothing
-                        breaker.__exit__(None, None, None)
-            finally:
-                if state == "half_open":
-                    trial.release()
-
-        return hook
+        return _guarded(breaker, counted)
 
     return Circuit(make, breakers, on=on, failures=failures, reset=reset)
+
+
+# Any: a `CircuitBreaker`.
+def _guarded(breaker: Any, counted: tuple[type[BaseException], ...]) -> AnyHook:
+    counting, trial = Lock(), Lock()
+
+    def hook() -> Generator[None, Any, None]:
+        state = breaker.state
+        if state == "open" or (state == "half_open" and not trial.acquire(blocking=False)):
+            remaining = max(0.0, breaker.open_remaining)
+            raise CircuitOpenError(
+                f"{breaker.name} is not called: it has failed {breaker.failure_count} times; try again in "
+                f"{remaining:g} s",
+                remaining,
+            )
+        try:
+            yield
+        except BaseException as exc:
+            if isinstance(exc, counted):
+                with counting:
+                    breaker.__exit__(type(exc), None, None)  # not the exception, which it would keep alive
+            raise
+        else:
+            with counting:
+                if breaker.state != "open":  # a call that began before it was opened says nothing
+                    breaker.__exit__(None, None, None)
+        finally:
+            if state == "half_open":
+                trial.release()
+
+    return hook

@@ -55,36 +55,31 @@ def faults(
     make_error = _maker(error)
     random = Random(seed)
 
-    def delay() -> float | None:
-        """Return how long this call has to wait; None: nothing happens to it."""
-        return random.uniform(least, most) if random.random() < probability else None
-
-    def strike() -> None:
-        if make_error is not None:
-            exc = make_error()
-            exc.add_note("raised by aspecthook.aspects.faults")
-            raise exc
-
     def make(site: Site) -> AnyHook:
         def hook() -> Generator[None]:
-            seconds = delay()
-            if seconds is not None:
-                if seconds:
-                    (sleep or time.sleep)(seconds)
-                strike()
+            if random.random() < probability:
+                if most:
+                    (sleep or time.sleep)(random.uniform(least, most))
+                _fail(make_error)
             yield
 
         async def hook_async() -> AsyncGenerator[None]:
-            seconds = delay()
-            if seconds is not None:
-                if seconds:
-                    await wait_by(sleep or needed("anyio", "faults").sleep, seconds)
-                strike()
+            if random.random() < probability:
+                if most:
+                    await wait_by(sleep or needed("anyio", "faults").sleep, random.uniform(least, most))
+                _fail(make_error)
             yield
 
         return hook_async if is_async(site) else hook
 
     return Aspect("faults", make, error=error, probability=probability, latency=latency, seed=seed)
+
+
+def _fail(make_error: Callable[[], BaseException] | None) -> None:
+    if make_error is not None:
+        exc = make_error()
+        exc.add_note("raised by aspecthook.aspects.faults")
+        raise exc
 
 
 def _bounds(latency: float | tuple[float, float]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from aspecthook._core.law.call import Call, Site
-from aspecthook._values import Redact, Redaction, Shortener, shown_time
+from aspecthook._values import Redact, Redaction, shown_time
 
 from ._aspect import AnyHook, Aspect
 from ._logging import AnyLogger, is_enabled, level_number, logger_for, traceback_of, write
@@ -62,8 +62,8 @@ def log(
     redaction = Redaction(redact)
 
     def make(site: Site) -> AnyHook:
-        to, shortener, extra = logger_for("log", logger, site), Shortener(redaction), site.signature.extra
-        settings = _Settings(site, to, success, failure, begin, arguments, result, redaction, shortener, extra)
+        to = logger_for("log", logger, site)
+        settings = _Settings(site, to, success, failure, begin, arguments, result, redaction)
         return observed(site, partial(_Entry, settings))
 
     return Aspect("log", make, logger=logger, level=level, error_level=error_level, redact=redact)
@@ -80,9 +80,6 @@ class _Settings(NamedTuple):
     arguments: bool
     result: bool
     redaction: Redaction
-    shortener: Shortener
-    # The name of the target's ``**kwargs``, whose keys are redacted like names of arguments.
-    extra: str | None
 
 
 @final
@@ -115,11 +112,12 @@ class _Entry:
             return
         fields: dict[str, Any] = {"duration": seconds}
         if exc is not None:
-            fields["error"] = settings.shortener.text(exc)
+            fields["error"] = settings.redaction.shortener.text(exc)
             error = settings.redaction.masked(traceback_of(exc))
             self._write(level, f"raised {fields['error']} in {shown_time(seconds)}", "call failed", fields, error)
         elif settings.result:
-            fields["result"] = settings.shortener.text(settings.redaction.redacted("result", result))
+            redaction = settings.redaction
+            fields["result"] = redaction.shortener.text(redaction.redacted("result", result))
             self._write(level, f"-> {fields['result']} in {shown_time(seconds)}", "call", fields)
         else:
             self._write(level, f"in {shown_time(seconds)}", "call", fields)
@@ -127,9 +125,9 @@ class _Entry:
     def _look(self) -> dict[str, str]:
         """Return the arguments as texts."""
         if self._arguments is None:
-            settings = self._settings
-            given = settings.redaction.arguments(self._call.arguments, settings.extra)
-            self._arguments = {name: settings.shortener.text(value) for name, value in given.items()}
+            redaction = self._settings.redaction
+            given = redaction.arguments(self._call.arguments, self._settings.site.signature.extra)
+            self._arguments = {name: redaction.shortener.text(value) for name, value in given.items()}
         return self._arguments
 
     def _write(self, level: int, outcome: str, event: str, fields: dict[str, Any], error: str | None = None) -> None:

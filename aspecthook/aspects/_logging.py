@@ -8,9 +8,9 @@ from traceback import format_exception
 from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.call import Site
-from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook._errors import HookOptionError, HookTypeError, brief, is_inner_frame, nearest
 
-from ._aspect import caller, is_inner, named
+from ._aspect import caller, named
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -51,7 +51,7 @@ def logger_for(name: str, logger: AnyLogger, site: Site) -> AnyLogger:
 def traceback_of(exc: BaseException) -> str:
     """Return the traceback of an exception from where the woven function begins."""
     trace = exc.__traceback__
-    while trace is not None and is_inner(trace.tb_frame):
+    while trace is not None and is_inner_frame(trace.tb_frame):
         trace = trace.tb_next
     return "".join(format_exception(type(exc), exc, trace)).rstrip()
 

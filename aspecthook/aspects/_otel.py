@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, final
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, brief, nearest
-from aspecthook._values import Redact, Redaction, Shortener
+from aspecthook._values import Redact, Redaction
 
 from ._aspect import AnyHook, Aspect, needed
 from ._logging import traceback_of
@@ -67,12 +67,11 @@ def span(
             f"span: kind={brief(kind)}; give one of {', '.join(kinds)}{nearest(str(kind), list(kinds))}"
         )
     redaction = Redaction(redact)
-    shortener = Shortener(redaction)
 
     def value_of(value: Any) -> Any:
         if type(value) in (bool, int, float):
             return value
-        return redaction.masked(value[:1000]) if type(value) is str else shortener.text(value)
+        return redaction.masked(value[:1000]) if type(value) is str else redaction.shortener.text(value)
 
     def make(site: Site) -> AnyHook:
         start = (tracer or trace.get_tracer("aspecthook")).start_span
@@ -84,7 +83,7 @@ def span(
                 given = redaction.arguments(call.arguments, site.signature.extra)
                 shown = {f"argument.{one}": value_of(value) for one, value in given.items()} if arguments else {}
             made = start(name or site.label, kind=kinds[kind], attributes=common | shown)
-            return _Span(made, trace, context, shortener, redaction)
+            return _Span(made, trace, context, redaction)
 
         return observed(site, begin)
 
@@ -96,9 +95,8 @@ class _Span:
     """The span of one call, which is the current one in each of its turns."""
 
     # Any: a span, and the modules of OpenTelemetry's API, which need not be installed.
-    def __init__(self, span: Any, trace: Any, context: Any, shortener: Shortener, redaction: Redaction) -> None:
-        self._span, self._trace, self._context = span, trace, context
-        self._shortener, self._redaction = shortener, redaction
+    def __init__(self, span: Any, trace: Any, context: Any, redaction: Redaction) -> None:
+        self._span, self._trace, self._context, self._redaction = span, trace, context, redaction
 
     def __enter__(self) -> None:
         self._token = self._context.attach(self._trace.set_span_in_context(self._span))
@@ -109,7 +107,7 @@ class _Span:
     def end(self, _: Any, exc: BaseException | None) -> None:
         """End the span, with an event for the exception if there is one."""
         if isinstance(exc, Exception):
-            message = self._shortener.message(exc)
+            message = self._redaction.shortener.message(exc)
             event = {
                 "exception.type": f"{type(exc).__module__}.{type(exc).__qualname__}",
                 "exception.message": message,

@@ -81,15 +81,7 @@ def retry(
         retrying = (tenacity.AsyncRetrying if is_async(site) else tenacity.Retrying)(**settings, **waits)
         if is_generator(site):
             return _restarted_async(retrying) if is_async(site) else _restarted(retrying)
-
-        # A copy for each call: a `Retrying` keeps the state of the call that it runs.
-        async def call_async(proceed: AnyHook) -> Any:
-            return await retrying.copy()(proceed)
-
-        def call(proceed: AnyHook) -> Any:
-            return retrying.copy()(proceed)
-
-        return call_async if is_async(site) else call
+        return _called_async(retrying) if is_async(site) else _called(retrying)
 
     return Aspect("retry", make, on=on, attempts=attempts, wait=wait, max_wait=max_wait, timeout=timeout)
 
@@ -112,7 +104,24 @@ def _last(state: Any) -> Any:
     return state.outcome.result()
 
 
-# Generators: the attempts are attempts to get the first item.
+# The hooks. Each call has a copy of the `Retrying`, which keeps the state of the call that it runs.
+
+
+def _called(retrying: Any) -> AnyHook:
+    def hook(proceed: AnyHook) -> Any:
+        return retrying.copy()(proceed)
+
+    return hook
+
+
+def _called_async(retrying: Any) -> AnyHook:
+    async def hook(proceed: AnyHook) -> Any:
+        return await retrying.copy()(proceed)
+
+    return hook
+
+
+# Of generators, the attempts are attempts to get the first item.
 
 _ENDED: Any = object()
 

@@ -11,7 +11,7 @@ from typing import final
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import HookLookupError, nearest, plural
-from aspecthook._values import shown_time
+from aspecthook._values import columns, shown_time
 
 from ._aspect import AnyHook, Aspect, number
 from ._logging import AnyLogger, is_enabled, level_number, logger_for, write
@@ -110,20 +110,11 @@ class Timings(Aspect):
 
     def __str__(self) -> str:
         heads = ("function", "calls", "errors", "total", "mean", "p50", "p99", "slowest")
-        rows = [
-            (
-                *(label, str(one.count), str(one.errors)),
-                *(shown_time(s) for s in (one.total, one.mean, one.quantile(0.5), one.quantile(0.99), one.slowest)),
-            )
-            for label, one in sorted(self._rows.items(), key=lambda row: -row[1].total)
-        ]
-        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-        return "\n".join(
-            "  ".join(
-                [row[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]]
-            )
-            for row in (heads, *rows)
-        )
+        rows: list[tuple[str, ...]] = [heads]
+        for label, one in sorted(self._rows.items(), key=lambda row: -row[1].total):
+            times = (one.total, one.mean, one.quantile(0.5), one.quantile(0.99), one.slowest)
+            rows.append((label, str(one.count), str(one.errors), *map(shown_time, times)))
+        return "\n".join(columns(rows))
 
 
 def timed(

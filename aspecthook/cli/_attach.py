@@ -1,7 +1,7 @@
 """Attaching to a running process: a script is sent to it (PEP 768), which connects to us.
 
-The invariant: the process is attached as long as the connection is open. It comes off when that is closed, also if we
-are killed.
+The invariant: the process is attached as long as the connection is open. It detaches itself when that is closed, also
+if we are killed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from types import TracebackType
 from typing import Any, Self, final
 
 import aspecthook
-from aspecthook._errors import plural
+from aspecthook._errors import plural, printable
 from aspecthook.weave._pointcut import Pointcut
 
 from . import _arrival
 from ._config import read_config
-from ._live import LiveTree
 from ._remote import AttachError, check, send
-from ._trace import View, report
+from ._report import View
 
 # The main thread of the process runs it between two bytecodes, and must not be kept from its work.
 _SCRIPT = """\
@@ -51,9 +50,9 @@ except BaseException as error:
     except OSError:
         pass
 """
-_AGAIN = 1.0  # seconds after which the script is sent again: another one may have been sent over it
-_PATIENCE = 2.0  # seconds after which we say that we wait
-_LONGEST = 10.0  # seconds in which a process comes off
+_RESEND_AFTER = 1.0  # seconds after which the script is sent again: another one may have been sent over it
+_SAY_AFTER = 2.0  # seconds after which we say that we wait
+_DETACH_WITHIN = 10.0  # seconds in which a process detaches itself
 
 
 @final
@@ -61,7 +60,7 @@ class Attached:
     """A process that is attached to, until the `with` block ends.
 
     ``answer`` is what the process has answered to the request, ``folder`` where it writes. ``left`` are the functions
-    that still had code of ours when it had come off.
+    that still had code of ours when it was detached.
 
     Args:
         process: Its number.
@@ -87,7 +86,7 @@ class Attached:
             self.close()
             raise
 
-    # Coming on
+    # Attaching
 
     def _listen(self, owner: int, *, loads: bool) -> None:
         try:
@@ -128,29 +127,29 @@ class Attached:
                 raise AttachError(
                     f"process {self.process} has not come to where it can be attached to in {wait:g} s; {_WAITS}"
                 )
-            if waited >= _PATIENCE and not told:
+            if waited >= _SAY_AFTER and not told:
                 told = True
                 self._say(f"waiting for process {self.process}: {_WAITS}")
-            if waited >= self._sent * _AGAIN:
+            if waited >= self._sent * _RESEND_AFTER:
                 send(self.process, str(self.folder / "script.py"))
                 self._sent += 1
-            self._take_in(min(_AGAIN, wait - waited, 0.1))
+            self._receive(min(_RESEND_AFTER, wait - waited, 0.1))
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         first = self._connections[0]
         first.send({"version": aspecthook.__version__, **request})
         while first.open:
-            for answer in self._take_in(1.0):
+            for answer in self._receive(1.0):
                 if "error" in answer:
                     raise AttachError(f"process {self.process}: {answer['error']}")
                 if "woven" in answer or "detached" in answer:
                     return answer
         raise AttachError(f"process {self.process} has ended")
 
-    # Being on
+    # Attached
 
     @property
-    def is_on(self) -> bool:
+    def is_attached(self) -> bool:
         """Whether the process is attached."""
         return self._connections[0].open
 
@@ -159,13 +158,13 @@ class Attached:
         """Whether the process has ended without coming off first."""
         return self._connections[0].gone
 
-    def look(self, seconds: float) -> None:
-        """Take in what the process and its children have to say; wait for it so long."""
-        for answer in self._take_in(seconds):
+    def wait(self, seconds: float) -> None:
+        """Wait so long for messages of the process and its children, and show what they say."""
+        for answer in self._receive(seconds):
             if answer.get("why"):
                 self._say(f"process {self.process} was detached by {answer['why']}")
 
-    def _take_in(self, seconds: float) -> list[dict[str, Any]]:
+    def _receive(self, seconds: float) -> list[dict[str, Any]]:
         """Return the messages that have come."""
         poll = select.poll()
         sources = {one.socket.fileno(): one for one in self._connections if one.open}
@@ -184,15 +183,15 @@ class Attached:
                 self._say(note)
         return answers
 
-    # Coming off
+    # Detaching
 
     def detach(self) -> bool:
         """Detach the process and its children. Return whether all have confirmed it, or ended."""
         for one in self._connections:
             one.end()
-        until = monotonic() + _LONGEST
+        until = monotonic() + _DETACH_WITHIN
         while any(one.open for one in self._connections) and monotonic() < until:
-            self._take_in(0.1)
+            self._receive(0.1)
             for one in self._connections:
                 one.end()  # a child may just have come
         return all(one.off or one.gone for one in self._connections)
@@ -236,7 +235,7 @@ class _Connection:
         connection.setblocking(False)
         self.socket = connection
         self.open = True
-        self.off = False  # it has said that it has come off
+        self.off = False  # it has said that it is detached
         self._data = b""
         self._ended = False
 
@@ -326,19 +325,18 @@ def attach(
         config = None
     request = {**common, "targets": targets, "config": config, "keep": False}
     with _ended_by_signals(), Attached(process, request, wait=wait, say=_say) as attached:
-        view = View(LiveTree(attached.folder / "calls"), lines)
+        view = View(attached.folder / "calls", lines)
         until = inf if seconds is None else monotonic() + seconds
         try:
             _say(f"{_woven(attached)}; {'Ctrl-C ends it' if seconds is None else f'for {seconds:g} s'}")
-            while attached.is_on and (rest := until - monotonic()) > 0:
-                attached.look(min(rest, 0.2))
+            while attached.is_attached and (rest := until - monotonic()) > 0:
+                attached.wait(min(rest, 0.2))
                 view.look()
         except KeyboardInterrupt:
             pass
         detached = attached.detach()
         if targets:
-            service = f"process {process}"
-            report(attached.folder / "calls", view, targets, outputs=outputs, otlp=otlp, service=service)
+            view.report(targets, outputs=outputs, otlp=otlp, service=f"process {process}")
         return _say_how(attached, detached=detached)
 
 
@@ -359,7 +357,7 @@ def _woven(attached: Attached) -> str:
 
 def _say(text: str) -> None:
     try:
-        print(f"aspecthook: {text}", file=sys.stderr, flush=True)
+        print(f"aspecthook: {printable(text)}", file=sys.stderr, flush=True)
     except OSError:  # the terminal is gone
         pass
 

@@ -21,13 +21,13 @@ from contextlib import ExitStack
 from types import CodeType, FunctionType
 from typing import Any, final
 
-from aspecthook import __version__, _errors
+from aspecthook import __version__
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import mount_of
-from aspecthook._errors import AspecthookError, WeaveWarning, qualified
-from aspecthook.record import RecordWarning, record
+from aspecthook._errors import AspecthookError, WarningsTo, qualified
+from aspecthook.record import record
 
-_SECONDS = 1.0  # so long a fork waits for a thread of ours that is at work
+_FORK_WAITS = 1.0  # seconds, for a thread of ours that is at work
 
 # In the order in which they came; replaced in one step.
 _attachments: tuple[Attachment, ...] = ()
@@ -66,7 +66,6 @@ class Attachment:
         self._others: set[int] = set()
         self.left: list[str] = []  # the functions that still had our code when it was over
         self._notes: list[str] = []
-        self._thread = 0  # ours, while there is one
         self._why = ""  # it ends before the other side has left
         self._parks = False  # our thread is to end, since the program forks
         self._parked = False  # it has ended
@@ -81,18 +80,16 @@ class Attachment:
 
     def begin(self) -> None:
         """Weave, and stay until the other side leaves."""
-        self._thread = _thread.get_ident()
         _add(self)
         try:
-            self._weave()
+            with WarningsTo(self._note):
+                self._weave()
             _send(self._connection, {"woven": len(self._codes) + len(self._others), "notes": self._taken_notes()})
         except Exception as error:  # also one of the modules that a file names
             words = "; ".join([str(error), *getattr(error, "__notes__", ())])
             lead = "" if isinstance(error, AspecthookError) else f"{type(error).__name__}: "
             self._end({"error": f"{lead}{words}", "notes": self._taken_notes()})
-            self._thread = 0
         else:
-            self._thread = 0
             if self._request["keep"]:
                 self._connection.close()
             else:
@@ -135,7 +132,6 @@ class Attachment:
 
     def _stay(self) -> None:
         """Wait until the other side leaves, or the program forks."""
-        self._thread = _thread.get_ident()
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
@@ -150,22 +146,21 @@ class Attachment:
             ended = bool(self._why) or (self._connection.fileno() in ready and _is_closed(self._connection))
         if ended:
             self._end({})
-        self._thread = 0
 
     def _end(self, answer: dict[str, Any]) -> None:
-        """Come off, and say so."""
-        self._come_off()
+        """Remove everything, and say so."""
+        self._remove()
         if not _try_send(self._connection, {"off": len(self._codes), "left": self.left, "why": self._why, **answer}):
             shutil.rmtree(self._folder, ignore_errors=True)  # the other side was killed, and has left it
         self._connection.close()
 
     # In any thread
 
-    def _come_off(self) -> None:
+    def _remove(self) -> None:
         atexit.unregister(self._woven.close)
         try:
             self._woven.close()
-        except Exception as error:  # we come off all the same, and the other side says so
+        except Exception as error:  # the rest is removed all the same, and the other side says so
             self._notes.append(f"{type(error).__name__}: {error}")
         self.left = [qualified(function) for function, code in list(self._codes.items()) if _is_left(function, code)]
         _drop(self)
@@ -174,35 +169,29 @@ class Attachment:
         self._over.release()
 
     def detach(self) -> None:
-        """Come off, and return when nothing is left."""
+        """Remove everything, and return when nothing is left."""
         if self._request["keep"]:
             if _drop(self):
-                self._come_off()
+                self._remove()
         else:
             self._why = "aspecthook detach"
-            self._rouse()
+            self._wake_up()
             self._over.acquire()
             self._over.release()
 
-    def _rouse(self) -> None:
+    def _wake_up(self) -> None:
         try:
             self._wake[1].send(b".")
         except OSError:  # it is over
             pass
 
-    def hears(self, message: str, category: type[Warning]) -> bool:
-        """Take a warning that is about this attachment, which the program must not see."""
-        mine = _thread.get_ident() == self._thread
-        if not mine and not self._request["keep"]:
-            # Of the recorder, or of an import in a thread of the program.
-            mine = category is RecordWarning or (
-                category is WeaveWarning
-                and any(f"{one!r} could not be woven" in message for one in self._request["targets"])
-            )
-        if mine:
+    def _note(self, message: str, _: type[Warning]) -> bool:
+        """Take a warning, which the program must not see as long as there is another side."""
+        taken = not self._request["keep"] or self._ready.locked()
+        if taken:
             self._notes.append(message)
-            self._rouse()
-        return mine
+            self._wake_up()
+        return taken
 
     def _taken_notes(self) -> list[str]:
         notes, self._notes = self._notes, []
@@ -212,12 +201,12 @@ class Attachment:
 
     def park(self) -> None:
         """End our thread, before a fork."""
-        if self._ready.acquire(timeout=_SECONDS):
+        if self._ready.acquire(timeout=_FORK_WAITS):
             self._ready.release()
         if self._handle is not None:
             self._parks = True
-            self._rouse()
-            self._handle.join(_SECONDS)
+            self._wake_up()
+            self._handle.join(_FORK_WAITS)
             self._parks = self._parked = self._handle.is_done()
 
     def unpark(self) -> None:
@@ -274,7 +263,6 @@ def _is_closed(connection: socket.socket) -> bool:
 def _add(attachment: Attachment) -> None:
     global _attachments  # noqa: PLW0603  # one tuple, replaced under the lock
     _attachments = (*_attachments, attachment)
-    _errors.hear = _hear
 
 
 @under_lock
@@ -282,13 +270,7 @@ def _drop(attachment: Attachment) -> bool:
     global _attachments  # noqa: PLW0603  # likewise
     known = attachment in _attachments
     _attachments = tuple([one for one in _attachments if one is not attachment])
-    if not _attachments:
-        _errors.hear = None
     return known
-
-
-def _hear(message: str, category: type[Warning]) -> bool:
-    return any(one.hears(message, category) for one in _attachments)
 
 
 def _receive(connection: socket.socket) -> dict[str, Any] | None:

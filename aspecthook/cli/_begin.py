@@ -7,11 +7,9 @@ import json
 import os
 import sys
 import time
-import warnings
 from importlib import import_module
 
-from aspecthook import _errors
-from aspecthook._errors import WeaveWarning
+from aspecthook._errors import WarningsTo, WeaveWarning
 from aspecthook._hints import Any
 
 from ._definitions import of_main, watch_main
@@ -22,20 +20,18 @@ _kept: list[object] = []
 
 
 def begin(text: str) -> None:
-    """Do what the settings say. What fails ends the program that was named; its children go on without."""
+    """Do what the settings say. What fails ends the program that was named; its children go on without.
+
+    Args:
+        text: The settings as JSON; or the number of the pipe that they come by, while the program is starting already.
+    """
+    if text.isdecimal():
+        text = os.environ[VARIABLE] = _awaited(int(text))  # for its children, too
     settings: dict[str, Any] = json.loads(text)
-    if "pipe" in settings:
-        text = _awaited(settings["pipe"])
-        os.environ[VARIABLE] = text  # for its children
-        settings = json.loads(text)
     named = os.getpid() == settings["process"] or (settings["spawned"] and os.getppid() == settings["process"])
     try:
         watch_main(settings["names"])
-        if settings.get("trace") or not named:
-            # What is traced must change nothing: where warnings are errors, a warning of ours would be one. And the
-            # children of a program need not have what it has.
-            warnings.filterwarnings("ignore", category=WeaveWarning)
-        _begin(settings)
+        _begin(settings, named=named)
     except Exception as error:
         words = [f"{error}", *getattr(error, "__notes__", ())]
         lead = "aspecthook" if named else f"aspecthook: process {os.getpid()} runs without hooks"
@@ -55,7 +51,7 @@ def _awaited(pipe: int) -> str:
     return text
 
 
-def _begin(settings: dict[str, Any]) -> None:
+def _begin(settings: dict[str, Any], *, named: bool) -> None:
     config: str | None = settings.get("config")
     before = sys.path.copy()
     # What is named is looked for where the program looks later, and beside the file that names it.
@@ -66,13 +62,19 @@ def _begin(settings: dict[str, Any]) -> None:
         if config:
             from ._config import apply, read_config
 
-            _kept.append(apply(read_config(config)))
+            # The children of a program need not have what it has.
+            with WarningsTo(None if named else _is_of_weaving):
+                _kept.append(apply(read_config(config)))
     finally:
         sys.path[:] = before
     if settings.get("list"):
         from ._listing import list_at_exit
 
         list_at_exit(named=settings["process"] == os.getpid())
+
+
+def _is_of_weaving(_: str, category: type[Warning]) -> bool:
+    return category is WeaveWarning
 
 
 def _record(options: dict[str, Any]) -> None:
@@ -85,17 +87,17 @@ def _record(options: dict[str, Any]) -> None:
     # The number of a process is not enough: one that replaces itself keeps it.
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
 
-    def take(message: str, category: type[Warning]) -> bool:
-        """Write down why a target was not found, which the program must not see."""
-        mine = category is WeaveWarning and any(f"{target!r} could not be woven" in message for target in targets)
-        if mine:
+    def note(message: str, category: type[Warning]) -> bool:
+        """Write down why a target was not found, which the program must not see: it may make errors of warnings."""
+        taken = _is_of_weaving(message, category)
+        if taken:
             with open(path.removesuffix("jsonl") + "notes", "a", encoding="utf-8") as file:
                 print(message, file=file)
-        return mine
+        return taken
 
-    _errors.hear = take
     try:
-        tape = record(*targets, to=path, **options)
+        with WarningsTo(note):
+            tape = record(*targets, to=path, **options)
     except BaseException:
         if os.path.exists(path):
             os.unlink(path)

@@ -74,7 +74,17 @@ def _program() -> Program:
         raise click.UsageError(str(error)) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, no_args_is_help=False)
+class _InOrder(click.Group):
+    """Commands that the help lists in the order of this file, which begins with those that are used most."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # as in click
+        return list(self.commands)
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=_InOrder, context_settings=_SETTINGS, no_args_is_help=False)
 @click.version_option(__version__, message="aspecthook %(version)s")
 def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
@@ -118,33 +128,48 @@ def _config_option(**more: Any) -> Callable[[Any], Any]:
     return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
 
 
+_OPTIONS = (
+    click.option("--redact", multiple=True, metavar="NAME", help="Show no argument of this name, such as '*token*'."),
+    click.option(
+        "--sample", type=click.FloatRange(0, 1), default=1.0, metavar="SHARE", help="Record this share of trees."
+    ),
+    click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record this many levels of the tree."),
+    click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process."),
+    click.option("--no-arguments", is_flag=True, help="Record times alone, which is faster."),
+    click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200]."),
+    _output("--html", ".html", "One page to look at in a browser; the first 100,000 calls."),
+    _output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev."),
+    _output("--speedscope", ".speedscope.json", "For speedscope.app."),
+    _output("--folded", ".folded", "Collapsed stacks, for flame graphs."),
+    _output("--jsonl", ".jsonl", "JSON lines, which aspecthook.record.read reads."),
+    click.option(
+        "--otlp", metavar="URL", callback=_check_url, help="A collector of OpenTelemetry, which is sent spans."
+    ),
+)
+
+
+def _recording(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options that say what is recorded, shown and written."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _recorded(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of `record` among these, and what is shown and written of the calls."""
+    options = {name: given.pop(name) for name in ("redact", "sample", "max_depth", "max_calls")}
+    options["arguments"] = not given.pop("no_arguments")
+    shown = {name: given.pop(name) for name in ("lines", "otlp")}
+    return options, {**shown, "outputs": [path for path in given.values() if path is not None]}
+
+
 @_aspecthook.command("trace", short_help="Run a program and show what it calls.", cls=_OfProgram)
 @click.argument("targets", nargs=-1, required=True, metavar="POINTCUT...")
-@click.option("--redact", multiple=True, metavar="NAME", help="Show no argument of this name, such as '*token*'.")
-@click.option("--sample", type=click.FloatRange(0, 1), default=1.0, metavar="SHARE", help="Record this share of trees.")
-@click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record this many levels of the tree.")
-@click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process.")
-@click.option("--no-arguments", is_flag=True, help="Record times alone, which is faster.")
-@click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200].")
-@_output("--html", ".html", "One page to look at in a browser; the first 100,000 calls.")
-@_output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev.")
-@_output("--speedscope", ".speedscope.json", "For speedscope.app.")
-@_output("--folded", ".folded", "Collapsed stacks, for flame graphs.")
-@_output("--jsonl", ".jsonl", "JSON lines, which aspecthook.record.read reads.")
-@click.option("--otlp", metavar="URL", callback=_check_url, help="A collector of OpenTelemetry, which is sent spans.")
-def _trace(
-    targets: tuple[str, ...],
-    redact: tuple[str, ...],
-    sample: float,
-    max_depth: int | None,
-    max_calls: int | None,
-    lines: int,
-    *,
-    no_arguments: bool,
-    otlp: str | None,
-    **outputs: Path | None,
-) -> int:
+@_recording
+def _trace(targets: tuple[str, ...], **given: Any) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
+
+    A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
     The program is not changed: it has its own arguments, output, signals and exit status. Its children are traced too.
 
@@ -161,52 +186,37 @@ def _trace(
 
     for target in targets:
         Pointcut(target)
-    options = {
-        "targets": targets,
-        "redact": redact,
-        "sample": sample,
-        "max_depth": max_depth,
-        "max_calls": max_calls,
-        "arguments": not no_arguments,
-    }
-    files = [path for path in outputs.values() if path is not None]
-    return end_as(trace(_program(), options, lines=lines, outputs=files, otlp=otlp))
+    options, shown = _recorded(given)
+    return end_as(trace(_program(), {"targets": targets, **options}, **shown))
 
 
-class _Time(click.ParamType[float]):
-    """A time, such as ``30s``, ``1.5m`` or ``500ms``; without a unit in seconds."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it in seconds."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value)
-        if found is None:
-            self.fail(f"{value!r} is no time; write 30s, 500ms, 5m or 1h", param, ctx)
-        return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
+def _seconds(_: click.Context, __: click.Parameter, time: str | None) -> float | None:
+    """Return a time such as ``30s``, ``1.5m`` or ``500ms`` in seconds; without a unit it is in seconds."""
+    if time is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", time)
+    if found is None:
+        raise click.BadParameter(f"{time!r} is no time; write 30s, 500ms, 5m or 1h")
+    return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
 
 
 _of_process = click.argument("process", metavar="PID", type=int)
-_wait_option = click.option("--wait", type=_Time(), default="30s", help="How long to wait for the process [30s].")
+_wait_option = click.option(
+    "--wait", callback=_seconds, metavar="TIME", default="30s", help="How long to wait for the process [30s]."
+)
 
 
 @_aspecthook.command("attach", short_help="Trace a running process, or weave what a file names into it.")
 @_of_process
 @click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
-@click.option("--for", "seconds", type=_Time(), help="Detach after this time, such as 30s; otherwise Ctrl-C does.")
+@click.option(
+    "--for", "seconds", callback=_seconds, metavar="TIME", help="Detach after this time, such as 30s; otherwise Ctrl-C."
+)
 @_config_option(help="A file for `run`: it is woven until `aspecthook detach`, or for the time of --for.")
 @_wait_option
+@_recording
 def _attach(
-    process: int,
-    targets: tuple[str, ...],
-    seconds: float | None,
-    config: str | None,
-    wait: float,
-    lines: int,
-    otlp: str | None,
-    *,
-    no_arguments: bool,
-    **more: Any,
+    process: int, targets: tuple[str, ...], seconds: float | None, config: str | None, wait: float, **given: Any
 ) -> int:
     """Trace a running process, or weave what a file names into it. It needs Python 3.14 or later, here and there.
 
@@ -223,15 +233,8 @@ def _attach(
 
     if not targets and config is None:
         raise click.UsageError("there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE")
-    recorded = {name: more.pop(name) for name in ("redact", "sample", "max_depth", "max_calls")}
-    options = {**recorded, "arguments": not no_arguments}
-    files = [path for path in more.values() if path is not None]
-    return attach(
-        process, targets, options, config=config, seconds=seconds, wait=wait, lines=lines, outputs=files, otlp=otlp
-    )
-
-
-_attach.params += [one for one in _trace.params if isinstance(one, click.Option)]
+    options, shown = _recorded(given)
+    return attach(process, targets, options, config=config, seconds=seconds, wait=wait, **shown)
 
 
 @_aspecthook.command("detach", short_help="Remove what was attached to a running process.")
@@ -317,6 +320,8 @@ def _explain(target: str, config: str | None) -> int:
 @click.option("--all", "everything", is_flag=True, help="Show what is left too, which is counted otherwise.")
 def _match(pointcut: str, *, everything: bool) -> int:
     """Print what a pointcut takes, what it leaves, and why; what it names is imported.
+
+    A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
     \b
     examples:

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 
+from aspecthook._values import columns
+
 # What each extra is for, as users ask for it.
 _EXTRAS = {
     "trace": "the command",
@@ -30,6 +32,7 @@ def report() -> Iterator[str]:
     yield f"aspecthook {_version('aspecthook')}, wrapt {_version('wrapt')}"
     yield f"Python {platform.python_version()}{without}, {sys.executable}"
     yield ""
+    rows: list[tuple[str, str, str]] = []
     for extra, purpose in _EXTRAS.items():
         packages = _packages(extra)
         missing = [name for name in packages if _version(name) is None]
@@ -39,7 +42,8 @@ def report() -> Iterator[str]:
             state = f"needs {', '.join(missing)}: pip install 'aspecthook[{extra}]'"
         else:
             state = ", ".join(f"{name} {_version(name)}" for name in packages)
-        yield f"{extra:11} {purpose:20} {state}"
+        rows.append((extra, purpose, state))
+    yield from columns(rows, left=3)
     yield ""
     wrong = [*problems()]
     yield from wrong or ["nothing found that would not work here"]

@@ -9,6 +9,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
 
+from aspecthook._errors import printable
+from aspecthook.record._calls import Function, RecordedCall
+from aspecthook.record._reading import call_of
+from aspecthook.record._tape import line_of
+
 # A call whose parent has not ended is shown without it after so long, or when so many are held.
 _PATIENCE = 0.5
 _MOST_HELD = 10_000
@@ -51,9 +56,9 @@ class _File:
         self._path = path
         self.process = 0
         self._offset = 0
-        self._functions: dict[int, str] = {}
+        self._functions: dict[int, Function] = {}
         # The calls that have ended in ones that have not, below the number of these; and since when.
-        self._held: dict[int, list[tuple[dict[str, Any], Any]]] = {}
+        self._held: dict[int, list[RecordedCall]] = {}
         self._since: dict[int, float] = {}
         self._count = 0
 
@@ -72,10 +77,10 @@ class _File:
     def _let_go(self, until: float) -> Iterator[Line]:
         """Yield what has been held since then, or longer, without its parents."""
         for parent in [one for one, since in self._since.items() if since < until]:
-            for call, inner in self._release(parent):
-                yield from self._lines(call, inner, 1)
+            for call in self._release(parent):
+                yield from self._lines(call, 1)
 
-    def _release(self, parent: int) -> list[tuple[dict[str, Any], Any]]:
+    def _release(self, parent: int) -> list[RecordedCall]:
         self._since.pop(parent, None)
         return self._held.pop(parent, [])
 
@@ -83,41 +88,26 @@ class _File:
         if "aspecthook" in entry:
             self.process = entry["process"]
         elif "function" in entry:
-            self._functions[entry["function"]] = entry["name"]
+            self._functions[entry["function"]] = Function(printable(entry["name"]))  # a process may write what it likes
         elif "call" in entry:
-            inner = self._release(entry["call"])
+            call, _ = call_of(entry, self._functions[entry["of"]], self.process)
+            call.children = self._release(call.number)
             parent = entry["parent"]
             self._count += 1
             if isinstance(parent, int):
-                self._held.setdefault(parent, []).append((entry, inner))
+                self._held.setdefault(parent, []).append(call)
                 self._since.setdefault(parent, monotonic())
             else:
-                yield from self._lines(entry, inner, 0)
+                yield from self._lines(call, 0)
 
-    def _lines(self, call: dict[str, Any], inner: Any, depth: int) -> Iterator[Line]:
-        waiting = [(depth, call, inner)]
+    def _lines(self, call: RecordedCall, depth: int) -> Iterator[Line]:
+        waiting = [(depth, call)]
         while waiting:
-            depth, call, inner = waiting.pop()
+            depth, call = waiting.pop()
             self._count -= 1
-            yield Line(depth, self._text(call), "error" in call)
-            waiting += [(depth + 1, *one) for one in sorted(inner, key=_begin, reverse=True)]
-
-    def _text(self, call: dict[str, Any]) -> str:
-        arguments = call.get("arguments", {}).items()
-        shown = ", ".join([f"{name}={text}" for name, text in arguments if name not in ("self", "cls")])
-        name = f"{self._functions.get(call['of'], '?')}({shown})"
-        if call["duration"] is None:
-            return f"{name} … has not ended"
-        from aspecthook._values import shown_time  # the program has started by now, and need not wait for it
-
-        error = call.get("error")
-        if error is not None:
-            outcome = f" raised {error['type']}: {error['message']}"
-        else:
-            outcome = f" -> {call['result']}" if "result" in call else ""
-        return f"{name}{outcome}  {shown_time(call['duration'] / 1e9)}"
+            yield Line(depth, line_of(call), call.exc is not None)
+            waiting += [(depth + 1, one) for one in sorted(call.children, key=_begin, reverse=True)]
 
 
-def _begin(held: tuple[dict[str, Any], Any]) -> int:
-    begin: int = held[0]["begin"]
-    return begin
+def _begin(call: RecordedCall) -> float:
+    return call.begin

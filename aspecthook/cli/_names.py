@@ -1,11 +1,10 @@
-"""Names: of what tells a program what to do, and of its own file, `__main__`, when it is imported."""
+"""The variable that holds the settings of a program for its processes, and the names that its file is imported by."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from os.path import basename, splitext
 
-# The variable of the environment that tells the processes of a program what to do.
 VARIABLE = "ASPECTHOOK_PROGRAM"
 
 

@@ -7,10 +7,10 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
+from opentelemetry.trace import Span, set_span_in_context
 
 from aspecthook.record import RecordedCall, Tape
-from aspecthook.record.otel import place_of
+from aspecthook.record.otel import begin_span, end_span
 
 _AT_ONCE = 512  # spans in one request
 
@@ -31,16 +31,9 @@ def send(tape: Tape, url: str, service: str) -> bool:
     for call in tape:  # parents begin before their children
         outer = spans.get(call.parent) if call.parent is not None else None
         begin = int((tape.started + call.begin) * 1e9)
-        span = tracer.start_span(call.label, set_span_in_context(outer) if outer else None, start_time=begin)
-        spans[call] = span
-        span.set_attributes({**place_of(call), "process.pid": call.process})
-        span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in call.shown_arguments().items()})
-        error = call.shown_error()
-        if error is not None:
-            span.set_status(Status(StatusCode.ERROR, f"{error[0]}: {error[1]}"))
-        elif call.ended and call.has_values:
-            span.set_attribute("aspecthook.result", call.shown_result())
-        span.end(begin + int((call.duration or 0.0) * 1e9))
+        span = spans[call] = begin_span(tracer, call, set_span_in_context(outer) if outer else None, begin)
+        span.set_attribute("process.pid", call.process)
+        end_span(span, call, begin + int((call.duration or 0.0) * 1e9))
     finished = made.get_finished_spans()
     exporter = OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces")
     parts = [finished[place : place + _AT_ONCE] for place in range(0, len(finished), _AT_ONCE)]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from aspecthook._errors import AspecthookError
@@ -17,7 +14,7 @@ from ._names import VARIABLE, names_of
 
 _STARTUP = os.path.join(os.path.dirname(__file__), "_startup")
 # With one of these Python does not read PYTHONPATH, or does not import `site`.
-_DEAF = frozenset("IES")
+_ISOLATING = frozenset("IES")
 _WITH_VALUE = frozenset("WX")
 _SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
 # How often the output of the program is looked at while it runs.
@@ -33,6 +30,7 @@ class Program:
     """A program to run, as it was given after ``--``.
 
     ``command`` is what to execute, ``name`` what to call it, ``path`` where it finds its modules first.
+    What this module imports delays the start of the program; so `json` is imported later, and `subprocess` not at all.
     """
 
     __slots__ = ("_child", "_pipe", "command", "name", "path")
@@ -42,8 +40,8 @@ class Program:
             raise ProgramError("there is no program to run; name it after '--', as in: -- app.py, or: -- pytest")
         self.command, self.path = _command(list(words))
         self.name = next(iter(names_of(words)), "python")
-        self._child: subprocess.Popen[bytes] | None = None
-        self._pipe = -1
+        self._child = 0  # its process, once it has been started
+        self._pipe = -1  # by which it gets its settings, as long as it waits for them
 
     def start(self) -> None:
         """Start Python, which loads what it needs and then waits for `watch`; what is not Python is not started.
@@ -52,7 +50,8 @@ class Program:
         """
         if _is_python(self.command[0]):
             end, self._pipe = os.pipe()
-            self._child = self._popen(self.environment({"pipe": end}, spawned=True), pass_fds=(end,))
+            os.set_inheritable(end, True)
+            self._spawn(str(end))
             os.close(end)
 
     def close(self) -> None:
@@ -60,83 +59,86 @@ class Program:
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
-            if self._child is not None:
-                self._child.wait()
+            _wait(self._child)
 
-    def _popen(self, environment: Mapping[str, str], *, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self.command, env=environment, restore_signals=False, pass_fds=pass_fds)
+    def _spawn(self, settings: str) -> None:
+        self._child = os.posix_spawn(self.command[0], self.command, _environment(settings))
 
-    def _begin(self, settings: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-        environment = self.environment(settings, spawned=True)
-        if self._child is None:
-            return self._popen(environment)
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        text = self._text(settings, spawned=True)
+        if not self._child:
+            self._spawn(text)
+            return
         pipe, self._pipe = self._pipe, -1
         try:
             with open(pipe, "w", encoding="utf-8") as file:
-                file.write(environment[VARIABLE])
+                file.write(text)
         except BrokenPipeError:  # it has been killed meanwhile
             pass
-        return self._child
 
-    def environment(self, settings: Mapping[str, Any], *, spawned: bool) -> dict[str, str]:
-        """Return the environment in which each Python process of the program begins with these settings."""
-        before = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != _STARTUP]
-        return {
-            **os.environ,
-            VARIABLE: json.dumps(
-                {
-                    **settings,
-                    "path": self.path,
-                    "names": names_of(self.command[1:]),
-                    "process": os.getpid(),
-                    "spawned": spawned,
-                }
-            ),
-            "PYTHONPATH": os.pathsep.join([_STARTUP, *before]),
-        }
+    def _text(self, settings: Mapping[str, Any], *, spawned: bool) -> str:
+        import json
+
+        names = names_of(self.command[1:])
+        return json.dumps({**settings, "path": self.path, "names": names, "process": os.getpid(), "spawned": spawned})
 
     def execute(self, settings: Mapping[str, Any]) -> Never:
         """Become the program: the process stays the same one."""
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(self.command[0], self.command, self.environment(settings, spawned=False))
+        os.execve(self.command[0], self.command, _environment(self._text(settings, spawned=False)))
 
     def watch(self, settings: Mapping[str, Any], look: Callable[[], None]) -> int:
         """Run the program in a process of its own. Return its exit status, below zero for the signal that ended it.
 
         Args:
             settings: What to do in each of its processes.
-            look: Called again and again while it runs.
+            look: Called again and again while it runs, for the first time as it starts.
         """
-        child: subprocess.Popen[bytes] | None = None
+        from threading import Thread
+
+        begun = False
         early: list[int] = []
+        statuses: list[int] = []
 
         def forward(number: int, _: object) -> None:
-            if child is None:
+            if not begun:
                 early.append(number)
-            elif number not in _KEYS or not _has_terminal():  # a terminal tells the program itself
-                child.send_signal(number)
+            elif not statuses and (number not in _KEYS or not _has_terminal()):  # a terminal tells the program itself
+                try:
+                    os.kill(self._child, number)
+                except ProcessLookupError:  # it has just ended
+                    pass
 
         before = {number: signal.signal(number, forward) for number in _FORWARDED}
         try:
-            child = self._begin(settings)
+            self._begin(settings)
+            begun = True
             for number in early:
                 forward(number, None)
-            ended = threading.Event()
-            waiter = threading.Thread(target=_await, args=(child, ended), daemon=True)
+            waiter = Thread(target=lambda: statuses.append(_wait(self._child)), daemon=True)
             waiter.start()
-            while not ended.wait(_SECONDS):
+            while waiter.is_alive():
                 look()
-            waiter.join()
-            return child.returncode
+                waiter.join(_SECONDS)
+            return statuses[0]
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
 
-def _await(child: subprocess.Popen[bytes], ended: threading.Event) -> None:
-    child.wait()
-    ended.set()
+def _environment(settings: str) -> dict[str, str]:
+    """Return the environment in which each Python process of a program begins with these settings."""
+    before = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != _STARTUP]
+    return {**os.environ, VARIABLE: settings, "PYTHONPATH": os.pathsep.join([_STARTUP, *before])}
+
+
+def _wait(process: int) -> int:
+    """Wait for the end of a process. Return its exit status, below zero for the signal that ended it."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    except ChildProcessError:  # SIGCHLD was ignored as the command was started, and no status is kept
+        return 0
 
 
 _KEYS = (signal.SIGINT, signal.SIGQUIT)
@@ -189,7 +191,7 @@ def _is_python(file: str) -> bool:
 def _command(words: list[str]) -> tuple[list[str], str]:
     first = words[0]
     if first.startswith("-"):
-        _refuse_deaf(words)
+        _refuse_isolation(words)
         return [sys.executable, *words], os.getcwd()
     is_folder = os.path.isdir(first)
     if is_folder or (os.path.isfile(first) and (first.endswith(_SUFFIXES) or not os.access(first, os.X_OK))):
@@ -202,11 +204,11 @@ def _command(words: list[str]) -> tuple[list[str], str]:
     if found is None:
         raise ProgramError(f"there is no file {first!r} and no command of that name; for a module write: -- -m {first}")
     if os.path.basename(found).startswith("python"):
-        _refuse_deaf(words[1:])
+        _refuse_isolation(words[1:])
     return [os.path.abspath(found), *words[1:]], os.getcwd()
 
 
-def _refuse_deaf(words: Sequence[str]) -> None:
+def _refuse_isolation(words: Sequence[str]) -> None:
     """Refuse options of Python with which our `sitecustomize` would not run."""
     for word in words:
         if not word.startswith("-") or word in ("-", "--") or word[1] in "mc" or word.startswith("--"):
@@ -214,7 +216,7 @@ def _refuse_deaf(words: Sequence[str]) -> None:
         for letter in word[1:]:
             if letter in _WITH_VALUE or letter in "mc":
                 break
-            if letter in _DEAF:
+            if letter in _ISOLATING:
                 raise ProgramError(
                     f"with {word} Python starts without what aspecthook adds, and nothing is woven; leave out -{letter}"
                 )

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import sys
 import threading
-import traceback
 from types import TracebackType
 
 from aspecthook import Args, weave
-from aspecthook._errors import is_our_frame
+from aspecthook._errors import is_inner_frame
 from aspecthook._hints import Any, cast
 
 
@@ -21,7 +20,7 @@ def hide_frames() -> object:
     """Leave the frames of hooks out of tracebacks from now on. Return what must be kept for as long."""
     if sys.version_info < (3, 13):
         _clean_in_hooks()
-    return weave(traceback.TracebackException.__init__, pre=_clean_shown)
+    return weave("traceback:TracebackException.__init__", pre=_clean_shown)  # as soon as the program needs it
 
 
 def _clean_shown(exc_traceback: TracebackType | None) -> Args:
@@ -30,24 +29,15 @@ def _clean_shown(exc_traceback: TracebackType | None) -> Args:
 
 def _cleaned(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without our frames; the last one stays, as the exception was raised there."""
-    kept = [one for one in _entries(trace) if one.tb_next is None or not _is_hook(one)]
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if trace.tb_next is None or not is_inner_frame(trace.tb_frame):
+            kept.append(trace)
+        trace = trace.tb_next
     for one, after in zip(kept, [*kept[1:], None], strict=False):
         if one.tb_next is not after:
             one.tb_next = after
     return kept[0] if kept else None
-
-
-def _entries(trace: TracebackType | None) -> list[TracebackType]:
-    found: list[TracebackType] = []
-    while trace is not None:
-        found.append(trace)
-        trace = trace.tb_next
-    return found
-
-
-def _is_hook(trace: TracebackType) -> bool:
-    frame = trace.tb_frame
-    return frame.f_code.co_filename.startswith("<aspecthook ") or is_our_frame(frame)
 
 
 def _clean_in_hooks() -> None:

@@ -14,7 +14,7 @@ from os import PathLike
 from types import MethodType
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Plugin", "Plugins"]
 
 # Past calls are not replayed to a disabled plugin either.
-_CLOSED = Gate(lambda: False)
+_CLOSED = Predicate(lambda: False)
 
 
 @final

@@ -9,7 +9,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.callables import identity, unwrap, who_is
-from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
@@ -28,7 +28,7 @@ class PluginHook(NamedTuple):
     mark: Mark
     method: Callable[..., Any]
     options: Options
-    gate: Gate | None
+    gate: Predicate | None
     present: tuple[Hook, ...]
 
     @property
@@ -101,7 +101,7 @@ class Specification:
         function: object = cast("Any", static).__func__ if is_bound else static
         return hooks(getattr(self.host, name)) if _is_mounted(function) else None
 
-    def gate(self, name: str) -> Gate | None:
+    def gate(self, name: str) -> Predicate | None:
         """Return a gate that is open for the host's own class alone, where it shares an inherited event with others."""
         if not isinstance(self.host, type) or name in vars(self.host):
             return None
@@ -113,7 +113,7 @@ class Specification:
 
     def concerns(self, hook: Hook) -> bool:
         """Whether a hook on one of the events acts for this host, and not only for another class that inherits it."""
-        heir: object = getattr(hook.gate, "__self__", None)
+        heir: object = getattr(hook.gate and hook.gate.holds, "__self__", None)
         owner = self.host if isinstance(self.host, type) else type(self.host)
         return not isinstance(heir, Heir) or heir.cls() in owner.__mro__
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
+from aspecthook._errors import printable
 from aspecthook._hints import Any, final
 from aspecthook._values import PLAIN, Redaction, Shortener, Shown
 
@@ -210,10 +211,10 @@ class RecordedCall:
             return None
         if isinstance(self.exc, RecordedError):
             return self.exc.type, self.exc.message
-        redaction = self._redaction
+        redaction, name = self._redaction, printable(type(self.exc).__name__)
         if redaction is not None and redaction.hides("error", self.exc):
-            return type(self.exc).__name__, "<redacted>"
-        return type(self.exc).__name__, self.shortener.message(self.exc)
+            return name, "<redacted>"
+        return name, self.shortener.message(self.exc)
 
     @property
     def shortener(self) -> Shortener:
@@ -225,17 +226,10 @@ class RecordedCall:
         if self._end is None:
             outcome = " … has not ended"
         elif self.exc is not None:
-            outcome = f" raised {self._shown_exc(self.exc)}"
+            outcome = f" raised {': '.join(filter(None, self.shown_error() or ()))}"
         else:
             outcome = f" -> {self.shown_result()}" if self.has_values else ""
         return f"{self.name}({', '.join(shown)}){outcome}"
-
-    def _shown_exc(self, exc: BaseException) -> str:
-        if isinstance(exc, RecordedError):
-            return repr(exc)
-        if self._redaction is not None and self._redaction.hides("error", exc):
-            return f"{type(exc).__name__}(<redacted>)"
-        return self.shortener.text(exc)
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -250,14 +244,14 @@ class RecordedCall:
             self._labels = around if self.label in around else around | {self.label}
         return self._labels
 
-    def of(self, recorder: object) -> RecordedCall | None:
+    def innermost_of(self, recorder: object) -> RecordedCall | None:
         """Return the innermost call of a recorder that runs in the context in which this one does."""
         call: RecordedCall | None = self
         while call is not None and call._recorder is not recorder:
             call = call._outer
         return call
 
-    def ends(self, end: float, result: Any, exc: BaseException | None) -> None:
+    def end(self, end: float, result: Any, exc: BaseException | None) -> None:
         """Record how the call has ended."""
         self._end, self._result, self.exc = end, result, exc
 
@@ -267,7 +261,7 @@ class RecordedCall:
         self._end = None if self._end is None else self._end + seconds
         self.turns = [(begin + seconds, length) for begin, length in self.turns]
 
-    def shows(self, arguments: dict[str, str], result: str | None) -> None:
+    def set_texts(self, arguments: dict[str, str], result: str | None) -> None:
         """Set the texts of the arguments and of the result."""
         self.has_values = True
         self._arguments = {name: Shown(text) for name, text in arguments.items()}

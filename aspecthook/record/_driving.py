@@ -23,7 +23,7 @@ class Turns(Protocol):
         ...
 
 
-def driven(turns: Turns, source: Any) -> Generator[Any, Any, Any]:
+def _driven(turns: Turns, source: Any) -> Generator[Any, Any, Any]:
     """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380)."""
     step, sent = source.send, None
     while True:
@@ -50,16 +50,19 @@ def driven(turns: Turns, source: Any) -> Generator[Any, Any, Any]:
             step = source.send
 
 
-# The same for what is awaited.
-awaited: Callable[[Turns, Any], Any] = coroutine(driven)
+_awaited: Callable[[Turns, Any], Any] = coroutine(_driven)
 
 
-async def adriven(turns: Turns, source: Any) -> AsyncGenerator[Any, Any]:
-    """Drive an async generator."""
+async def _driven_coroutine(turns: Turns, source: Any) -> Any:
+    """Drive what is awaited; of what is no coroutine, such as a future, there are no turns."""
+    return await (_awaited(turns, source) if hasattr(source, "send") else source)
+
+
+async def _driven_async_generator(turns: Turns, source: Any) -> AsyncGenerator[Any, Any]:
     step: Any = start(source)
     while True:
         try:
-            item = await awaited(turns, step)
+            item = await _awaited(turns, step)
         except StopAsyncIteration:
             return
         finally:
@@ -67,9 +70,17 @@ async def adriven(turns: Turns, source: Any) -> AsyncGenerator[Any, Any]:
         try:
             sent = yield item
         except GeneratorExit:
-            await awaited(turns, source.aclose())
+            await _awaited(turns, source.aclose())
             raise
         except BaseException as error:
             step = source.athrow(error)
         else:
             step = source.asend(sent)
+
+
+# By the style of what is driven.
+DRIVES: dict[str, Callable[[Turns, Any], Any]] = {
+    "coroutine": _driven_coroutine,
+    "generator": _driven,
+    "async generator": _driven_async_generator,
+}

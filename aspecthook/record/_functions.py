@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
+from aspecthook._values import columns, shown_time
+
 from ._calls import RecordedCall
 
 
@@ -32,17 +34,14 @@ class Table(list[Row]):
 
     Example:
         >>> print(Table([Row("shop:price", 3, 0, 0.25, 0.25, 0.001, 0.2)]))
-        function    calls  errors     total       own       p50       p99
-        shop:price      3       0  250.0 ms  250.0 ms    1.0 ms  200.0 ms
+        function    calls  errors   total     own   p50     p99
+        shop:price      3       0  250 ms  250 ms  1 ms  200 ms
     """
 
     def __str__(self) -> str:
-        width = max([8, *(len(row.name) for row in self)])
-        lines = [f"{'function':{width}}  calls  errors     total       own       p50       p99"]
-        for row in self:
-            times = "".join([f"{_shown(value):>10}" for value in row[3:]])
-            lines.append(f"{row.name:{width}}  {row.calls:5}  {row.errors:6}{times}")
-        return "\n".join(lines)
+        heads = ("function", "calls", "errors", "total", "own", "p50", "p99")
+        rows = [(row.name, str(row.calls), str(row.errors), *map(shown_time, row[3:])) for row in self]
+        return "\n".join(columns([heads, *rows]))
 
 
 @final
@@ -98,9 +97,3 @@ def table(calls: Iterable[RecordedCall]) -> Table:
     for call in calls:
         totals.add(call.label, call.duration, call.own, failed=call.exc is not None, recursive=call.recursive)
     return totals.table()
-
-
-def _shown(value: float) -> str:
-    if value >= 1:
-        return f"{value:,.2f} s"
-    return f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.1f} µs"

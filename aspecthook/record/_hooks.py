@@ -16,7 +16,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast, final
 
 from ._calls import Function
-from ._driving import adriven, awaited, driven
+from ._driving import DRIVES
 from ._recorder import CLOCK, End, RecordedTurns, Recorder, current
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -63,14 +63,15 @@ class Hooks:
         self._arguments = arguments
         self._functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
         # The mount points whose hooks share the calls they record through `call.state`, and those with faster ones.
-        self._exact: weakref.WeakSet[MountPoint] = weakref.WeakSet()
-        self._plain: weakref.WeakSet[MountPoint] = weakref.WeakSet()
+        self._by_state: weakref.WeakSet[MountPoint] = weakref.WeakSet()
+        self._by_notes: weakref.WeakSet[MountPoint] = weakref.WeakSet()
         self._key = f"tape {id(recorder)}"
-        self.pre = _Recording("pre", self._begin, _FIRST)
-        self.around = _Turns("around", self._turns, _FIRST)
-        self.always = _Recording("always", self._end, _LAST)
-        self.pre_if = _Recording("pre", self._begin_if, None)
-        self.always_if = _Recording("always", self._end_if, _LAST)
+        self.pre = _Recording("pre", self._pre, _FIRST)
+        self.around = _Turns("around", self._around, _FIRST)
+        self.always = _Recording("always", self._always, _LAST)
+        # The same where a condition decides which calls are recorded.
+        self.pre_if = _Recording("pre", self._pre_if, None)
+        self.always_if = _Recording("always", self._always_if, _LAST)
 
     def function(self, mount: MountPoint) -> Function:
         """Return what is known of a function."""
@@ -83,25 +84,20 @@ class Hooks:
             found = self._functions[mount] = Function(site.label, file, line, site)
         return found
 
-    def _is_exact(self, mount: MountPoint) -> bool:
-        if mount not in self._exact and mount.site().signature.style == "function":
-            self._plain.add(mount)
-            return False
-        self._exact.add(mount)
-        return True
-
-    def _begin_if(self, mount: MountPoint) -> Callable[..., None]:
-        if mount in self._plain:
+    def _pre_if(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._by_notes:
             return _recorded_already
-        self._exact.add(mount)
-        return self._exact_begin(mount)
+        self._by_state.add(mount)
+        return self._begin_by_state(mount)
 
-    def _end_if(self, mount: MountPoint) -> Callable[..., None]:
-        return _recorded_already if mount in self._plain else self._exact_end(mount, conditional=True)
+    def _always_if(self, mount: MountPoint) -> Callable[..., None]:
+        return _recorded_already if mount in self._by_notes else self._end_by_state(mount, conditional=True)
 
-    def _begin(self, mount: MountPoint) -> Callable[..., None]:
-        if self._is_exact(mount):
-            return self._exact_begin(mount)
+    def _pre(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._by_state or mount.site().signature.style != "function":
+            self._by_state.add(mount)
+            return self._begin_by_state(mount)
+        self._by_notes.add(mount)
         function, signature = self.function(mount), mount.site().signature
         named = signature.regular > signature.positional or signature.varkw is not None
         if self._recorder.live:
@@ -110,9 +106,9 @@ class Hooks:
             return _timed_begin(self._recorder, function)
         return (_begin_named if named else _begin)(self._recorder, function)
 
-    def _end(self, mount: MountPoint) -> Callable[..., None]:
-        if mount in self._exact:
-            return self._exact_end(mount, conditional=False)
+    def _always(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._by_state:
+            return self._end_by_state(mount, conditional=False)
         end = End(self.function(mount))
         if self._recorder.live:
             return _live_end(self._recorder, end, arguments=self._arguments)
@@ -120,9 +116,9 @@ class Hooks:
 
     # Hooks that find their call in `call.state`
 
-    def _exact_begin(self, mount: MountPoint) -> Callable[[Call], None]:
+    def _begin_by_state(self, mount: MountPoint) -> Callable[[Call], None]:
         recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
-        plain = function.site is not None and function.site.signature.style == "function"
+        has_turns = mount.site().signature.style != "function"
 
         def begin(call: Call) -> None:
             strand = recorder.here.strand
@@ -131,12 +127,12 @@ class Hooks:
             recorded = recorder.new(function, call.args, call.kwargs, keep=keep)
             call.state[key] = recorded
             recorder.note_turn(strand, recorded, "begin")
-            if plain:
+            if not has_turns:
                 recorder.note_turn(strand, recorded, "enter")
 
         return begin
 
-    def _exact_end(self, mount: MountPoint, *, conditional: bool) -> Callable[..., None]:
+    def _end_by_state(self, mount: MountPoint, *, conditional: bool) -> Callable[..., None]:
         recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
 
         def end(call: Call, result: object, exc: BaseException | None) -> None:
@@ -153,28 +149,19 @@ class Hooks:
 
         return end
 
-    def _turns(self, mount: MountPoint) -> Callable[..., Any]:
+    def _around(self, mount: MountPoint) -> Callable[..., Any]:
         style = mount.site().signature.style
-        recorder, key = self._recorder, self._key
+        recorder, key, drive = self._recorder, self._key, DRIVES[style]
 
-        async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+        def around(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded = call.state.get(key)
             source = proceed()
-            return await (source if recorded is None else awaited(RecordedTurns(recorder, recorded), source))
+            return source if recorded is None else drive(RecordedTurns(recorder, recorded), source)
 
-        def of_generator(call: Call, proceed: Callable[[], Any]) -> Any:
-            recorded = call.state.get(key)
-            source = proceed()
-            return source if recorded is None else driven(RecordedTurns(recorder, recorded), source)
+        async def around_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+            return await around(call, proceed)
 
-        def of_async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
-            recorded = call.state.get(key)
-            source = proceed()
-            return source if recorded is None else adriven(RecordedTurns(recorder, recorded), source)
-
-        if style == "coroutine":
-            return of_coroutine
-        return of_generator if style == "generator" else of_async_generator
+        return around_coroutine if style == "coroutine" else around
 
 
 def _recorded_already() -> None:

@@ -50,8 +50,8 @@ class JsonLines:
         if folder:
             os.makedirs(whole, exist_ok=True)
         stem, suffix = os.path.splitext(whole)
-        # What is before and after the number of the process in the names of files.
-        self._names = (os.path.join(whole, ""), ".jsonl") if folder else (f"{stem}.", suffix)
+        # With the number of a process between them, the path of its file.
+        self._before, self._after = (os.path.join(whole, ""), ".jsonl") if folder else (f"{stem}.", suffix)
         self._started = time() if started is None else started
         self._parent: int | None = None
         self._functions: dict[Function, int] = {}
@@ -93,7 +93,7 @@ class JsonLines:
         self._open(self._of_process())
 
     def _of_process(self) -> str:
-        return str(os.getpid()).join(self._names)
+        return f"{self._before}{os.getpid()}{self._after}"
 
     def close(self) -> None:
         """Close the file."""
@@ -133,14 +133,14 @@ def function_entry(function: Function, number: int) -> dict[str, Any]:
 
 def call_entry(call: RecordedCall, number: int) -> dict[str, Any]:
     """Return the entry of a call, of the function with this number."""
-    parent = call.parent
+    parent: int | list[int] | None = None
+    if call.parent is not None:
+        parent = call.parent.number
+        if call.parent.process != call.process:
+            parent = [call.parent.process, parent]
     entry: dict[str, Any] = {
         "call": call.number,
-        "parent": None
-        if parent is None
-        else parent.number
-        if parent.process == call.process
-        else [parent.process, parent.number],
+        "parent": parent,
         "of": number,
         "begin": _nanoseconds(call.begin),
         "duration": None if call.duration is None else _nanoseconds(call.duration),

@@ -20,8 +20,9 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.members import Members
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
+from aspecthook._values import columns, shown_time
 
-from ._driving import Turns, adriven, awaited, driven
+from ._driving import DRIVES
 from ._recorder import CLOCK
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -74,8 +75,18 @@ class Costs:
         self._names: list[tuple[str, Kind, str]] = []
         self._undo: list[tuple[Members, Hook, str, object, object]] = []
 
+    @under_lock
     def __enter__(self) -> Self:
-        self._begin()
+        if members.observers:
+            raise HookOptionError("a profile is being made already; end that one first")
+        members.observers.append(self._measure)
+        try:
+            for mount in _mounts():
+                for hook in mount.members:
+                    self._measure(mount, hook)
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -91,31 +102,9 @@ class Costs:
         return iter(sorted([row for row in rows if row.calls], key=lambda row: -row.time))
 
     def __str__(self) -> str:
-        rows = [("mount point", "kind", "hook", "calls", "time", "a call")]
-        rows += [
-            (*row[:3], str(row.calls), f"{row.time * 1e3:.3f} ms", f"{row.time / row.calls * 1e6:.2f} µs")
-            for row in self
-        ]
-        if len(rows) == 1:
-            return "no hook has run"
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [[text.rjust(wide) for text, wide in zip(row, widths, strict=True)] for row in rows]
-        for line in lines:
-            line[:3] = [text.strip().ljust(wide) for text, wide in zip(line, widths[:3], strict=False)]
-        return "\n".join(["  ".join(line).rstrip() for line in lines])
-
-    @under_lock
-    def _begin(self) -> None:
-        if members.observers:
-            raise HookOptionError("a profile is being made already; end that one first")
-        members.observers.append(self._measure)
-        try:
-            for mount in _mounts():
-                for hook in mount.members:
-                    self._measure(mount, hook)
-        except BaseException:
-            self._end()
-            raise
+        heads = ("mount point", "kind", "hook", "calls", "time", "a call")
+        rows = [(*row[:3], str(row.calls), shown_time(row.time), shown_time(row.time / row.calls)) for row in self]
+        return "\n".join(columns([heads, *rows], left=3)) if rows else "no hook has run"
 
     @under_lock
     def _end(self) -> None:
@@ -216,22 +205,11 @@ class _Pause:
             self._timer.enter()
 
 
-async def _coroutine(turns: Turns, source: Any) -> Any:
-    return await (awaited(turns, source) if hasattr(source, "send") else source)
-
-
-_DRIVES: dict[str, Callable[[Turns, Any], Any]] = {
-    "coroutine": _coroutine,
-    "generator": driven,
-    "async generator": adriven,
-}
-
-
 def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook, style: str) -> Callable[..., Any]:
     """Return a function that runs a hook and measures it."""
     place = next((place for place, (how, what) in enumerate(hook.asks) if what == "proceed" and not how), None)
     name = next((how.removeprefix("=") for how, what in hook.asks if what == "proceed" and how), None)
-    drive = _DRIVES.get(hook.style)
+    drive = DRIVES.get(hook.style)
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         timer = Timer(cells, number)
@@ -252,7 +230,7 @@ def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook,
 def _inside(proceed: Callable[..., Any], timer: Timer, style: str) -> Callable[..., Any]:
     """Return a `proceed` during which the around hook is not measured."""
     pause = _Pause(timer)
-    drive = _DRIVES.get(style)
+    drive = DRIVES.get(style)
 
     def proceeding(*args: Any, **kwargs: Any) -> Any:
         if drive is not None:  # a coroutine or a stream, which runs later

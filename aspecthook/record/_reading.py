@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast, final
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._errors import AspecthookError, brief
+from aspecthook._errors import AspecthookError, brief, printable
 
 from ._calls import Function, RecordedCall, RecordedError
 from ._functions import Table, Totals
@@ -38,7 +38,8 @@ RecordingError.__module__ = "aspecthook.record"  # where users import it, and wh
 def read(*paths: str | PathLike[str], max_calls: int | None = None) -> Tape:
     """Read recordings from files of JSON lines, or from folders of them; several processes become one tape.
 
-    Values are texts. The end of a line that a killed process has not finished is left out.
+    Values are texts. The end of a line that a killed process has not finished is left out. A recording may come from
+    somebody else: it is checked, and its names and values hold no control characters.
 
     Args:
         paths: The files, or the folders.
@@ -78,7 +79,7 @@ def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
         labels: dict[int, str] = {}
         for _, entry in _entries(file):
             if "function" in entry:
-                labels[entry["function"]] = entry["name"]
+                labels[entry["function"]] = printable(entry["name"])
             elif "call" in entry:
                 duration = None if entry["duration"] is None else entry["duration"] / 1e9
                 failed, recursive = "error" in entry, "recursive" in entry
@@ -100,6 +101,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
 
 
+_LONGEST = 1e12  # seconds
 _Key = tuple[int, float, int]
 
 
@@ -142,6 +144,11 @@ class _Reader:
         for call in calls:
             if call.parent is not None:
                 call.parent.add_child(call)
+        reached = [call for call in calls if call.parent is None]
+        for call in reached:
+            reached.extend(call.children)
+        if len(reached) < len(calls):  # who walks from a call to the outermost one would never arrive
+            raise RecordingError("the recording has calls that are inside themselves; record anew")
         return calls
 
     def read(self, path: Path) -> None:
@@ -160,14 +167,14 @@ class _Reader:
                 elif "function" in entry:
                     functions[entry["function"]] = self._function(entry)
                 elif "call" in entry:
-                    call, parent = _call(entry, functions[entry["of"]], process)
+                    call, parent = call_of(entry, functions[entry["of"]], process)
                     above = None if parent is None else (parent[0], started, parent[1])
                     self._found[process, started, call.number] = (call, above)
                     if self._most is not None and len(self._found) > 2 * self._most:
                         self._limit()
                 elif "left_out" in entry:
-                    self.left_out[entry["why"]] += entry["left_out"]
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    self.left_out[printable(str(entry["why"]))] += int(entry["left_out"])
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 if isinstance(error, RecordingError):
                     raise
                 raise RecordingError(f"{path}:{number} is not an entry of a recording: {error!r}") from error
@@ -188,7 +195,8 @@ class _Reader:
             self.left_out["max_calls"] += len(late)
 
     def _function(self, entry: dict[str, Any]) -> Function:
-        key = (str(entry["name"]), entry.get("file"), entry.get("line"))
+        line = entry.get("line")
+        key = (printable(str(entry["name"])), _text(entry.get("file")), None if line is None else int(line))
         return self._functions.setdefault(key, Function(*key))
 
 
@@ -197,7 +205,7 @@ def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, line in enumerate(file, 1):
             try:
                 entry: object = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:  # the latter for lists within lists
                 if line.endswith(b"\n"):
                     raise RecordingError(f"{path}:{number} is not JSON: {brief(line)}") from error
                 continue  # the process was killed, or the disk was full, while it was written
@@ -211,23 +219,36 @@ def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:
         raise RecordingError(
             f"{path} has the version {brief(entry.get('version'))}, and this aspecthook reads version {VERSION}"
         )
-    return int(entry["process"]), float(entry["started"])
+    return int(entry["process"]), _seconds(entry["started"])
 
 
-def _call(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:
-    call = RecordedCall(function, entry["begin"] / 1e9)
+def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:
+    """Return the call of an entry, and the process and the number of the call around it."""
+    call = RecordedCall(function, _seconds(entry["begin"] / 1e9))
     call.number, call.process = int(entry["call"]), process
-    call.own, call.recursive = entry["own"] / 1e9, "recursive" in entry
-    call.thread, call.task = str(entry.get("thread", "")), entry.get("task")
-    call.turns = [(begin / 1e9, length / 1e9) for begin, length in entry.get("turns", ())]
+    call.own, call.recursive = _seconds(entry["own"] / 1e9), "recursive" in entry
+    call.thread, call.task = _text(entry.get("thread")) or "", _text(entry.get("task"))
+    call.turns = [(_seconds(begin / 1e9), _seconds(length / 1e9)) for begin, length in entry.get("turns", ())]
     error = entry.get("error")
-    exc = None if error is None else RecordedError(str(error["type"]), str(error["message"]))
+    exc = None if error is None else RecordedError(printable(str(error["type"])), printable(str(error["message"])))
     if entry["duration"] is not None:
-        call.ends(call.begin + entry["duration"] / 1e9, None, exc)
+        call.end(call.begin + _seconds(entry["duration"] / 1e9), None, exc)
     if "arguments" in entry or "result" in entry:
-        call.shows(entry.get("arguments", {}), entry.get("result"))
+        arguments = {printable(name): printable(str(text)) for name, text in entry.get("arguments", {}).items()}
+        call.set_texts(arguments, _text(entry.get("result")))
     parent: Any = entry["parent"]
     if parent is None:
         return call, None
     of_process, number = parent if type_of(parent) is list else (process, parent)
     return call, (int(of_process), int(number))
+
+
+def _seconds(given: float) -> float:
+    """Return a time, unless it is so long, or not a number, that sums of times would not be numbers."""
+    if not abs(given) < _LONGEST:
+        raise ValueError(f"{given} is not a time in seconds")
+    return float(given)
+
+
+def _text(given: object) -> str | None:
+    return None if given is None else printable(str(given))

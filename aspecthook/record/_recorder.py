@@ -24,7 +24,7 @@ from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
 from ._limits import Limits
-from ._sinks import Sink, Sinks, complain
+from ._sinks import Sink, Sinks
 
 # The innermost coroutine or generator that any tape records and that runs in this context.
 current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)
@@ -167,7 +167,7 @@ class Recorder:
     def innermost(self) -> RecordedCall | None:
         """Return the innermost coroutine or generator of this recorder that runs in this context."""
         call = current.get()
-        return None if call is None else call.of(self)
+        return None if call is None else call.innermost_of(self)
 
     # Reading notes
 
@@ -209,7 +209,7 @@ class Recorder:
         try:
             self.take(strand, note)
         except Exception as error:
-            complain(f"a call could not be recorded: {error!r:.200}")
+            self.sinks.complain(f"a call could not be recorded: {error!r:.200}")
         finally:
             strand.busy = False
 
@@ -223,7 +223,7 @@ class Recorder:
                 strand.inside.append(0.0)
                 return
             call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
-            call.parent = None if outer is None else outer.of(self)
+            call.parent = None if outer is None else outer.innermost_of(self)
             self._add(strand, call, drawn=True)
             self._push(strand, call)
         elif type(about) is End:
@@ -258,7 +258,7 @@ class Recorder:
         """Whether a call is left out with its tree, so that nothing need be known of it."""
         if strand.stack:
             return not strand.stack[-1].kept
-        return (outer is None or outer.of(self) is None) and not self.limits.keep_tree()
+        return (outer is None or outer.innermost_of(self) is None) and not self.limits.keep_tree()
 
     def _end(self, strand: Strand, function: Function, at: float, result: Any, exc: BaseException | None) -> None:
         stack = strand.stack
@@ -275,7 +275,7 @@ class Recorder:
 
     def finish(self, call: RecordedCall, at: float, result: Any, exc: BaseException | None) -> None:
         """Record the end of a call."""
-        call.ends(at, result, exc)
+        call.end(at, result, exc)
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
         # In the child of a fork, what had begun before is for the parent to write.

@@ -24,22 +24,19 @@ Entries: TypeAlias = Iterable[dict[str, Any]]
 def save(calls: Calls, entries: Entries, path: Path) -> None:
     """Write calls in the format that the suffix of the path names; ``entries`` are those of their JSON lines."""
     name = os.fspath(path)
-    for suffix, write in _FORMATS.items():
+    for suffix, write_entries in _OF_ENTRIES.items():
         if name.endswith(suffix):
-            write(calls, entries, path)
+            write_entries(entries, path)
             return
-    raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of {', '.join(_FORMATS)}")
+    for suffix, write_calls in _OF_CALLS.items():
+        if name.endswith(suffix):
+            write_calls(calls, path)
+            return
+    known = ", ".join([*_OF_ENTRIES, *_OF_CALLS])
+    raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of {known}")
 
 
-def _json_lines(_: Calls, entries: Entries, path: Path) -> None:
-    write_lines(entries, path)
-
-
-def _html(_: Calls, entries: Entries, path: Path) -> None:
-    write_page(entries, path)
-
-
-def _chrome(calls: Calls, _: Entries, path: Path) -> None:
+def _chrome(calls: Calls, path: Path) -> None:
     _dump({"displayTimeUnit": "ns", "traceEvents": list(_events(calls))}, path)
 
 
@@ -77,7 +74,7 @@ def _values(call: RecordedCall) -> dict[str, str]:
     return shown
 
 
-def _speedscope(calls: Calls, _: Entries, path: Path) -> None:
+def _speedscope(calls: Calls, path: Path) -> None:
     frames: dict[Any, int] = {}
     profiles: list[dict[str, Any]] = []
     for (process, thread), rows in slices(calls).items():
@@ -101,7 +98,7 @@ def _speedscope(calls: Calls, _: Entries, path: Path) -> None:
     )
 
 
-def _folded(calls: Calls, _: Entries, path: Path) -> None:
+def _folded(calls: Calls, path: Path) -> None:
     """Write one line for each path of functions, with its own time in microseconds."""
     stacks: Counter[str] = Counter()
     paths: dict[int, str] = {}
@@ -119,10 +116,9 @@ def _dump(data: object, path: Path) -> None:
         json.dump(data, file)
 
 
-_FORMATS: dict[str, Callable[[Calls, Entries, Path], None]] = {
-    ".jsonl": _json_lines,
+_OF_ENTRIES: dict[str, Callable[[Entries, Path], None]] = {".jsonl": write_lines, ".html": write_page}
+_OF_CALLS: dict[str, Callable[[Calls, Path], None]] = {
     ".speedscope.json": _speedscope,
     ".json": _chrome,
     ".folded": _folded,
-    ".html": _html,
 }

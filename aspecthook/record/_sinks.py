@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from aspecthook._errors import warn
+from aspecthook._errors import WarningsTo, listener, warn
 from aspecthook._hints import Any, Protocol, final
 
 from ._calls import RecordedCall
@@ -80,6 +80,7 @@ class Sinks:
         self.all = [*sinks]
         # Those with `enter` and `leave`; what they have entered they have to leave, even when they are closed.
         self.entering: list[Any] = [sink for sink in self.all if hasattr(sink, "enter")]
+        self._listener = listener()  # of warnings
         # The calls that have begun, and have not ended.
         self._open: dict[int, RecordedCall] = {}
 
@@ -115,7 +116,7 @@ class Sinks:
     def _drop(self, sink: Sink, error: Exception) -> None:
         if sink in self.all:
             self.all.remove(sink)
-            complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
+            self.complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
             try:
                 sink.close()
             except Exception:  # that it does not work any more has been said
@@ -134,19 +135,20 @@ class Sinks:
                         leave_out(number, why)
                 sink.close()
             except Exception as error:
-                complain(f"the recording of calls could not be finished: {type(sink).__name__} raised {error!r:.200}")
+                name = type(sink).__name__
+                self.complain(f"the recording of calls could not be finished: {name} raised {error!r:.200}")
 
     def forked(self) -> None:
         """Go on in the child of a fork: what had begun before is for the parent to write."""
         self._open.clear()
         self._send(self.all, "forked")
 
+    def complain(self, message: str) -> None:
+        """Warn; where warnings are errors, which must not reach the program, log."""
+        try:
+            with WarningsTo(self._listener):
+                warn(message, RecordWarning)
+        except RecordWarning:
+            import logging
 
-def complain(message: str) -> None:
-    """Warn; where warnings are errors, which must not reach the program, log."""
-    try:
-        warn(message, RecordWarning)
-    except RecordWarning:
-        import logging
-
-        logging.getLogger("aspecthook").warning(message)
+            logging.getLogger("aspecthook").warning(message)

@@ -70,7 +70,7 @@ class Tape:
                 raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
         redaction = Redaction(redact)
         self._recorder = Recorder(redaction, Limits(sample, max_depth, max_calls))
-        self._recorder.open_sinks(_sinks(to, self._recorder.started))
+        self._recorder.open_sinks(_sinks_of(to, self._recorder.started))
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
 
@@ -218,13 +218,14 @@ class Tape:
         tree = self._tree()
         if not tree:
             return ["nothing was called"]
+
+        def shown(part: list[tuple[int, RecordedCall]]) -> list[str]:
+            return ["  " * depth + (line_of(call) if times else str(call)) for depth, call in part]
+
         if most is None or len(tree) <= most:
-            return [_line(depth, call, times=times) for depth, call in tree]
+            return shown(tree)
         half = most // 2
-        first, last = (
-            [_line(depth, call, times=times) for depth, call in part] for part in (tree[:half], tree[-half:])
-        )
-        return [*first, f"... {len(tree) - 2 * half} more calls ...", *last]
+        return [*shown(tree[:half]), f"... {len(tree) - 2 * half} more calls ...", *shown(tree[-half:])]
 
     def _tree(self) -> list[tuple[int, RecordedCall]]:
         """Return the calls below their parents, each with its depth; those of several tasks began in turns."""
@@ -316,16 +317,14 @@ def same(one: object, other: object) -> bool:
         return False
 
 
-def _line(depth: int, call: RecordedCall, *, times: bool) -> str:
-    indent = "  " * depth
-    if not times:
-        return f"{indent}{call}"
+def line_of(call: RecordedCall) -> str:
+    """Return a call as a line, with its module and how long it took."""
     module = call.function.module
     duration = "" if call.duration is None else f"  {shown_time(call.duration)}"
-    return f"{indent}{module}{':' if module else ''}{call}{duration}"
+    return f"{module}{':' if module else ''}{call}{duration}"
 
 
-def _sinks(to: To, started: float) -> list[Sink]:
+def _sinks_of(to: To, started: float) -> list[Sink]:
     if to is None:
         return []
     from ._json_lines import JsonLines

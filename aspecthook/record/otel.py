@@ -17,7 +17,7 @@ with NamesTheExtra(__name__):
     from opentelemetry import context, metrics, trace
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
+    from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
 
 __all__ = ["Metrics", "Spans"]
 
@@ -64,10 +64,7 @@ class Spans:
             # A thread that was started without the context of its starter.
             outer = self._spans.get(call.parent)
             parent = None if outer is None else trace.set_span_in_context(outer)
-        span = self._spans[call] = self._tracer.start_span(call.label, parent, attributes=place_of(call))
-        if span.is_recording():
-            shown = call.shown_arguments()
-            span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in shown.items()})
+        self._spans[call] = begin_span(self._tracer, call, parent)
 
     def enter(self, call: RecordedCall) -> None:
         """Make the span of a call the current one."""
@@ -86,15 +83,7 @@ class Spans:
         span = self._spans.pop(call, None)
         if span is None:  # in the child of a fork: it is the parent's
             return
-        error = call.shown_error()
-        if error is not None:
-            kind, message = error
-            span.add_event("exception", {"exception.type": kind, "exception.message": message})
-            span.set_attribute("error.type", kind)
-            span.set_status(Status(StatusCode.ERROR, f"{kind}: {message}"))
-        elif call.ended and call.has_values and span.is_recording():
-            span.set_attribute("aspecthook.result", call.shown_result())
-        span.end()
+        end_span(span, call)
 
     def forked(self) -> None:
         """Leave the spans that the parent of a fork has begun to the parent."""
@@ -155,12 +144,35 @@ def _function_name(call: RecordedCall) -> str:
     return call.label.replace(":", ".", 1)
 
 
-def place_of(call: RecordedCall) -> dict[str, str | int]:
-    """Return where a call is, by the names of the semantic conventions."""
+def begin_span(tracer: Tracer, call: RecordedCall, parent: Context | None, at: int | None = None) -> Span:
+    """Return the span of a call with its place, by the names of the semantic conventions, and its arguments.
+
+    Args:
+        tracer: What makes the span.
+        call: The call.
+        parent: The context of the span around it; None: the current one.
+        at: When it began, in nanoseconds since 1970; None: now.
+    """
     function = call.function
-    found: dict[str, str | int] = {"code.function.name": _function_name(call), "thread.name": call.thread}
+    attributes: dict[str, str | int] = {"code.function.name": _function_name(call), "thread.name": call.thread}
     if function.file is not None:
-        found["code.file.path"] = function.file
+        attributes["code.file.path"] = function.file
     if function.line is not None:
-        found["code.line.number"] = function.line
-    return found
+        attributes["code.line.number"] = function.line
+    span = tracer.start_span(call.label, parent, attributes=attributes, start_time=at)
+    if span.is_recording():
+        span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in call.shown_arguments().items()})
+    return span
+
+
+def end_span(span: Span, call: RecordedCall, at: int | None = None) -> None:
+    """End the span of a call, with its result or its error."""
+    error = call.shown_error()
+    if error is not None:
+        kind, message = error
+        span.add_event("exception", {"exception.type": kind, "exception.message": message}, at)
+        span.set_attribute("error.type", kind)
+        span.set_status(Status(StatusCode.ERROR, f"{kind}: {message}"))
+    elif call.ended and call.has_values and span.is_recording():
+        span.set_attribute("aspecthook.result", call.shown_result())
+    span.end(at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
@@ -16,32 +16,29 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook._values import shortened
 
-from ._guests import Guest
-
 # A scratch copy of the target, which nobody calls.
 
 
 def blank_of(mount: MountPoint) -> FunctionType:
     """Make a function that takes what the target takes."""
-    code = mount.code()
-    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, None, _cells(code))
     function: Any = mount.function
-    blank.__defaults__ = getattr(function, "__defaults__", None)
-    blank.__kwdefaults__ = getattr(function, "__kwdefaults__", None)
+    return _blank(mount.code(), getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
+
+
+def _blank(code: CodeType, defaults: tuple[Any, ...] | None, named: dict[str, Any] | None) -> FunctionType:
+    cells = tuple([CellType() for _ in code.co_freevars])
+    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, defaults, cells)
+    blank.__kwdefaults__ = named
     return blank
 
 
-def _cells(code: CodeType) -> tuple[CellType, ...]:
-    return tuple([CellType() for _ in code.co_freevars])
-
-
-def values_of(mount: MountPoint, given: Given, bound: tuple[object, ...]) -> tuple[object, ...] | None:
+def values_of(mount: MountPoint, given: Given) -> tuple[object, ...] | None:
     """Return what the parameters are given in a call, defaults filled in; None if the arguments do not fit."""
     function, code, signature = mount.function, mount.code(), mount.site().signature
     by_position: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
     values: dict[str, object] = dict(getattr(function, "__kwdefaults__", None) or {})
     try:
-        found = _parameters(code, len(by_position), frozenset(values)).bind(*bound, *given.args, **given.kwargs)
+        found = _parameters(code, len(by_position), frozenset(values)).bind(*given.bound, *given.args, **given.kwargs)
     except TypeError:
         return None
     names = signature.names
@@ -61,9 +58,7 @@ def _parameters(code: CodeType, defaults: int, named: frozenset[str]) -> inspect
     Reading them takes longer than a call, and each call of a machine needs them: so they are kept, without the
     defaults themselves, which may refer to anything.
     """
-    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, (None,) * defaults, _cells(code))
-    blank.__kwdefaults__ = dict.fromkeys(named)
-    return inspect.signature(blank)
+    return inspect.signature(_blank(code, (None,) * defaults, dict.fromkeys(named)))
 
 
 def bound_of(target: object) -> tuple[object, ...]:
@@ -77,13 +72,17 @@ def code_in(mount: MountPoint) -> CodeType | None:
 
 
 class Given(NamedTuple):
-    """What a call is given, and what else a machine does in it."""
+    """What a call is given, and how its caller makes it."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    guest: Guest | None = None  # the hook that is there for this call alone
     # How a stream is read before it is read to its end; or when an awaited call is cancelled; or `AT_ONCE`.
     drive: str = ""
+    bound: tuple[object, ...] = ()  # what a bound method passes before the arguments
+
+    def to(self, target: object) -> Given:
+        """Return the same for a call of this target, which may be a bound method."""
+        return self._replace(bound=bound_of(target))
 
     def __repr__(self) -> str:
         return ", ".join(
@@ -121,8 +120,14 @@ def refuse_running_loop(awaitable: Awaitable[Any]) -> None:
 
 def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
     """Call a plain function, and return its result and what it raised."""
+    function = target if callable(target) else hooks(target).function
+    return attempt(lambda: function(*given.args, **given.kwargs))
+
+
+def attempt(act: Callable[[], object]) -> tuple[object, BaseException | None]:
+    """Return what a function returns, and what it raises."""
     try:
-        return (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs), None
+        return act(), None
     except BaseException as error:
         return None, error
 
@@ -132,11 +137,11 @@ def quiet() -> Generator[None]:
     """Keep the failures of isolated hooks out of the log: the kit plans them, and the steps of a call show them."""
     logger = logging.getLogger("aspecthook")
 
-    def nothing(_record: logging.LogRecord) -> bool:
+    def drop(_record: logging.LogRecord) -> bool:
         return False
 
-    logger.addFilter(nothing)
+    logger.addFilter(drop)
     try:
         yield
     finally:
-        logger.removeFilter(nothing)
+        logger.removeFilter(drop)

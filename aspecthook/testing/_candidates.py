@@ -20,7 +20,7 @@ from aspecthook._values import shortened
 from aspecthook.weave._aspects import MARKS
 
 from ._refusals import NOBODYS
-from ._signatures import define, signature
+from ._signatures import BODIES, define, signature
 
 CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"})
 
@@ -170,7 +170,7 @@ class Ran(threading.local):
         return names
 
 
-def small_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
+def silent_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
     signature = mount.site().signature
     own: dict[str, Options] = {
@@ -271,4 +271,4 @@ def _asking(kind: Kind, name: str, asks: str, ran: Ran) -> Candidate:
     def note(_given: dict[str, object]) -> None:
         ran.note(f"{kind} {name}")
 
-    return Candidate(kind, define(name, signature(f"({asks})"), "def: return ACT(GIVEN)", note), name=name)
+    return Candidate(kind, define(name, signature(f"({asks})"), BODIES["function"], note), name=name)

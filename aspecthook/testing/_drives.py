@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 from ._guests import MARK, PlannedError
@@ -28,11 +28,11 @@ DRIVES = ("send", "throw", "close", "drop", "cancel", AT_ONCE)
 
 
 def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
-    """Return the ways in which a call may be made, the simplest first."""
+    """Return the ways in which a call may be made, the simplest first: those whose last step is allowed."""
     return [one for one in _DRIVES.get(style, ()) if one in allowed or one.split()[-1] in allowed]
 
 
-async def reading(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:
+async def read_stream(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:
     """Read a stream as `drive` says, and then to its end; yield after each time that it was resumed.
 
     A sync stream is read without waiting for anything. A step that is cancelled is one of a task of its own.
@@ -40,16 +40,14 @@ async def reading(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerat
     Raises:
         BaseException: What comes out of the stream.
     """
-    for how in _ways(drive):
-        value = _value(how)
+    for how in chain(drive, repeat(NEXT)):
+        value = PlannedError("thrown") if how == THROW else MARK if how == SEND else None
         resumed = note(how, value)
         answer = None
         try:
             if how == DROP:
                 with _unraisable() as raised:
                     stream = None
-                    if sys.implementation.name != "cpython":  # there generators end when they are collected
-                        gc.collect()
                 if raised:
                     raise raised[0]
             elif how == CANCEL:
@@ -67,18 +65,6 @@ async def reading(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerat
         if how in (CLOSE, DROP):
             return
         yield
-
-
-def _value(how: str) -> Any:
-    if how == THROW:
-        return PlannedError("thrown")
-    return MARK if how == SEND else None
-
-
-def _ways(drive: Sequence[str]) -> Iterator[str]:
-    yield from drive
-    while True:
-        yield NEXT
 
 
 @contextmanager

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import final
 
-from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 
-from ._laws import broken, check_members, named
-from ._rows import Row, rows_of
+from ._laws import law_error, named
+from ._rows import Row, levels_of, rows_of
 
 
 @final
@@ -21,8 +20,8 @@ class Expected:
 
     def __init__(self, mount: MountPoint) -> None:
         self.mount = mount
-        self.parent = mount.parent if isinstance(mount, InstanceMountPoint) else None
-        self.levels = (mount,) if self.parent is None else (self.parent, mount)
+        self.levels = levels_of(mount)
+        self.parent = self.levels[0] if len(self.levels) > 1 else None
         self.rows: list[Row] = []
         self.paused: set[int] = set()
         self.pauses: dict[int, int] = {}
@@ -30,10 +29,8 @@ class Expected:
 
     def take_over(self) -> None:
         """Adopt what others have changed: a rule of the user's own, or a hook that has removed itself."""
-        present = {id(row.hook): row for level in self.levels for row in rows_of(level)}
-        known = [row for row in self.rows if id(row.hook) in present]
-        for row in known:
-            del present[id(row.hook)]
+        present = {id(row.hook): row for row in rows_of(*self.levels)}
+        known = [row for row in self.rows if present.pop(id(row.hook), None) is not None]
         self.rows = [*known, *present.values()]
         self.paused = {id(row.hook) for row in self.rows if row.hook.paused}
         self.pauses = {id(level): len(level.pauses) for level in self.levels}
@@ -59,14 +56,15 @@ class Expected:
     def check(self, what: str) -> None:
         """Check that the mount point carries these hooks and no others, and that those are paused which should be."""
         for level in self.levels:
-            check_members(level, self.of(level), what)
-            if len(level.pauses) != self.pauses[id(level)]:
-                raise broken(
-                    "pauses",
-                    level,
-                    f"{what}, it should be paused {self.pauses[id(level)]} times, and is {len(level.pauses)} times",
-                )
-        wrong = [row for row in self.rows if row.hook.paused != (id(row.hook) in self.paused)]
-        if wrong:
-            should = "should" if id(wrong[0].hook) in self.paused else "should not"
-            raise broken("pauses", self.mount, f"{what}, these {should} be paused: {named(wrong)}")
+            due, pauses = self.of(level), self.pauses[id(level)]
+            if list(map(id, level.members)) != [id(row.hook) for row in due]:
+                carried = ", ".join(hook.name for hook in level.members) or "none"
+                wrong = f"it should carry {named(due) or 'none'}, and carries {carried}"
+                raise law_error("members", level, f"{what}, {wrong}")
+            if len(level.pauses) != pauses:
+                wrong = f"it should be paused {pauses} times, and is {len(level.pauses)} times"
+                raise law_error("pauses", level, f"{what}, {wrong}")
+        others = [row for row in self.rows if row.hook.paused != (id(row.hook) in self.paused)]
+        if others:
+            should = "should" if id(others[0].hook) in self.paused else "should not"
+            raise law_error("pauses", self.mount, f"{what}, these {should} be paused: {named(others)}")

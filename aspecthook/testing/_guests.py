@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.answers import Args, Return
@@ -39,27 +39,27 @@ MARK = Mark()
 AGAIN, ADDS, REMOVES = "again", "adds", "removes"
 # The same with `reentrant=False`: it does not run again while it runs, and runs again once it has failed.
 GUARDED = " guarded"
-# After these a call is no longer what a law of the user's own speaks of.
+# What answers something: after it a call is no longer what a law of the user's own speaks of.
 ANSWERS = (
     *("changes", "returns", "returns None", "replaces", "handles", "skips", "twice", "answers"),
     *("mistakes", "misnames", "misproceeds"),
 )
-# What each kind of guest may do.
-_OF_ALL = ("fails", "stops", AGAIN)
-_ALONE = ("fails alone", "fails" + GUARDED, AGAIN + GUARDED, "mistakes")
-_OF_AROUND = ("fails late", "skips", "twice", "changes", "replaces", "swallows", "yields twice", "never yields")
-_DEEDS: dict[Kind, tuple[str, ...]] = {
-    "pre": (*_OF_ALL, *_ALONE, "changes", "returns", "returns None", ADDS, REMOVES, "misnames"),
-    "around": (*_OF_ALL, *_ALONE[1:], *_OF_AROUND, "misproceeds"),
-    "exception": (*_OF_ALL, *_ALONE, "handles", "returns None"),
-    "post": (*_OF_ALL, *_ALONE, "replaces", "returns None"),
-    "always": (*_OF_ALL, *_ALONE, "answers"),
-    "item": (*_OF_ALL, "replaces"),
-    "on": _OF_ALL,
-}
-DEEDS = tuple(dict.fromkeys(deed for deeds in _DEEDS.values() for deed in deeds))
-# What needs `proceed`.
+_ANY = ("fails", "stops", AGAIN)
+_GUARDED = ("fails" + GUARDED, AGAIN + GUARDED)
+# With one yield, and what needs `proceed`.
+_YIELDING = ("fails late", "replaces", "swallows", "yields twice", "never yields")
 _PROCEEDING = ("skips", "twice", "changes", "misproceeds", "mistakes")
+_SIMPLE = (*_ANY, "fails alone", *_GUARDED, "mistakes")
+_ACTIONS: dict[Kind, tuple[str, ...]] = {
+    "pre": (*_SIMPLE, "changes", "returns", "returns None", ADDS, REMOVES, "misnames"),
+    "around": (*_ANY, *_GUARDED, *_PROCEEDING, *_YIELDING),
+    "exception": (*_SIMPLE, "handles", "returns None"),
+    "post": (*_SIMPLE, "replaces", "returns None"),
+    "always": (*_SIMPLE, "answers"),
+    "item": (*_ANY, "replaces"),
+    "on": _ANY,
+}
+ACTIONS = tuple(dict.fromkeys(action for actions in _ACTIONS.values() for action in actions))
 # An answer that law 1 refuses.
 _MISTAKES: dict[Kind, object] = {"pre": MARK, "post": Args(), "exception": MARK, "always": Return(MARK)}
 _PLACES = {"first": 0, "": 50, "last": 100}
@@ -97,16 +97,16 @@ class Guest(NamedTuple):
         return 2 if self.does == "fails" + GUARDED else 1
 
 
-def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
+def guests_of(mount: MountPoint, allowed: Sequence[str]) -> list[Guest]:
     """Return all guests that a call of this mount point may have, the simplest first."""
     signature = mount.site().signature
     streams = "generator" in signature.style
     return [
-        Guest(kind, deed, place)
+        Guest(kind, action, place)
         for place in ("", "first", "last")
         for kind in kinds_of(signature)
-        for deed in _DEEDS[kind]
-        if deed in deeds and not (streams and deed.startswith(AGAIN))
+        for action in _ACTIONS[kind]
+        if action in allowed and not (streams and action.startswith(AGAIN))
     ]
 
 
@@ -186,7 +186,12 @@ def _acting_later(act: Callable[[], Any]) -> Callable[[], Any]:
 def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, waits: bool) -> Callable[..., Any]:
     if does == "misproceeds":
         changes = {NOBODYS: 1}
+    if waits and (does == AGAIN or does in _PROCEEDING):
+        return _proceeding_later(does, changes, act)
+    return _proceeding(does, changes) if does in _PROCEEDING else _watching(does, act)
 
+
+def _watching(does: str, act: Callable[[], Any]) -> Callable[..., Any]:
     def watching() -> Generator[None, Any, object]:  # with one yield, it serves targets of every style
         if does == "fails":
             _fail()
@@ -207,6 +212,10 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             _fail()
         return MARK if does == "replaces" else None
 
+    return watching
+
+
+def _proceeding(does: str, changes: dict[str, object]) -> Callable[..., Any]:
     def proceeding(proceed: Callable[..., Any]) -> object:
         if does == "skips":
             return MARK
@@ -215,7 +224,11 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
         result = proceed(**_taken(changes))
         return Args() if does == "mistakes" else result
 
-    async def proceeding_later(proceed: Callable[..., Any]) -> object:
+    return proceeding
+
+
+def _proceeding_later(does: str, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
+    async def proceeding(proceed: Callable[..., Any]) -> object:
         if does == AGAIN:
             await _acting_later(act)()
         if does == "skips":
@@ -225,6 +238,4 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
         result = await proceed(**_taken(changes))
         return Args() if does == "mistakes" else result
 
-    if waits and (does == AGAIN or does in _PROCEEDING):
-        return proceeding_later
-    return proceeding if does in _PROCEEDING else watching
+    return proceeding

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
+from random import Random
 from types import MethodType
 from typing import Any, Self, TypedDict, Unpack, cast, final
 
@@ -98,7 +98,7 @@ class Injection:
 
     def _put(self, name: str, done: str, act: Callable[..., object], condition: Condition) -> Self:
         """Add a fault, which acts in some calls and is counted as what was `done`."""
-        acts = _Draw(condition)
+        acts = _schedule(condition)
 
         def fault(proceed: Callable[[], object], call: Call) -> object:
             if not acts(cast("int", call.state.get(self._key, 0))):
@@ -129,27 +129,20 @@ class Injection:
         return now
 
 
-@final
-class _Draw:
-    """Decides by the number of a call, and by a random number that is the same in every run."""
-
-    def __init__(self, condition: Condition) -> None:
-        unknown = condition.keys() - Condition.__annotations__.keys()
-        if unknown:
-            raise HookTypeError(f"a fault takes call, when, probability and seed, and no {min(unknown)!r}")
-        call = condition.get("call")
-        self._calls = {call} if isinstance(call, int) else set(call) if call is not None else None
-        if self._calls is not None and any(number < 1 for number in self._calls):
-            raise HookOptionError(f"call={shortened(call)}: calls are counted from 1 on")
-        self._probability = condition.get("probability", 1.0)
-        if not 0 <= self._probability <= 1:
-            raise HookOptionError(f"probability={self._probability} is not between 0 and 1")
-        self._random = random.Random(condition.get("seed", 0))
-
-    def __call__(self, number: int) -> bool:
-        if self._calls is not None and number not in self._calls:
-            return False
-        return self._random.random() < self._probability
+def _schedule(condition: Condition) -> Callable[[int], bool]:
+    """Return what decides by the number of a call whether a fault acts in it, at random in the same way in each run."""
+    unknown = condition.keys() - Condition.__annotations__.keys()
+    if unknown:
+        raise HookTypeError(f"a fault takes call, when, probability and seed, and no {min(unknown)!r}")
+    call = condition.get("call")
+    calls = {call} if isinstance(call, int) else set(call) if call is not None else None
+    if calls is not None and any(number < 1 for number in calls):
+        raise HookOptionError(f"call={shortened(call)}: calls are counted from 1 on")
+    probability = condition.get("probability", 1.0)
+    if not 0 <= probability <= 1:
+        raise HookOptionError(f"probability={probability} is not between 0 and 1")
+    draw = Random(condition.get("seed", 0)).random
+    return lambda number: (calls is None or number in calls) and draw() < probability
 
 
 async def _pause(seconds: float) -> None:

@@ -17,14 +17,14 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError, article
 from aspecthook._values import shortened
 
-from ._calls import Given, blank_of, bound_of, code_in, run_to_end
+from ._calls import blank_of, code_in, run_to_end
 from ._model import differs
-from ._played import Played
 from ._ready_laws import ReadyLaw
 from ._refusals import not_refused
 from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from ._steps import Trace
 from ._trace import draw_chain, trace_of
+from ._traced_call import TracedCall
 
 _LAW = "__aspecthook_law__"
 _GUEST = "<guest of the kit>"  # no hook of the user's has this name, and so no constraint of theirs names it
@@ -55,7 +55,7 @@ class LawError(AssertionError):
 LawError.__module__ = "aspecthook.testing"  # where users import it, and what tracebacks name
 
 
-def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
+def law_error(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
     """Make the error for a law that a mount point breaks."""
     return _drawn(f"{mount.name} breaks the law {name!r}: {what}", name, mount, trace)
 
@@ -132,7 +132,7 @@ def laws_in(owner: type[Any]) -> list[tuple[Any, bool]]:
     for name in dir(owner):
         static = getattr_static(owner, name)
         if isinstance(static, ReadyLaw):
-            found.append((static, True))
+            found.append((static, False))
             continue
         function = _inside(static)
         if isinstance(function, FunctionType) and getattr(function, _LAW, False):
@@ -152,7 +152,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
     try:
         answer = predicate(trace)
     except AssertionError as error:
-        raise broken(name, mount, str(error) if is_ready else f"it says {error}", trace) from error
+        raise law_error(name, mount, str(error) if is_ready else f"it says {error}", trace) from error
     except Exception as error:
         if is_ready or _is_a_verdict(error):
             raise
@@ -161,7 +161,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
         fails = "" if trace.exc is None else f", on a call that raised {shortened(trace.exc)} and so has no result"
-        raise broken(name, mount, f"it answered {shortened(answer)}{fails}", trace)
+        raise law_error(name, mount, f"it answered {shortened(answer)}{fails}", trace)
 
 
 def _is_a_verdict(error: Exception) -> bool:
@@ -182,11 +182,11 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
         shown = list(getattr(mount, kind))
         order = ordered(of_kind(rows, kind))
         if order is None:
-            raise broken("order", mount, f"the {kind} hooks contradict each other, and were not refused")
+            raise law_error("order", mount, f"the {kind} hooks contradict each other, and were not refused")
         if len(shown) != len(order) or any(hook is not row.hook for hook, row in zip(shown, order, strict=True)):
             names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
             should = ", ".join(f"{row.name} ({row.priority})" for row in order)
-            raise broken("order", mount, f"the {kind} hooks run {names}; they should run {should}")
+            raise law_error("order", mount, f"the {kind} hooks run {names}; they should run {should}")
         _check_constraints(mount, order)
 
 
@@ -201,26 +201,17 @@ def _check_constraints(mount: MountPoint, order: list[Row]) -> None:
     for place, row in enumerate(order):
         for earlier in order[:place]:
             if precedes(row, earlier):
-                raise broken("constraints", mount, f"{row!r} must run before {earlier!r}")
-
-
-def check_members(mount: MountPoint, rows: Sequence[Row], what: str) -> None:
-    """Check that a mount point carries these hooks and no others, in the order in which they were added."""
-    if list(map(id, mount.members)) != [id(row.hook) for row in rows]:
-        names = ", ".join(hook.name for hook in mount.members)
-        raise broken(
-            "members", mount, f"{what}, it should carry {named(rows) or 'none'}, and carries {names or 'none'}"
-        )
+                raise law_error("constraints", mount, f"{row!r} must run before {earlier!r}")
 
 
 def check_plain(mount: MountPoint) -> None:
     """Check law 4: where nothing acts, the function runs its own code."""
     owner = mount.parent if isinstance(mount, InstanceMountPoint) else mount
     if owner is not mount and not mount.members and id(mount) in map(id, owner.instances.values()):
-        raise broken("no trace", mount, "it has no hooks, and calls still look for it")
+        raise law_error("no trace", mount, "it has no hooks, and calls still look for it")
     acts = owner.instances or (not owner.pauses and any(not hook.paused for hook in owner.members))
     if not acts and not mount.displaced and _is_ours(mount):
-        raise broken("no trace", mount, "nothing acts, and the function does not run its own code object")
+        raise law_error("no trace", mount, "nothing acts, and the function does not run its own code object")
 
 
 def _is_ours(mount: MountPoint) -> bool:
@@ -254,8 +245,8 @@ def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, gues
         rebuilt = [hook.function for hook in getattr(scratch, kind)]
         if rebuilt != [doubles[id(hook)] for hook in getattr(mount, kind)]:
             names = ", ".join(hook.name for hook in getattr(scratch, kind))
-            how = f"put on anew as {named(again)}" + (", with guests that came and went" if guest else "")
-            raise broken("determinism", mount, f"{how}, the {kind} hooks run {names}")
+            how = f"added anew as {named(again)}" + (", with guests that came and went" if guest else "")
+            raise law_error("determinism", mount, f"{how}, the {kind} hooks run {names}")
 
 
 def _stand_in(kind: str) -> Callable[..., Any]:
@@ -287,7 +278,7 @@ def unchanged(mount: MountPoint, what: str) -> Generator[None]:
 def _compare(mount: MountPoint, before: State, after: State, what: str) -> None:
     for (part, was), (_, is_) in zip(before, after, strict=True):
         if len(was) != len(is_) or any(one is not other for one, other in zip(was, is_, strict=True)):
-            raise broken("no trace", mount, f"{what} changes {part}: from {shortened(was)} to {shortened(is_)}")
+            raise law_error("no trace", mount, f"{what} changes {part}: from {shortened(was)} to {shortened(is_)}")
 
 
 def _state(mount: MountPoint) -> State:
@@ -332,24 +323,24 @@ def check_refusals(mount: MountPoint) -> None:
     for wrong, error in not_refused(mount):
         instead = "was not refused" if error is None else f"was refused with {type(error).__name__}: {error}"
         hook = f"{article(wrong.kind)} {wrong.kind} hook that {wrong.why}"
-        raise broken("refusal", mount, f"{hook} must be refused with {wrong.error.__name__}, and {instead}")
+        raise law_error("refusal", mount, f"{hook} must be refused with {wrong.error.__name__}, and {instead}")
 
 
 def check_explained(mount: MountPoint) -> None:
     """Check that the mount point can be explained."""
     text = mount.explain()
     if mount.name not in text or len(text.splitlines()) < 1 + bool(mount.chain().everything()):
-        raise broken("explain", mount, f"its explanation is {text!r}")
+        raise law_error("explain", mount, f"its explanation is {text!r}")
 
 
-def check_call(played: Played, *beside: Played) -> None:
+def check_call(call: TracedCall, *beside: TracedCall) -> None:
     """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks.
 
     Another call may have been made at once.
     """
-    wrong = differs(played, *beside)
+    wrong = differs(call, *beside)
     if wrong is not None:
-        raise broken("a call", played.mount, wrong, played.trace)
+        raise law_error("a call", call.mount, wrong, call.trace)
 
 
 # Any: a mount point of any sort, and its own arguments.
@@ -398,14 +389,9 @@ def run_laws(
             f"{mount.name}: laws need a call, and no call is described; pass args=() or kwargs={{}} too"
         )
     if args is not None or kwargs is not None:
-        given = Given(tuple(args or ()), dict(kwargs or {}))
         rows = acting(mount)
-        trace = _traced(function, given)
-        check_call(Played(mount, rows, trace, bound_of(function), given, Counts(), {}))
+        made: Any = trace_of(function)(*(args or ()), **(kwargs or {}))
+        trace: Trace = made if isinstance(made, Trace) else run_to_end(made)
+        check_call(TracedCall(mount, rows, trace, Counts(), {}))
         for one in laws:
             check_law(one, mount, trace)
-
-
-def _traced(function: Any, given: Given) -> Trace:
-    made: Any = trace_of(function)(*given.args, **given.kwargs)
-    return made if isinstance(made, Trace) else run_to_end(made)

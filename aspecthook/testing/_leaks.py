@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import pytest
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import plural
 
 from ._failures import namespace_of
 
@@ -31,96 +33,68 @@ class HookLeakWarning(pytest.PytestWarning):
     __module__ = "aspecthook.pytest_plugin"  # where users name it in filters
 
 
-class Added(Protocol):
-    """A hook that a test has added, and where."""
-
-    @property
-    def mount(self) -> Callable[[], MountPoint | None]: ...
-    @property
-    def hook(self) -> Callable[[], Hook | None]: ...
-    @property
-    def place(self) -> str: ...
+# For each hook that a test has added: its mount point, and the line that added it. This keeps nothing alive.
+Added: TypeAlias = "Mapping[Hook, tuple[weakref.ref[MountPoint], str]]"
 
 
-class Watch(Protocol):
-    """What the plugin knows of the test that has ended."""
-
-    @property
-    def mode(self) -> str: ...
-    @property
-    def failed(self) -> bool: ...
-    @property
-    def added(self) -> Mapping[Hook, Added]: ...
-    def sections(self, item: pytest.Item, excinfo: None) -> list[tuple[str, str]]:
-        """Return what the report of a failed test says of hooks."""
-        ...
-
-
-def report_leaks(watch: Watch, item: pytest.Item) -> None:
-    """Look for the hooks that a test has left behind, and report them."""
-    left = _left(watch)
+def report_leaks(
+    item: pytest.Item, added: Added, sections: Callable[[], list[tuple[str, str]]], *, fails: bool, failed: bool
+) -> None:
+    """Report the hooks that a test has left behind: it fails, or there is a warning if it has failed already."""
+    left = _left(added)
     if not left:
         return
-    lines = [f"  {_line(one)}" for one in left[:_MOST]]
+    lines = [f"  {line}" for line in left[:_MOST]]
     lines += [f"  ... and {len(left) - _MOST} more"] if len(left) > _MOST else []
     text = "\n".join(
         [
-            f"{item.nodeid} has left {len(left)} hook{'s' * (len(left) > 1)} behind:",
+            f"{item.nodeid} has left {plural(len(left), 'hook')} behind:",
             *lines,
             "add them with the fixture `weave`, or remove them before the test ends",
         ]
     )
-    if watch.mode == "warn" or watch.failed:
+    if failed or not fails:
         try:
             item.warn(HookLeakWarning(text))
             return
         except HookLeakWarning:  # warnings are errors here
-            if watch.failed:
+            if failed:
                 return  # a test fails once
     keywords = cast("dict[str, Literal[1]]", dict.fromkeys(item.keywords, 1))
-    sections = watch.sections(item, None)
-    report = pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, "teardown", sections)
+    report = pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, "teardown", sections())
     item.ihook.pytest_runtest_logreport(report=report)
 
 
-def _line(one: Added) -> str:
-    mount, hook = one.mount(), one.hook()
-    what = f"{hook.kind} hook {hook.name!r}" if hook is not None else "a hook"
-    return f"{what} on {mount.name if mount is not None else 'a function'}, attached at {one.place}"
-
-
-def _left(watch: Watch) -> list[Added]:
+def _left(added: Added) -> list[str]:
+    """Return a line for each hook that is still on something that is there for other tests too."""
     for generation in (1, 2):  # what a test has just made is young, and found fast
-        if any(_stays(one) for one in list(watch.added.values())):
+        if any(_stays(hook, mount()) for hook, (mount, _) in added.items()):
             gc.collect(generation)
-    known: dict[int, bool] = {}
-    passed_over = (FrameType, type(watch))
-    return [one for one in list(watch.added.values()) if _outlives(one, known, passed_over)]
+    outlives: dict[int, bool] = {}
+    lines: list[str] = []
+    for hook, (ref, place) in list(added.items()):
+        mount = ref()
+        if mount is None or not _stays(hook, mount):
+            continue
+        if id(mount) not in outlives:
+            # What has no Python code has its proxy where it was found: in a class or a module.
+            outlives[id(mount)] = hasattr(mount, "proxy") or _is_kept(_mounted(mount))
+        if outlives[id(mount)]:
+            lines.append(f"{hook.kind} hook {hook.name!r} on {mount.name}, attached at {place}")
+    return lines
 
 
-def _stays(one: Added) -> bool:
-    """Whether the hook is still on its mount point, and that still exists."""
-    mount, hook = one.mount(), one.hook()
-    return mount is not None and _mounted(mount) is not None and any(each is hook for each in mount.members)
-
-
-def _outlives(one: Added, known: dict[int, bool], passed_over: tuple[type, ...]) -> bool:
-    """Whether the hook is on something that is there for other tests too; ``known`` keeps the answers."""
-    mount = one.mount()
-    if mount is None or not _stays(one):
-        return False
-    if id(mount) not in known:
-        # What has no Python code has its proxy where it was found: in a class or a module.
-        known[id(mount)] = hasattr(mount, "proxy") or _is_kept(_mounted(mount), passed_over)
-    return known[id(mount)]
+def _stays(hook: Hook, mount: MountPoint | None) -> bool:
+    """Whether a hook is still on its mount point, and that still exists."""
+    return mount is not None and _mounted(mount) is not None and any(one is hook for one in mount.members)
 
 
 def _mounted(mount: MountPoint) -> object:
     return mount.instance() if isinstance(mount, InstanceMountPoint) else mount.ref()
 
 
-def _is_kept(thing: object, passed_over: tuple[type, ...]) -> bool:
-    """Whether a module or a fixture of many tests holds this; what a frame or the watch itself holds does not count."""
+def _is_kept(thing: object) -> bool:
+    """Whether a module or a fixture of many tests holds this; what a frame holds does not count."""
     spaces = {id(namespace_of(module)) for module in list(sys.modules.values())}
     # pytest leaves the exception of a failed test here for debuggers, until the next test.
     seen = {id(getattr(sys, name, None)) for name in ("last_exc", "last_value")}
@@ -129,7 +103,7 @@ def _is_kept(thing: object, passed_over: tuple[type, ...]) -> bool:
         holders: list[Any] = gc.get_referrers(*level)
         seen.update((id(level), id(holders)))
         # By their types: `isinstance` asks an object for its `__class__`, which runs code of those that are proxies.
-        level = [one for one in holders if id(one) not in seen and not issubclass(type(one), passed_over)]
+        level = [one for one in holders if id(one) not in seen and not issubclass(type(one), FrameType)]
         if any(
             id(one) in spaces or (issubclass(type(one), pytest.FixtureDef) and one.scope != "function") for one in level
         ):

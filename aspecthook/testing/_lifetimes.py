@@ -20,7 +20,7 @@ from aspecthook._core.mount.point import MountPoint
 
 from ._calls import Given, outcome
 from ._guests import PlannedError
-from ._laws import broken
+from ._laws import law_error
 from ._machine_state import MachineState
 
 
@@ -41,7 +41,7 @@ def _check_weak(mount: MountPoint) -> None:
     gone = seen() is None and mount.members == before
     hook.remove()
     if not gone:
-        raise broken("lifetimes", mount, "a weak hook stays, though its object is gone")
+        raise law_error("lifetimes", mount, "a weak hook stays, though its object is gone")
 
 
 class _Owner:
@@ -88,7 +88,7 @@ def _check_failures(mount: MountPoint, target: Any, given: Given) -> None:
         for hook in hooks:
             hook.remove()
     if alive:
-        raise broken("lifetimes", mount, "a call that failed is kept alive by itself until it is collected")
+        raise law_error("lifetimes", mount, "a call that failed is kept alive by itself until it is collected")
 
 
 def check_death(machine: type[MachineState]) -> None:
@@ -98,7 +98,7 @@ def check_death(machine: type[MachineState]) -> None:
             return
         alive = _alive(_made(machine, hooked=True))
     if alive:
-        raise broken(
+        raise law_error(
             "lifetimes", machine().mount, f"nothing refers to it any more, and its hooks keep {alive[0]} alive"
         )
 

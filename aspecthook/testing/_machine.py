@@ -2,7 +2,7 @@
 
 The model is a plain list of rows, in the order in which hooks were added; whatever a user's own rules do, the list
 adopts before the next rule. `_machine_state` holds it, `_machine_calls` makes and checks calls, `_machine_rules`
-changes hooks at random, and `_small_world` plays the short stories.
+changes hooks at random, and `_short_stories` plays the short stories.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import currently_in_test_context
 
 from ._machine_rules import Rules
-from ._small_world import explored, with_story
+from ._short_stories import play_short_stories, with_story
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -72,7 +72,7 @@ class HookMachine(Rules):
 
     def __init__(self) -> None:
         super().__init__()
-        if currently_in_test_context() and not self._in_small_world:
+        if currently_in_test_context() and not self._plays_short_stories:
             self._explore_once()
 
     _short_failure: Exception | None  # there once the short stories have been played
@@ -90,7 +90,7 @@ class HookMachine(Rules):
 
             def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
                 cls._short_failure = None
-                explored(cls)
+                play_short_stories(cls)
                 try:
                     plain.runTest(self)
                 except Exception as error:
@@ -114,7 +114,7 @@ class HookMachine(Rules):
         if "_short_failure" not in vars(cls):
             cls._short_failure = None
             try:
-                explored(cls)
+                play_short_stories(cls)
             except Exception as error:
                 cls._short_failure = error
         if cls._short_failure is not None:

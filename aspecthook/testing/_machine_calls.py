@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from types import MethodType
 from typing import Any
@@ -12,16 +13,16 @@ from typing import Any
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.hookable import hooks
 
-from ._calls import Given, bound_of, outcome, quiet
+from ._calls import Given, outcome, quiet
 from ._drives import AT_ONCE
-from ._guests import ADDS, AGAIN, REMOVES, Guest, function_of
-from ._laws import broken, check_call, check_law
+from ._guests import ADDS, AGAIN, ANSWERS, REMOVES, Guest, function_of
+from ._laws import check_call, check_law, law_error
 from ._machine_state import MachineState
-from ._model import interpreted
-from ._played import Played
+from ._model import differs, interpreted
 from ._rows import Row, row_of
 from ._steps import Trace
-from ._trace import make_call, trace_of
+from ._trace import make_call
+from ._traced_call import TracedCall
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -45,9 +46,9 @@ class CallingMachine(MachineState):
             self._expected.take_over()
 
     def _counted(self) -> object:
-        """Return what tells whether the counts of a hook have moved on."""
+        """Return how far the hooks have counted their runs, to be compared."""
         guards = [row.hook.guard for row in self._expected.rows]
-        # Whoever has asked `skips` as often as it takes to come round again has not changed it.
+        # `skips` is a cycle: reading one whole round of it leaves it where it was.
         skips = [[*islice(one.skips, one.every)] for one in guards if one is not None and one.skips is not None]
         return [repr(one._runs) for one in guards if one is not None], skips
 
@@ -57,29 +58,33 @@ class CallingMachine(MachineState):
         rows = self._expected.acting()
         with quiet():
             traces = self._traced(given)
-            check_call(*[self._played(rows, trace, given) for trace in traces])
-        self._take_off_used_up()
+            check_call(*[self._call_of(trace, rows) for trace in traces])
+        self._drop_used_up()
         return traces[0]
 
     def _traced(self, given: Given) -> list[Trace]:
         if given.drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
             self._counts.forget()  # nothing shows which call is counted first
-        made: Any = make_call(self.mount, bound_of(self.target), given)
+        made = make_call(self.mount, given.to(self.target))
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
-        return [trace] if trace._beside is None else [trace, trace._beside]
+        traces = [trace] if trace._beside is None else [trace, trace._beside]
+        for one in traces:
+            one._wait = self.wait_for  # where a law makes the call again
+        return traces
 
-    def _played(self, rows: list[Row], trace: Trace, given: Given) -> Played:
-        return Played(self.mount, rows, trace, bound_of(self.target), given, self._counts, self._nested)
+    def _call_of(self, trace: Trace, rows: list[Row]) -> TracedCall:
+        return TracedCall(self.mount, rows, trace, self._counts, self._nested)
 
-    def _take_off_used_up(self) -> None:
+    def _drop_used_up(self) -> None:
         """Remove used up hooks from the model; the mount point must have removed them too."""
         used_up = [(row, self._counts.is_used_up(row.hook)) for row in self._expected.rows]
-        # What is not known is believed; and the user's own hooks may have changed the chain.
-        believed = [row for row, off in used_up if off is None or not (self._is_small or off or _is_counted(row))]
+        # A hook whose count is not known is gone if it is not there any more; and so is one that a hook of the user's
+        # own has removed during the call.
+        believed = [row for row, off in used_up if off is None or not (self._has_kit_hooks or off or _is_counted(row))]
         present = {id(hook) for level in self._expected.levels for hook in level.members}
         gone = [row for row in believed if id(row.hook) not in present]
         self._expected.drop([*gone, *(row for row, off in used_up if off)])
-        if self._is_small or any(off or _is_counted(row) for row, off in used_up):
+        if self._has_kit_hooks or any(off or _is_counted(row) for row, off in used_up):
             self._expected.check("after a call")
 
     def _call_other(self, given: Given) -> None:
@@ -103,17 +108,23 @@ class CallingMachine(MachineState):
             return
         self._ran.take()
         is_own = type(self).make is MachineState.make
-        bound = bound_of(target)
         with quiet():
             result, exc = outcome(target, given)
             ran = self._ran.take()
-            known = interpreted(mount, rows, bound, given, self._counts, None if is_own else (result, exc))
+            known = interpreted(mount, rows, given.to(target), self._counts, None if is_own else (result, exc))
         should = self._ran.take()
         if should != ran:
-            raise broken("a call", self.mount, f"a call runs {ran}, and should run {should}")
+            raise law_error("a call", self.mount, f"a call runs {ran}, and should run {should}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):
-            raise broken("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
-        self._take_off_used_up()
+            raise law_error("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
+        self._drop_used_up()
+
+    def _call_with(self, guest: Guest, given: Given) -> None:
+        with self._guest(guest, given):
+            traces = [self._trace(given) for _ in range(guest.calls)]
+        # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
+        if guest.does not in ANSWERS:
+            self._check_laws(given, traces)
 
     @contextmanager
     def _guest(self, guest: Guest, given: Given) -> Generator[None]:
@@ -154,10 +165,10 @@ class CallingMachine(MachineState):
     def _call_again(self, hook: Hook, given: Given, *, waits: bool) -> Any:
         present = {id(one) for level in self._expected.levels for one in level.members}
         rows = [row for row in self._expected.acting() if id(row.hook) in present]
-        made: Any = trace_of(self.target)(*given.args, **given.kwargs)
+        made: Any = make_call(self.mount, given._replace(drive="").to(self.target))
 
         def note(trace: Trace) -> None:
-            self._nested.setdefault(id(hook), []).append(self._played(rows, trace, given))
+            self._nested.setdefault(id(hook), []).append(partial(differs, self._call_of(trace, rows)))
 
         async def later() -> None:
             note(await made)

@@ -13,11 +13,10 @@ from aspecthook._core.law.options import Options
 from ._calls import Given
 from ._candidates import Candidate, conditions, never
 from ._machine_state import MachineState
-from ._rows import Row
 
-# What is drawn. Smaller choices come first: no options, no constraints, the first candidate.
+# Smaller choices come first, since a failure shrinks to them: no options, no constraints, the first candidate.
 
-# With these a hook is not the one that the same callable is already.
+# With what a hook is added again: with the first it is the one that is there, with the others it is refused.
 SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
 PRIORITIES = st.sampled_from((50, 10, 90))
 
@@ -61,7 +60,7 @@ def _weight(one: Rule) -> int:
     return _WEIGHTS[one.function.__name__] if is_own_rule(one) else _OF_USERS
 
 
-def place(one: Rule) -> int:
+def rank(one: Rule) -> int:
     """Return the place of a rule among the others; Hypothesis shrinks towards the first."""
     return list(_WEIGHTS).index(one.function.__name__) + 1 if is_own_rule(one) else 0
 
@@ -122,25 +121,30 @@ def arguments(draw: st.DrawFn) -> Given:
 
 
 @st.composite
-def callings(draw: st.DrawFn) -> Given:
-    """Draw a call, every second one with a guest."""
+def guests(draw: st.DrawFn) -> str:
+    """Draw a guest for every second call; where nothing is attached, there is nothing to disturb."""
     machine = cast("MachineState", draw(st.runner()))
-    given = draw(arguments())
-    guests = machine._guests
-    which = draw(st.integers(0, 2 * len(guests)))
-    # Where nothing is attached, there is nothing to disturb.
-    guest = guests[which - 1] if machine._expected.rows and 0 < which <= len(guests) else None
-    drives = machine._drives
-    drive = draw(st.integers(0, 2 * len(drives))) if drives else 0
-    return given._replace(guest=guest, drive=drives[drive - 1] if 0 < drive <= len(drives) else "")
+    guest = _every_second(draw, machine._guests)
+    return guest if machine._expected.rows else ""
 
 
 @st.composite
-def own(draw: st.DrawFn, *, movable: bool = False) -> Row:
-    """Draw one of the hooks that the machine has added."""
+def drives(draw: st.DrawFn) -> str:
+    """Draw how every second call is made by its caller, if the target is a stream or a coroutine function."""
+    return _every_second(draw, cast("MachineState", draw(st.runner()))._drives)
+
+
+def _every_second(draw: st.DrawFn, several: Sequence[str]) -> str:
+    place = draw(st.integers(0, 2 * len(several))) if several else 0
+    return several[place - 1] if 0 < place <= len(several) else ""
+
+
+@st.composite
+def own(draw: st.DrawFn, *, movable: bool = False) -> str:
+    """Draw one of the hooks that the machine has added, as a story names it."""
     machine = cast("MachineState", draw(st.runner()))
     rows = machine._movable() if movable else machine._own_rows()
-    return rows[draw(st.integers(0, len(rows) - 1))]
+    return machine._key(rows[draw(st.integers(0, len(rows) - 1))])
 
 
 @st.composite

@@ -19,19 +19,21 @@ from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError,
 
 from ._calls import Given
 from ._candidates import Candidate
-from ._guests import ANSWERS, Guest, PlannedError
-from ._laws import broken, check_determinism, check_order, check_plain, check_traces, unchanged
+from ._guests import Guest, PlannedError
+from ._laws import check_determinism, check_order, check_plain, check_traces, law_error, unchanged
 from ._machine_calls import CallingMachine
 from ._machine_draws import (
     PRIORITIES,
     SETTINGS,
     additions,
+    arguments,
     beginnings,
-    callings,
+    drives,
+    guests,
     is_own_rule,
     levels,
     own,
-    place,
+    rank,
     steps,
     ways,
 )
@@ -67,7 +69,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     def _choose_steps(self) -> None:
         is_valid = getattr(getattr(self, "_rules_strategy", None), "is_valid", None)
         if is_valid is not None:  # else Hypothesis has changed inside, and chooses by itself
-            self._rules_strategy = cast("RuleStrategy", steps(sorted(self.rules, key=place), is_valid))
+            self._rules_strategy = cast("RuleStrategy", steps(sorted(self.rules, key=rank), is_valid))
 
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
         """Return the source line of a step: rules of the kit have recorded theirs, a user's rule is recorded here."""
@@ -86,7 +88,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         super().check_invariants(*args, **kwargs)
 
     def _check(self, what: str = "", *, calls: bool = True) -> None:
-        """Check that the model knows all that has been done, if it is said; and what always holds; and make a call."""
+        """Check that the model knows what was done, and what always holds; then make a call."""
         if what:
             self._expected.check(what)
         self._expected.take_over()
@@ -97,19 +99,15 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         for level in self._expected.levels:
             check_order(level, self._expected.of(level))
         check_plain(self.mount)
-        if calls and self._had_hooks and not self._in_small_world and type(self).call is not None:
-            self._call_sample()
+        if calls and self._had_hooks and not self._plays_short_stories and type(self).call is not None:
+            self._call(self._samples[self._calls % len(self._samples)])
+            self._calls += 1
         self._is_checked = True
 
     def _check_traces(self) -> None:
         """Check that where nothing acts, nothing can be seen; a user's own rules may have changed the function."""
         if self._bare is not None and all(is_own_rule(one) for one in self.rules):
             check_traces(self.mount, self._bare, "with no hook that acts, what was there before")
-
-    def _call_sample(self) -> None:
-        sample = self._samples[self._calls % len(self._samples)]
-        self._calls += 1
-        self._call(sample)
 
     # Rules: changing
 
@@ -137,7 +135,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         if not is_noted:
             drawn = {name: self._code(value) for name, value in candidate.drawn.items()}
             drawn |= _shown(of=candidate.of)
-            self._note("add", repr(self._key_of(candidate)), **drawn)
+            self._write("add", repr(self._key_of(candidate)), **drawn)
         level = self._level(candidate.of)
         row = row_of(None, candidate.kind, candidate.name, candidate.function, candidate.options, level)
         if ordered(of_kind([*self._expected.rows, row], row.kind)) is None:
@@ -146,13 +144,17 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         try:
             hook = self._attach(candidate, level)
         except HookOrderError as error:
-            raise broken("refusal", self.mount, f"{candidate!r} was refused, though it has a place: {error}") from error
+            raise law_error(
+                "refusal", self.mount, f"{candidate!r} was refused, though it has a place: {error}"
+            ) from error
         except AspecthookError as error:
             raise HookTypeError(
                 f"{type(self).__name__}: the candidate {candidate!r} cannot be added to {self.mount.name}: {error}"
             ) from error
         if candidate.kind == "exception" and {*hook.types} != {*(candidate.types or (Exception,))}:
-            raise broken("a call", self.mount, f"{candidate!r} was added for {candidate.types} and takes {hook.types}")
+            raise law_error(
+                "a call", self.mount, f"{candidate!r} was added for {candidate.types} and takes {hook.types}"
+            )
         self._expected.rows.append(row._replace(hook=hook, candidate=candidate))
         if not self._calls_itself:
             self._counts.know(hook)
@@ -167,11 +169,11 @@ class Rules(CallingMachine, RuleBasedStateMachine):
                 self._attach(candidate, self._level(candidate.of))
             except HookOrderError:
                 return
-            raise broken("refusal", self.mount, f"{candidate!r} contradicts the others, and was not refused")
+            raise law_error("refusal", self.mount, f"{candidate!r} contradicts the others, and was not refused")
 
     @precondition(lambda self: self._own_rows())
     @rule(hook=own(), by=ways())
-    def remove(self, hook: Row | str, by: str | None = None) -> None:
+    def remove(self, hook: str, by: str | None = None) -> None:
         """Remove a hook by its handle, its name or its function; removing it again must change nothing."""
         row = self._read_row("remove", hook, **_shown(by=by))
         if by is None:
@@ -201,7 +203,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     @precondition(lambda self: self._is_plain() and self._own_rows())
     @rule(hook=own(), options=st.sampled_from(SETTINGS))
-    def repeat(self, hook: Row | str, options: Options | None = None) -> None:
+    def repeat(self, hook: str, options: Options | None = None) -> None:
         """Add a hook again without `again=True`: it is the one that is there, and with other options it is refused."""
         several = ", ".join([f"{name!r}: {self._code(value)}" for name, value in (options or {}).items()])
         shown = {"options": "{" + several + "}"} if options else {}
@@ -218,22 +220,21 @@ class Rules(CallingMachine, RuleBasedStateMachine):
                 found = level.add(candidate.kind, candidate.function, *candidate.types, **changed)
             except HookOptionError as error:
                 if changed == candidate.options:
-                    raise broken("refusal", level, f"{row!r} was added again, and refused: {error}") from error
+                    raise law_error("refusal", level, f"{row!r} was added again, and refused: {error}") from error
             else:
                 if found is not row.hook:
-                    raise broken("members", level, f"{row!r} was added again, and is another hook now")
+                    raise law_error("members", level, f"{row!r} was added again, and is another hook now")
                 if changed != candidate.options:
-                    raise broken("refusal", level, f"{row!r} was added again with {options}, and was not refused")
+                    raise law_error("refusal", level, f"{row!r} was added again with {options}, and was not refused")
         if row.kind == "exception":
             with unchanged(level, f"adding {row!r} for other exceptions, and removing it"):
                 other = level.add(candidate.kind, candidate.function, _OtherError, name="other")
                 other.remove()
         self._check()
 
-    def _read_row(self, method: str, hook: Row | str, *args: str, **options: str) -> Row:
-        row = self._row(hook) if isinstance(hook, str) else hook
-        self._note(method, repr(self._key(row)), *args, **options)
-        return row
+    def _read_row(self, method: str, hook: str, *args: str, **options: str) -> Row:
+        self._write(method, repr(hook), *args, **options)
+        return self._row(hook)
 
     def _remove(self, row: Row) -> None:
         self.detach(row.hook)
@@ -242,7 +243,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     @precondition(lambda self: self._movable())
     @rule(hook=own(movable=True), priority=PRIORITIES)
-    def move(self, hook: Row | str, priority: int) -> None:
+    def move(self, hook: str, priority: int) -> None:
         """Remove a hook, and add it again with another priority."""
         row = self._read_row("move", hook, repr(priority))
         candidate: Candidate = row.candidate
@@ -252,13 +253,13 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     @precondition(lambda self: self._own_rows())
     @rule(hook=own())
-    def pause(self, hook: Row | str) -> None:
+    def pause(self, hook: str) -> None:
         """Pause one hook."""
         self._set_paused(self._read_row("pause", hook), paused=True)
 
     @precondition(lambda self: any(row.hook.paused for row in self._own_rows()))
     @rule(hook=own())
-    def resume(self, hook: Row | str) -> None:
+    def resume(self, hook: str) -> None:
         """Resume one hook, if it was paused."""
         self._set_paused(self._read_row("resume", hook), paused=False)
 
@@ -271,7 +272,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @rule(of=levels())
     def pause_all(self, of: str | None = None) -> None:
         """Pause all hooks, those of the instance or those of its class, also if they are paused already."""
-        self._note("pause_all", **_shown(of=of))
+        self._write("pause_all", **_shown(of=of))
         level = self._level(of)
         pause = level.paused()
         pause.__enter__()
@@ -283,7 +284,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @rule(fails=st.booleans())
     def resume_all(self, *, fails: bool = False) -> None:
         """End the latest pause, as the end of a `with` block does or as an exception in it does."""
-        self._note("resume_all", **_shown(fails=fails))
+        self._write("resume_all", **_shown(fails=fails))
         level, pause = self._pauses.pop()
         error = PlannedError("planned") if fails else None
         try:
@@ -297,7 +298,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @rule()
     def clear(self) -> None:
         """Remove all hooks."""
-        self._note("clear")
+        self._write("clear")
         self.mount.clear()
         self._expected.drop(self._expected.of(self.mount))
         self._check("cleared")
@@ -309,7 +310,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         """Add the hooks to a copy of the target in other sequences: they must run in the same order."""
-        self._note("rebuild")
+        self._write("rebuild")
         check_determinism(self.mount)
         self._is_checked = True
 
@@ -317,7 +318,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     # Before there were hooks a call shows nothing, and would stay in the shortest list of steps.
     @precondition(lambda self: self._had_hooks)
-    @rule(given=callings())
+    @rule(given=arguments(), guest=guests(), drive=drives())
     def call(
         self,
         given: Given | Sequence[object],
@@ -332,21 +333,16 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         """
         if not isinstance(given, Given):
             given = Given(tuple(given), dict(kwargs or {}))
-        if guest or drive:
-            given = given._replace(guest=Guest.read(guest) if guest else None, drive=drive)
+        given = given._replace(drive=drive)
         code = [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
-        self._note("call", *code, **_shown(guest=str(given.guest or ""), drive=given.drive))
-        if given.guest is None:
+        self._write("call", *code, **_shown(guest=guest, drive=drive))
+        if guest:
+            self._call_with(Guest.read(guest), given)
+        else:
             self._call(given)
-            if self._is_small:
+            if self._has_kit_hooks:
                 self._call_live(given)
                 self._call_other(given)
-        else:
-            with self._guest(given.guest, given):
-                traces = [self._trace(given) for _ in range(given.guest.calls)]
-            # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
-            if given.guest.does not in ANSWERS:
-                self._check_laws(given, traces)
         self._check(calls=False)
 
 

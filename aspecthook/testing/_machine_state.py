@@ -20,7 +20,7 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import AspecthookError, HookLookupError, HookTypeError, nearest
+from aspecthook._errors import AspecthookError, HookLookupError, HookOptionError, HookTypeError, brief, nearest
 
 from ._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
 from ._candidates import (
@@ -32,14 +32,13 @@ from ._candidates import (
     never,
     odd,
     read,
-    small_hooks,
+    silent_hooks,
     variants,
 )
 from ._drives import DRIVES, drives_of
 from ._expected_hooks import Expected
-from ._guests import DEEDS, Guest, PlannedError, PlannedStop, guests_of
+from ._guests import ACTIONS, PlannedError, PlannedStop, guests_of
 from ._laws import check_plain, laws_in, traces
-from ._played import Played
 from ._rows import Counts, Row
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -54,7 +53,7 @@ class MachineState:
     candidates: Sequence[Any] | None = None
     arguments: st.SearchStrategy[tuple[Sequence[Any], dict[str, Any]]] | None = None
     vary: Sequence[str] = ("priority", "before", "after", "conditions")
-    disturb: Sequence[str] = (*DEEDS, *DRIVES)
+    disturb: Sequence[str] = (*ACTIONS, *DRIVES)
 
     # What a story is written with: `state.add("pre audit", when=state._odd)`. What is not documented has no public
     # name, since a user's own method might have the same.
@@ -63,12 +62,12 @@ class MachineState:
 
     _loop: asyncio.Runner | None = None
     _had_hooks = False
-    _in_small_world = False
+    _plays_short_stories = False
     _calls_itself = False  # so that nobody can count the calls that its hooks see
     # The newest machine of a class: after a failure, the one that has played the shortest story.
     _last: MachineState | None = None
     _known_samples: list[Given]
-    _known_hooks: tuple[object, list[Candidate], Ran]  # the kit's own
+    _kit_hooks: tuple[object, list[Candidate], Ran]  # the kit's own
 
     # To be overridden
 
@@ -105,6 +104,8 @@ class MachineState:
     def __init__(self) -> None:
         super().__init__()
         type(self)._last = self
+        self._refuse_unknown("vary", MachineState.vary)
+        self._refuse_unknown("disturb", MachineState.disturb)
         made = self.make()
         self._refuse_own("target", made)
         self.target = made
@@ -113,7 +114,7 @@ class MachineState:
         self._lines: list[str] = []
         # What the kit's own hooks note, and whether there are no others.
         self._ran = Ran()
-        self._is_small = False
+        self._has_kit_hooks = False
         self._candidates = self._read_candidates()
         self._keys = _keyed(self._candidates)
         own: Any = type(self)  # mypy takes a class for something that has no hash
@@ -122,9 +123,17 @@ class MachineState:
         self._bare = None if self._expected.acting() else traces(self.mount)
         self._pauses: list[tuple[MountPoint, AbstractContextManager[None]]] = []
         self._counts = Counts()
-        self._nested: dict[int, list[Played]] = {}
+        self._nested: dict[int, list[Callable[[], str | None]]] = {}
         self._read_parameters()
         self._samples = self._read_samples()
+
+    def _refuse_unknown(self, setting: str, known: Sequence[str]) -> None:
+        for name in getattr(self, setting):
+            if name not in known:
+                raise HookOptionError(
+                    f"{type(self).__name__}.{setting} has {brief(name)}, which a machine cannot draw; "
+                    f"print(HookMachine.{setting}) shows what it can{nearest(str(name), list(known))}"
+                )
 
     def _refuse_own(self, name: str, value: object) -> None:
         """Refuse an attribute of the user's own where the machine keeps something else.
@@ -143,18 +152,18 @@ class MachineState:
         found = list(read(getattr(self, name) for name in marked_names(own)))
         if self.candidates is not None:
             return [*found, *read(self.candidates)]
-        self._is_small = not found
-        return found or self._read_own()
+        self._has_kit_hooks = not found
+        return found or self._read_kit_hooks()
 
-    def _read_own(self) -> list[Candidate]:
+    def _read_kit_hooks(self) -> list[Candidate]:
         """Return the kit's own hooks, made once for all machines of a class whose targets have the same parameters."""
         signature = self.mount.site().signature
-        known = vars(type(self)).get("_known_hooks")
+        known = vars(type(self)).get("_kit_hooks")
         if known is None or known[0] != (signature.shape, signature.names):
             ran = Ran()
             own = answering_hooks(ran) if type(self).make is MachineState.make else []
-            made = [*small_hooks(self.mount, ran), *asking_hooks(self.mount, ran), *own]
-            known = type(self)._known_hooks = (signature.shape, signature.names), made, ran
+            made = [*silent_hooks(self.mount, ran), *asking_hooks(self.mount, ran), *own]
+            known = type(self)._kit_hooks = (signature.shape, signature.names), made, ran
         _, made, self._ran = known
         return made
 
@@ -191,7 +200,7 @@ class MachineState:
                 with quiet():  # tasks that calls have left behind come to their end
                     self._loop.close()
 
-    def _note(self, method: str, *args: str, **options: str) -> None:
+    def _write(self, method: str, *args: str, **options: str) -> None:
         shown = [*args, *(f"{name}={value}" for name, value in options.items())]
         self._lines.append(f"state.{method}({', '.join(shown)})")
 
@@ -204,12 +213,12 @@ class MachineState:
     @cached_property
     def _drives(self) -> list[str]:
         """The ways in which a call may be made by its caller."""
-        return drives_of(self.mount.site().signature.style, tuple(self.disturb))
+        return drives_of(self.mount.site().signature.style, self.disturb)
 
     @cached_property
-    def _guests(self) -> list[Guest]:
-        found = guests_of(self.mount, tuple(self.disturb))
-        return found if self._names else [one for one in found if one.does != "changes"]
+    def _guests(self) -> list[str]:
+        found = guests_of(self.mount, self.disturb)
+        return [str(one) for one in found if self._names or one.does != "changes"]
 
     # How a story names hooks
 

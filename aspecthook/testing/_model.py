@@ -24,17 +24,17 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
-from ._calls import Given, values_of
-from ._noting import mapped
-from ._played import COUNTED, Admission, Played, chain_of, same_object, site_of
+from ._calls import Given, attempt, values_of
+from ._clones import mapped
 from ._replay import Replay
 from ._rows import Counts, Row
 from ._steps import TARGET, Step, Trace
 from ._streams import Resumption, is_iterator
 from ._trace import place_of
+from ._traced_call import COUNTED, Admission, TracedCall, chain_of, same_object, site_of
 
 
-def differs(*calls: Played) -> str | None:
+def differs(*calls: TracedCall) -> str | None:
     """Return in what a traced call differs from the laws, or None; several calls were made at once."""
     wrong = [one for one in map(_unfit, calls) if one is not None]
     if wrong:
@@ -45,7 +45,7 @@ def differs(*calls: Played) -> str | None:
         for one in calls:
             one.counts.forget()
         return next(filter(None, [_phases(one.chain, one.trace) for one in calls]), None)
-    replays = [Replay(one, differs) for one in calls]
+    replays = [Replay(one) for one in calls]
     with ExitStack() as stack:
         contexts = [stack.enter_context(_contexts(one.trace)) for one in calls]
         playing = [replay.playing() for replay in replays]
@@ -58,11 +58,11 @@ def differs(*calls: Played) -> str | None:
     return found or next(filter(None, map(_changes, calls)), None)
 
 
-def _unfit(played: Played) -> str | None:
+def _unfit(call: TracedCall) -> str | None:
     """Return what is wrong with a call whose arguments do not fit: ``""`` if nothing is, None if they fit."""
-    if played.values is not None:
+    if call.trace._values is not None:
         return None
-    fails = not played.trace.steps and isinstance(played.trace.exc, TypeError)
+    fails = not call.trace.steps and isinstance(call.trace.exc, TypeError)
     return "" if fails else "it ran, but its arguments do not fit"
 
 
@@ -72,19 +72,19 @@ def _leaves_open(step: Step) -> bool:
     return any(one.came == "item" for one in last.values())
 
 
-def _is_exact(played: Played) -> bool:
+def _is_exact(call: TracedCall) -> bool:
     """Whether a call can be played again exactly."""
-    is_open = _is_plain(played.trace) and not _is_ambiguous(played.chain, played.counts)
-    return is_open and not _is_beyond(played.mount, played.chain)
+    is_open = _is_plain(call.trace) and not _is_ambiguous(call.chain, call.counts)
+    return is_open and not _is_beyond(call.mount, call.chain)
 
 
-def _changes(played: Played) -> str | None:
+def _changes(call: TracedCall) -> str | None:
     """Return which step was not given the arguments as pre hooks left them; this uses no code of the library."""
-    mount, trace, values = played.mount, played.trace, played.values
+    mount, trace, values = call.mount, call.trace, call.trace._values
     unfit = next((step for step in trace.steps if step._is_unfit), None)
     if unfit is not None:
         return f"{unfit!r} was not called with what it takes"
-    if values is None or played.chain.around:  # these may have given it anything
+    if values is None or call.chain.around:  # these may have given it anything
         return None
     now: dict[str, object] = dict(zip(mount.site().signature.names, values, strict=True))
     result: object = _UNKNOWN
@@ -103,15 +103,15 @@ def _changes(played: Played) -> str | None:
             result = cast("Return[object]", step.answer).value if type_of(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
             if not step.answer.changes.keys() <= now.keys():  # refused, unless the target takes any name
-                return _not_refused(played, step)
+                return _not_refused(call, step)
             now |= step.answer.changes
     return None
 
 
-def _not_refused(played: Played, wrong: Step) -> str | None:
+def _not_refused(call: TracedCall, wrong: Step) -> str | None:
     """Return what is wrong if the call went on after a pre hook replaced an argument that there is not."""
-    site, steps = played.mount.site(), played.trace.steps
-    isolated = any(hook.isolate for hook in played.chain.pre if hook.name == wrong.name)
+    site, steps = call.mount.site(), call.trace.steps
+    isolated = any(hook.isolate for hook in call.chain.pre if hook.name == wrong.name)
     if site.signature.varkw is not None or site.shown() is not None or isolated:
         return None
     later = steps[steps.index(wrong) + 1 :]
@@ -125,7 +125,6 @@ _UNKNOWN: Any = object()
 def interpreted(
     mount: MountPoint,
     rows: list[Row],
-    bound: tuple[object, ...],
     given: Given,
     counts: Counts,
     came: tuple[object, BaseException | None] | None,
@@ -134,7 +133,7 @@ def interpreted(
 
     The target is called, unless it is known what `came` of it.
     """
-    values = values_of(mount, given, bound)
+    values = values_of(mount, given)
     if values is None:
         return None, TypeError()
     chain = mapped(chain_of(rows), lambda hook: _counted(hook, counts))
@@ -148,10 +147,7 @@ def interpreted(
             raise came[1]
         return came[0]
 
-    try:
-        return _law.run(chain, Call(site_of(mount), values), target), None
-    except BaseException as error:
-        return None, error
+    return attempt(lambda: _law.run(chain, Call(site_of(mount), values), target))
 
 
 def _counted(hook: Hook, counts: Counts) -> Hook:

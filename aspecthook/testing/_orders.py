@@ -6,6 +6,7 @@ that is to be tried, on a copy of the arguments.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from random import Random
@@ -17,8 +18,8 @@ from aspecthook._core.law.order import Chain, graph
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn
 
-from ._calls import Given, bound_of
-from ._repeat import Hooks, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
+from ._calls import Given
+from ._repeat import Hooks, ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side, with_order
 from ._steps import Step, Trace
 from ._trace import untraced
 
@@ -73,7 +74,7 @@ def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterat
         yield chain
         return
     for row in _rows(getattr(chain, kinds[0]), keep=keep):
-        yield from _orders(with_row(chain, kinds[0], row), keep=keep, kinds=kinds[1:])
+        yield from _orders(with_order(chain, kinds[0], row), keep=keep, kinds=kinds[1:])
 
 
 def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
@@ -168,7 +169,7 @@ def assert_order_free(
     first = _first(function, args, kwargs)
     chosen, is_sample = _chosen(first._chain, most or _MOST, keep=keep_priorities)
     for order in chosen:
-        other = repeated(first, order)
+        other = repeat(first, order)
         if not same_outcome(first, other):
             one, other = (first, other) if keep_priorities else _closest(first, other)
             raise AssertionError(_difference(one, other, is_sample=is_sample))
@@ -180,28 +181,25 @@ def assert_order_free(
 def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Trace:
     """Make the call twice in the present order, and return its trace."""
     mount = hooks(function)
-    plan = untraced(mount, bound_of(function), Given(tuple(args), dict(kwargs or {})))
-    first, second = repeated(plan, mount.chain()), repeated(plan, mount.chain())
+    plan = untraced(mount, Given(tuple(args), dict(kwargs or {})).to(function))
+    first, second = repeat(plan, mount.chain()), repeat(plan, mount.chain())
     if not same_outcome(first, second):
         raise not_repeatable(first, second)
     first._again = plan._again  # its own would copy the arguments as this call has left them
     return first
 
 
-def _chosen(chain: Chain, most: int, *, keep: bool) -> tuple[list[Chain], bool]:
+def _chosen(present: Chain, most: int, *, keep: bool) -> tuple[list[Chain], bool]:
     """Return the orders to be tried, and whether there are more."""
-    every = list(islice(_orders(chain, keep=keep), most + 1))
+    every = list(islice(_orders(present, keep=keep), most + 1))
     if len(every) <= most:
         return every, False
-    random = Random(0)
     found: dict[tuple[int, ...], Chain] = {}
-    for order in islice(_sampled(chain, random, keep=keep), 4 * most):
+    sample = islice(_sampled(present, Random(0), keep=keep), 4 * most)
+    for order in itertools.chain(sample, every):  # a sample of few orders has the same ones again and again
         found.setdefault(tuple(map(id, order.everything())), order)
         if len(found) == most:
             break
-    for order in every:  # where the sample has found the same ones again and again
-        if len(found) < most:
-            found.setdefault(tuple(map(id, order.everything())), order)
     return list(found.values()), True
 
 
@@ -209,7 +207,7 @@ def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
     yield chain
     # Where priorities count, a swap may make a hook ready that has to run before the second of the two.
     for kind, row, place in () if keep else _neighbours(chain):
-        yield with_row(chain, kind, _swapped(row, place))
+        yield with_order(chain, kind, _swapped(row, place))
     yield _drawn(chain, lambda ready: ready[::-1], keep=keep)
     while True:
         yield _drawn(chain, lambda ready: random.sample(ready, len(ready)), keep=keep)
@@ -217,7 +215,7 @@ def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
 
 def _drawn(chain: Chain, choose: Choices, *, keep: bool) -> Chain:
     for kind in KINDS:
-        chain = with_row(chain, kind, next(_rows(getattr(chain, kind), keep=keep, choose=choose)))
+        chain = with_order(chain, kind, next(_rows(getattr(chain, kind), keep=keep, choose=choose)))
     return chain
 
 
@@ -250,7 +248,7 @@ def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
                 place += 1
                 continue
             row = _swapped(row, place)
-            after = repeated(first, with_row(before._chain, kind, row))
+            after = repeat(first, with_order(before._chain, kind, row))
             if not same_outcome(before, after):
                 return before, after
             before, place = after, max(place - 1, 0)
@@ -263,7 +261,7 @@ def _difference(one: Trace, other: Trace, *, is_sample: bool) -> str:
     kinds = [kind for kind in KINDS if getattr(one._chain, kind) != getattr(other._chain, kind)]
     for trace in (one, other):
         rows = [f"{kind}: {', '.join(hook.name for hook in getattr(trace._chain, kind))}" for kind in kinds]
-        lines += [f"  {'; '.join(rows)}", f"    {came(trace)}"]
+        lines += [f"  {'; '.join(rows)}", f"    {ending(trace)}"]
     return "\n".join([*lines, "", "the first difference:", *(f"  {line}" for line in _first_difference(one, other))])
 
 
@@ -320,10 +318,9 @@ class Underconstrained(NamedTuple):
 
     def __str__(self) -> str:
         """Return what is wrong and what to do, in one sentence."""
-        return (
-            f"{self.first!r} before {self.second!r} {came(self.outcome)}, and after it {came(self.swapped)}: only the "
-            "order of adding decides; add before= or after="
-        )
+        outcomes = f"{ending(self.outcome)}, and after it {ending(self.swapped)}"
+        reason = "only the order of adding decides; add before= or after="
+        return f"{self.first!r} before {self.second!r} {outcomes}: {reason}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -367,7 +364,7 @@ def underconstrained(
             orders = side_by_side(row, one, other)
             if orders is None or row[one].priority != row[other].priority or precedes(row[one], row[other]):
                 continue
-            now, swapped = (repeated(first, with_row(first._chain, kind, order)) for order in orders)
+            now, swapped = (repeat(first, with_order(first._chain, kind, order)) for order in orders)
             if not same_outcome(now, swapped):
                 found.append(Underconstrained(row[one].name, row[other].name, kind, now, swapped))
     return found

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple, cast, final
+from typing import NamedTuple, cast, final
 
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
-from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 from aspecthook._values import shortened
 
-from ._calls import run_to_end
-from ._repeat import Hooks, Wait, came, repeated, same, same_outcome, side_by_side, steady, with_row
+from ._repeat import Hooks, check_repeatable, ending, repeat, same, same_outcome, side_by_side, with_order
+from ._rows import levels_of, rows_of
 from ._steps import GUEST, TARGET, Trace
-
-Broken = Callable[[Trace, Wait], str | None]
 
 
 @final
+@dataclass(frozen=True, repr=False)
 class ReadyLaw:
     """A law by name: called with a trace it returns True, or raises an AssertionError that names what is broken."""
 
-    __slots__ = ("_broken", "_machine", "names", "word")
+    word: str
+    names: tuple[str, ...]
+    broken: Callable[[Trace], str | None]  # what is wrong with a call
 
-    def __init__(self, word: str, names: tuple[str, ...], broken: Broken, machine: Any = None) -> None:
-        self.word: str = word
-        self.names: tuple[str, ...] = names
-        self._broken = broken
-        # The machine that it is a law of: it knows how to run an async target.
-        self._machine = machine
-
-    def __get__(self, machine: Any, owner: object = None) -> ReadyLaw:
-        return self if machine is None else ReadyLaw(self.word, self.names, self._broken, machine)
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if not isinstance(cast("object", name), str):
+                raise HookTypeError(f"{self.word}() was given {brief(name)}; give the names of hooks")
+        if len(set(self.names)) < len(self.names) or not self.names:
+            given = ", ".join(map(brief, self.names)) or "no names"
+            raise HookOptionError(f"{self.word}() was given {given}; give different names")
 
     def __call__(self, trace: Trace) -> bool:
-        sentence = self._broken(trace, getattr(self._machine, "wait_for", run_to_end))
+        sentence = self.broken(trace)
         if sentence is not None:
             raise AssertionError(sentence)
         return True
@@ -53,8 +52,8 @@ class ReadyLaw:
             HookLookupError: No hook has such a name.
             HookTypeError: The law is about the order of hooks that are of different kinds.
         """
-        members = (*mount.parent.members, *mount.members) if isinstance(mount, InstanceMountPoint) else mount.members
-        names = dict.fromkeys(hook.name for hook in members)
+        rows = rows_of(*levels_of(mount))
+        names = dict.fromkeys(row.name for row in rows)
         target = "" if self.word in _OF_HOOKS_ALONE else mount.function.__name__
         for name in self.names:
             if name not in names and name != target:
@@ -64,7 +63,7 @@ class ReadyLaw:
                     f"{', '.join(known) or 'none'}{nearest(name, known)}"
                 )
         if self.word == "commutes":
-            first, second = ({hook.kind for hook in members if hook.name == name} for name in self.names)
+            first, second = ({row.kind for row in rows if row.name == name} for name in self.names)
             if not first & second:
                 raise HookTypeError(
                     f"{mount.name}: the law {self!r} is about two hooks of one kind; {self.names[0]!r} is "
@@ -74,15 +73,6 @@ class ReadyLaw:
 
 
 _OF_HOOKS_ALONE = ("commutes", "idempotent")
-
-
-def _law(word: str, names: tuple[object, ...], broken: Broken) -> ReadyLaw:
-    for name in names:
-        if not isinstance(name, str):
-            raise HookTypeError(f"{word}() was given {brief(name)}; give the names of hooks")
-    if len(set(names)) < len(names) or not names:
-        raise HookOptionError(f"{word}() was given {', '.join(map(brief, names)) or 'no names'}; give different names")
-    return ReadyLaw(word, cast("tuple[str, ...]", names), broken)
 
 
 def before(first: str, second: str) -> ReadyLaw:
@@ -107,10 +97,10 @@ def before(first: str, second: str) -> ReadyLaw:
         aspecthook.testing._ready_laws:handle breaks the law "before('auth', 'audit')": 'audit' ran before 'auth'
     """
 
-    def broken(trace: Trace, _wait: Wait) -> str | None:
+    def broken(trace: Trace) -> str | None:
         return None if trace.before(first, second) else f"{second!r} ran before {first!r}"
 
-    return _law("before", (first, second), broken)
+    return ReadyLaw("before", (first, second), broken)
 
 
 def exactly_once(*names: str) -> ReadyLaw:
@@ -129,7 +119,7 @@ def exactly_once(*names: str) -> ReadyLaw:
         >>> run_laws(charge, exactly_once("charge", "record"), args=(5,))
     """
 
-    def broken(trace: Trace, _wait: Wait) -> str | None:
+    def broken(trace: Trace) -> str | None:
         for name in names:
             ran = trace.names.count(name)
             due = [trace._target, *(hook.name for hook in trace._chain.everything())].count(name)
@@ -138,7 +128,7 @@ def exactly_once(*names: str) -> ReadyLaw:
                 return f"{name!r} did not run{many}" if not ran else f"{name!r} ran {_times(ran)}{many}"
         return None
 
-    return _law("exactly_once", names, broken)
+    return ReadyLaw("exactly_once", names, broken)
 
 
 def _times(count: int) -> str:
@@ -160,10 +150,10 @@ def never_together(first: str, second: str) -> ReadyLaw:
         >>> run_laws(pay, never_together("wave_through", "ask_again"), args=(100,))
     """
 
-    def broken(trace: Trace, _wait: Wait) -> str | None:
+    def broken(trace: Trace) -> str | None:
         return f"{first!r} and {second!r} both ran" if trace.ran(first) and trace.ran(second) else None
 
-    return _law("never_together", (first, second), broken)
+    return ReadyLaw("never_together", (first, second), broken)
 
 
 def always_last(name: str) -> ReadyLaw:
@@ -183,12 +173,12 @@ def always_last(name: str) -> ReadyLaw:
         >>> run_laws(save, always_last("close"), args=(1,))
     """
 
-    def broken(trace: Trace, _wait: Wait) -> str | None:
+    def broken(trace: Trace) -> str | None:
         own = [one for one in trace.names if not one.startswith(GUEST)]
         last = own[-1] if own else name
         return f"{last!r} ran after {name!r}" if trace.ran(name) and last != name else None
 
-    return _law("always_last", (name,), broken)
+    return ReadyLaw("always_last", (name,), broken)
 
 
 # What a hook sees of the changes of another
@@ -220,7 +210,7 @@ def sees_changes_of(reader: str, writer: str) -> ReadyLaw:
         sees_changes_of('log', 'at_least_one'): 'log' was given qty=0, and not 1 as 'at_least_one' left it
     """
 
-    def broken(trace: Trace, _wait: Wait) -> str | None:
+    def broken(trace: Trace) -> str | None:
         changes = sorted(_changes(trace), key=lambda change: change.when)
         for place, step in enumerate(trace.steps):
             if step.name != reader:
@@ -234,7 +224,7 @@ def sees_changes_of(reader: str, writer: str) -> ReadyLaw:
                     return f"{reader!r} was given {name}={shortened(given)}, and not {left}"
         return None
 
-    return _law("sees_changes_of", (reader, writer), broken)
+    return ReadyLaw("sees_changes_of", (reader, writer), broken)
 
 
 class _Change(NamedTuple):
@@ -311,28 +301,28 @@ def commutes(first: str, second: str) -> ReadyLaw:
         'tax' before 'shipping' gives 19.0, and after it gives 21.0
     """
 
-    def broken(trace: Trace, wait: Wait) -> str | None:
+    def broken(trace: Trace) -> str | None:
         present: Trace | None = None
         for kind in KINDS:
             row: Hooks = getattr(trace._chain, kind)
             for one, other in combinations(range(len(row)), 2):
                 if {row[one].name, row[other].name} == {first, second}:
-                    present = present or steady(trace, wait)
-                    sentence = _differ(trace, kind, row, (one, other), wait)
+                    present = present or check_repeatable(trace)
+                    sentence = _differ(trace, kind, row, (one, other))
                     if sentence is not None:
                         return sentence
         return None
 
-    return _law("commutes", (first, second), broken)
+    return ReadyLaw("commutes", (first, second), broken)
 
 
-def _differ(trace: Trace, kind: str, row: Hooks, pair: tuple[int, int], wait: Wait) -> str | None:
+def _differ(trace: Trace, kind: str, row: Hooks, pair: tuple[int, int]) -> str | None:
     orders = side_by_side(row, *pair) or (row, _exchanged(row, *pair))
-    outcomes = [repeated(trace, with_row(trace._chain, kind, order), wait) for order in orders]
+    outcomes = [repeat(trace, with_order(trace._chain, kind, order)) for order in orders]
     if same_outcome(*outcomes):
         return None
     one, other = (row[place].name for place in pair)
-    return f"{one!r} before {other!r} {came(outcomes[0])}, and after it {came(outcomes[1])}"
+    return f"{one!r} before {other!r} {ending(outcomes[0])}, and after it {ending(outcomes[1])}"
 
 
 def _exchanged(row: Hooks, first: int, second: int) -> Hooks:
@@ -361,17 +351,19 @@ def idempotent(name: str) -> ReadyLaw:
         >>> run_laws(find, idempotent("lower"), args=("Tea",))
     """
 
-    def broken(trace: Trace, wait: Wait) -> str | None:
+    def broken(trace: Trace) -> str | None:
         once: Trace | None = None
         for kind in KINDS:
             row: Hooks = getattr(trace._chain, kind)
             for place, hook in enumerate(row):
                 if hook.name == name:
-                    once = once or steady(trace, wait)
-                    doubled = with_row(trace._chain, kind, (*row[: place + 1], *row[place:]))
-                    twice = repeated(trace, doubled, wait)
+                    once = once or check_repeatable(trace)
+                    doubled = with_order(trace._chain, kind, (*row[: place + 1], *row[place:]))
+                    twice = repeat(trace, doubled)
                     if not same_outcome(once, twice):
-                        return f"with {name!r} run twice the call {came(twice)}, and with it run once it {came(once)}"
+                        return (
+                            f"with {name!r} run twice the call {ending(twice)}, and with it run once it {ending(once)}"
+                        )
         return None
 
-    return _law("idempotent", (name,), broken)
+    return ReadyLaw("idempotent", (name,), broken)

@@ -25,7 +25,7 @@ class Wrong(NamedTuple):
     error: type[AspecthookError]
 
 
-def wrong_hooks(mount: MountPoint) -> Iterator[Wrong]:
+def _wrong_hooks(mount: MountPoint) -> Iterator[Wrong]:
     """Yield hooks of each kind that a mount point must refuse."""
     signature = mount.site().signature
     for kind in kinds_of(signature):
@@ -54,8 +54,8 @@ def wrong_hooks(mount: MountPoint) -> Iterator[Wrong]:
 
 
 def not_refused(mount: MountPoint) -> Iterator[tuple[Wrong, object]]:
-    """Try to add what must be refused; yield what was not, or with another error, and take it off again."""
-    for wrong in wrong_hooks(mount):
+    """Try to add what must be refused; yield what was not, or with another error, and remove it again."""
+    for wrong in _wrong_hooks(mount):
         try:
             hook: Hook = mount.add(wrong.kind, wrong.function, **wrong.options)
         except wrong.error:

@@ -8,20 +8,18 @@ reported as such, and never as a difference between orders.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, cast
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import AspecthookError, HookTypeError
 from aspecthook._values import shortened
 
-from ._calls import run_to_end
+from ._calls import Given
 from ._steps import Trace
 
-Wait = Callable[[Awaitable[Trace]], Trace]
 Hooks = tuple[Hook, ...]
 
 
@@ -47,29 +45,29 @@ class NotRepeatableError(AspecthookError, RuntimeError):
 NotRepeatableError.__module__ = "aspecthook.testing"  # where users import it, and what tracebacks name
 
 
-def repeated(trace: Trace, chain: Chain, wait: Wait = run_to_end) -> Trace:
+def repeat(trace: Trace, chain: Chain) -> Trace:
     """Make the call of a trace again, with the hooks of a chain."""
     if trace._again is None:
         raise HookTypeError(f"{trace.label}: this trace was not made by trace_of, and its call cannot be made again")
     made = trace._again(chain)
-    again: Trace = made if isinstance(made, Trace) else wait(made)
+    again: Trace = made if isinstance(made, Trace) else trace._wait(made)
     # Ctrl-C during one of many calls is meant for all of them; but the traced call may have ended like this by itself.
     if isinstance(again.exc, KeyboardInterrupt) and not isinstance(trace.exc, KeyboardInterrupt):
         raise again.exc
     return again
 
 
-def steady(trace: Trace, wait: Wait = run_to_end) -> Trace:
+def check_repeatable(trace: Trace) -> Trace:
     """Make the call of a trace again in the same order, and return the new trace.
 
     Raises:
         NotRepeatableError: The outcome is another.
     """
-    again = repeated(trace, trace._chain, wait)
+    again = repeat(trace, trace._chain)
     if same_outcome(trace, again):
         return again
     # The call of the trace may have filled a cache, or changed an object that is not copied before a call.
-    third = repeated(trace, trace._chain, wait)
+    third = repeat(trace, trace._chain)
     if same_outcome(again, third):
         return third
     raise not_repeatable(again, third)
@@ -77,31 +75,22 @@ def steady(trace: Trace, wait: Wait = run_to_end) -> Trace:
 
 def not_repeatable(one: Trace, other: Trace) -> NotRepeatableError:
     """Make the error for a call that was made twice and had two outcomes."""
-    hint = "; results are compared with ==, and these two are not equal" if came(one) == came(other) else ""
-    outcomes = f"the same call {came(one)}, and then {came(other)}{hint}"
+    hint = "; results are compared with ==, and these two are not equal" if ending(one) == ending(other) else ""
+    outcomes = f"the same call {ending(one)}, and then {ending(other)}{hint}"
     return NotRepeatableError(
         f"{one.label} is not repeatable: {outcomes}; the order of its hooks can be judged only where the same "
         "arguments lead to the same outcome"
     )
 
 
-def came(trace: Trace) -> str:
+def ending(trace: Trace) -> str:
     """Return what came of a call, as the end of a sentence."""
     return f"gives {shortened(trace.result)}" if trace.exc is None else f"raises {shortened(trace.exc)}"
 
 
 def same_outcome(one: Trace, other: Trace) -> bool:
     """Whether two calls returned equal results, or raised exceptions of one type with equal ``args``."""
-    if one.exc is None and other.exc is None:
-        return same(one.result, other.result)
-    return same_exception(one.exc, other.exc)
-
-
-def same_exception(one: BaseException | None, other: BaseException | None) -> bool:
-    """Whether two exceptions are of one type and have equal ``args``, or there is none."""
-    return one is other or (
-        one is not None and other is not None and type(one) is type(other) and same(one.args, other.args)
-    )
+    return same((one.exc, one.result), (other.exc, other.result))
 
 
 # Any: values of users, compared by their own ``==``.
@@ -109,8 +98,8 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
     if one is other:
         return True
-    if isinstance(one, BaseException) and isinstance(other, BaseException):
-        return same_exception(one, other)
+    if isinstance(one, BaseException):
+        return type(one) is type(other) and same(one.args, other.args)
     if type(one) is type(other) and isinstance(one, (list, tuple)):
         pair = cast("tuple[list[Any], list[Any]]", (one, other))
         return len(pair[0]) == len(pair[1]) and all(map(same, *pair))
@@ -128,20 +117,22 @@ def same(one: Any, other: Any) -> bool:
 
 # Copies of what a call is given
 
-# What a bound method passes by itself, the arguments, the keyword arguments. Any: they are of any type.
-Everything = tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]
-
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 
 
-def kept_of(everything: Everything) -> Everything:
-    """Return what is to be kept of a call before it is made.
+def kept_of(given: Given) -> Given:
+    """Return what is to be kept of what a call is given, before it is made.
 
     Only plain data is copied now. Copying another object may be slow and may run code of the user's, and most traced
     calls are never made again; such an object is copied as the first call has left it.
     """
-    bound, args, kwargs = everything
-    return tuple(map(_kept, bound)), tuple(map(_kept, args)), {name: _kept(value) for name, value in kwargs.items()}
+    return _each(_kept, given)
+
+
+# Any: what is given is of any type.
+def _each(change: Callable[[Any], Any], given: Given) -> Given:
+    kwargs = {name: change(value) for name, value in given.kwargs.items()}
+    return Given(tuple(map(change, given.args)), kwargs, bound=tuple(map(change, given.bound)))
 
 
 def _kept(value: Any) -> Any:
@@ -160,14 +151,12 @@ def _is_data(value: Any) -> bool:
     return kind in _ATOMS
 
 
-def copy_of(everything: Everything) -> Everything:
+def copy_of(given: Given) -> Given:
     """Return a deep copy, in which objects that cannot be copied are themselves."""
     try:
-        return copy.deepcopy(everything)
+        return copy.deepcopy(given)
     except Exception:
-        bound, args, kwargs = everything
-        named = {name: _copied(value) for name, value in kwargs.items()}
-        return tuple(map(_copied, bound)), tuple(map(_copied, args)), named
+        return _each(_copied, given)
 
 
 def _copied(value: Any) -> Any:
@@ -180,11 +169,10 @@ def _copied(value: Any) -> Any:
 # Orders
 
 
-def with_row(chain: Chain, kind: str, row: Hooks) -> Chain:
+def with_order(chain: Chain, kind: str, order: Hooks) -> Chain:
     """Return a chain with the hooks of one kind replaced."""
-    changed = Chain(())
-    for one in KINDS:
-        setattr(changed, one, row if one == kind else getattr(chain, one))
+    changed = copy.copy(chain)
+    setattr(changed, kind, order)
     return changed
 
 

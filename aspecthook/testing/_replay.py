@@ -18,14 +18,15 @@ from typing import Any, cast, final
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 
-from ._noting import given_of, labels, mapped, with_proceed, words_of
-from ._played import COUNTED, Admission, Played, same_object, site_of, step_name
+from ._calls import attempt
+from ._clones import given_of, labels, mapped, with_proceed, words_of
 from ._steps import TARGET, Proceeding, Step
 from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
+from ._traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -39,13 +40,11 @@ class Astray(BaseException):
 class Replay:
     """Plays a call again: every hook, and the target, answers what it has answered."""
 
-    def __init__(self, played: Played, differs: Callable[..., str | None]) -> None:
-        self.differs = differs
-        self.mount = played.mount
-        self.values = played.values or ()
-        self.trace = played.trace
-        self.counts = played.counts
-        self.nested = played.nested
+    def __init__(self, traced: TracedCall) -> None:
+        self.mount = traced.mount
+        self.trace = traced.trace
+        self.counts = traced.counts
+        self.nested = traced.nested
         self.at = 0
         self.asked = 0
         self.wrong: str | None = None
@@ -53,12 +52,12 @@ class Replay:
         self.acting: list[object] = []
         self.site = site_of(self.mount)
         self.style = self.mount.site().signature.style
-        self.hooked = bool(played.chain.everything())
-        self.chain = mapped(played.chain, self.double)
+        self.hooked = bool(traced.chain.everything())
+        self.chain = mapped(traced.chain, self.double)
 
     def playing(self) -> Generator[None]:
         """Play the call, and note in what it differs; halt after each time that a stream is resumed."""
-        call = Call(self.site, self.values)
+        call = Call(self.site, self.trace._values or ())
         try:
             if "generator" in self.style:
                 yield from self.read(_law.generate(self.chain, call, self.stream))
@@ -77,16 +76,11 @@ class Replay:
 
     def call(self, call: Call) -> None:
         """Make the call, and compare its end."""
-        result: object = None
-        exc: BaseException | None = None
-        try:
-            result = _law.run(self.chain, call, self.target)
-        except Astray:
-            raise
-        except BaseException as error:
-            exc = error
-            if self.style == "coroutine" and isinstance(error, StopIteration):
-                exc = RuntimeError("coroutine raised StopIteration")  # PEP 479
+        result, exc = attempt(lambda: _law.run(self.chain, call, self.target))
+        if isinstance(exc, Astray):
+            raise exc
+        if self.style == "coroutine" and isinstance(exc, StopIteration):
+            exc = RuntimeError("coroutine raised StopIteration")  # PEP 479
         if not (same_object(result, self.trace.result) and same_object(exc, self.trace.exc)):
             came = f"raised {shortened(exc)}" if exc is not None else f"returned {shortened(result)}"
             # Unless a step ran too much: that is what is wrong then.
@@ -141,10 +135,10 @@ class Replay:
         if hook.options.keys() & COUNTED:
             double.guard = cast("Any", Admission(self.counts, hook, lambda: self.is_next(hook.kind, hook.name)))
         if hook.gate is not None:  # what it answers is not recorded
-            double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
+            double.gate = Predicate(lambda: self.is_next(hook.kind, hook.name))
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
-            double.when = self.predicate(hook)
+            double.when = self.predicate(hook, hook.when)
         double.style = "function"
         if not hook.proceeds and hook.kind == "around":  # with one `yield`
             double.asks = (*hook.asks, ("=proceed", "proceed"))
@@ -154,15 +148,14 @@ class Replay:
             double.function = self.stand_in(hook)
         return double
 
-    def predicate(self, hook: Hook) -> Callable[..., object]:
+    def predicate(self, hook: Hook, when: Predicate) -> Predicate:
         """Make a `when` that answers what that of the hook has answered."""
-        assert hook.when_asks is not None
-        words = words_of(hook.when_asks, self.site.signature.names)
+        words = words_of(when.asks, self.site.signature.names)
 
         def predicate(*args: Any, **kwargs: Any) -> object:
             return self.answer_of_when(Step(hook.kind, hook.name, given_of(words, args, kwargs)))
 
-        return predicate
+        return when._replace(holds=predicate)
 
     def answer_of_when(self, should: Step) -> object:
         """Answer what a `when` has answered, which should have been asked now."""
@@ -207,12 +200,12 @@ class Replay:
     def decide_later(self, hook: Hook, double: Hook) -> None:
         """Make the double of a hook around a stream, which decides as the stream begins whether it acts."""
         has_conditions = double.gate is not None or double.when is not None or double.guard is not None
-        is_due, guard = double.gate, double.guard
-        double.gate = double.gate_asks = double.when = double.when_asks = double.guard = None
+        gate, guard = double.gate, double.guard
+        double.gate = double.when = double.guard = None
         read = self.parts_of(hook)
 
         def holds() -> bool:
-            if is_due is not None and not is_due():
+            if gate is not None and not gate.holds():
                 return False
             if hook.when is not None and not self.answer_of_when(Step(hook.kind, hook.name, {})):
                 return False
@@ -251,8 +244,8 @@ class Replay:
         self.compare_given(repr(step), should, step)
         self.acting.append(hook)
         self.counts.acting.append(hook)
-        for one in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
-            wrong = self.differs(one)
+        for check in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
+            wrong = check()
             if wrong is not None:
                 raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
         return Part(self, hook, step, proceeds)
@@ -424,14 +417,9 @@ class Part:
             how, value = (THROW, GeneratorExit()) if event.how == CLOSE else (event.how, event.value)
             self.replay.resume(self.streams[id(event.source)], event, how, value, what)
             return
-        result: object = None
-        raised: BaseException | None = None
-        try:
-            result = self.proceeds[-1](*event.args, **event.kwargs)
-        except Astray:
-            raise
-        except BaseException as error:
-            raised = error
+        result, raised = attempt(lambda: self.proceeds[-1](*event.args, **event.kwargs))
+        if isinstance(raised, Astray):
+            raise raised
         has_failed = raised is not None or event.raised is not None
         if "generator" in self.replay.style and not has_failed:
             self.streams[id(event)] = result

@@ -48,18 +48,20 @@ def _several(value: Any) -> tuple[object, ...]:
     return tuple([one() if isinstance(one, Mention) else one for one in row])
 
 
-def rows_of(mount: MountPoint) -> list[Row]:
-    """Return the hooks of a mount point, in the order in which they were added."""
-    return [row_of(one, one.kind, one.name, one.meant, one.options, mount) for one in mount.members]
+def levels_of(mount: MountPoint) -> tuple[MountPoint, ...]:
+    """Return the mount points whose hooks run in one chain: that of an instance runs those of its class too."""
+    return (mount.parent, mount) if isinstance(mount, InstanceMountPoint) else (mount,)
+
+
+def rows_of(*levels: MountPoint) -> list[Row]:
+    """Return the hooks of some mount points, in the order in which they were added."""
+    carried = sorted([(one, level) for level in levels for one in level.members], key=lambda pair: pair[0].added)
+    return [row_of(one, one.kind, one.name, one.meant, one.options, level) for one, level in carried]
 
 
 def acting(mount: MountPoint) -> list[Row]:
     """Return the hooks that act now, those of an instance together with those of its class."""
-    levels = [mount.parent, mount] if isinstance(mount, InstanceMountPoint) else [mount]
-    rows = [row for level in levels if not level.pauses for row in rows_of(level)]
-    if len(levels) > 1:
-        rows.sort(key=lambda row: row.hook.added)
-    return [row for row in rows if not row.hook.paused]
+    return [row for row in rows_of(*levels_of(mount)) if not row.level.pauses and not row.hook.paused]
 
 
 def precedes(first: Row, second: Row) -> bool:

@@ -188,17 +188,12 @@ def signatures(
     return _Signature(found)
 
 
-def arguments(
-    signature: inspect.Signature, values: st.SearchStrategy[object]
-) -> st.SearchStrategy[tuple[tuple[object, ...], dict[str, object]]]:
-    """Draw arguments that fit a signature."""
-    return _arguments(list(signature.parameters.values()), values)
-
-
 @st.composite
-def _arguments(
-    draw: st.DrawFn, parameters: list[Parameter], values: st.SearchStrategy[object]
+def arguments(
+    draw: st.DrawFn, signature: inspect.Signature, values: st.SearchStrategy[object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Draw arguments that fit a signature."""
+    parameters = list(signature.parameters.values())
     args: list[object] = []
     kwargs: dict[str, object] = {}
     by_position = True
@@ -230,6 +225,14 @@ def _extra_names(parameters: list[Parameter], given: int) -> list[str]:
 
 
 # Functions
+
+# By style; hooks and targets write their own async generators.
+BODIES = {
+    "function": "def: return ACT(GIVEN)",
+    "method": "def: return ACT(GIVEN)",
+    "coroutine": "async def: return await ACT(GIVEN)",
+    "generator": "def: return (yield from ACT(GIVEN))",
+}
 
 
 def define(name: str, signature: inspect.Signature, body: str, act: object, *, method: bool = False) -> FunctionType:

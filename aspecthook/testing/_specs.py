@@ -16,7 +16,7 @@ from aspecthook._core.law.signature import Style
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 
-from ._signatures import Pasted, define, signature
+from ._signatures import BODIES, Pasted, define, signature
 from ._targets import paused, planned
 
 
@@ -54,11 +54,9 @@ class OrderSpec(Pasted):
         return found
 
 
-_BODIES: dict[Style, str] = {
-    "function": "def: return ACT(GIVEN)",
-    "coroutine": "async def: return await ACT(GIVEN)",
-    "generator": "def: return (yield from ACT(GIVEN))",
-    "async generator": "async def:\n for _ in ACT(GIVEN): yield",
+_BODIES = {
+    **BODIES,
+    "async generator": "async def:\\n for caught in ACT(GIVEN):\\n  try: yield\\n  except caught: pass",
 }
 
 
@@ -129,7 +127,7 @@ class HookSpec(Pasted):
 
     def _act_of_style(self) -> Callable[..., object]:
         if "generator" in self.style:
-            return self._yield
+            return self._yield if self.style == "generator" else self._turns
         if self.kind == "around":
             return self._aproceed if self.style == "coroutine" else self._proceed
         return self._paused if self.style == "coroutine" else self._act
@@ -189,6 +187,13 @@ class HookSpec(Pasted):
             except self._caught:
                 pass
         return self._end()
+
+    def _turns(self, given: dict[str, object]) -> Generator[tuple[type[Exception], ...], None, None]:
+        """Yield for each turn of an async generator what it catches there."""
+        self._note(given)
+        for _ in self.proceeds:
+            yield self._caught
+        self._end()
 
 
 def _now(value: object) -> object:

@@ -11,6 +11,7 @@ from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookLookupError, nearest
 from aspecthook._values import shortened
 
+from ._calls import Given, run_to_end
 from ._streams import Resumption
 
 _PENDING: Any = object()
@@ -145,9 +146,12 @@ class Trace:
     _resumed: list[Resumption] = field(init=False, default_factory=list[Resumption])
     _beside: Trace | None = field(init=False, default=None)  # another call, which was made at once
     _target: str = field(init=False, default="")  # its name
+    _given: Given = field(init=False, default=Given((), {}))
+    _values: tuple[object, ...] | None = field(init=False, default=None)  # of the parameters; None: they do not fit
     # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
     _chain: Chain = field(init=False, default_factory=lambda: Chain(()))
     _again: Callable[[Chain], Trace | Awaitable[Trace]] | None = field(init=False, default=None)
+    _wait: Callable[[Awaitable[Trace]], Trace] = field(init=False, default=run_to_end)  # how it is awaited then
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ that order does the same.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -176,11 +176,11 @@ def resume(stream: Any, how: str, value: Any) -> Any:
     return getattr(stream, f"{a}throw" if how == THROW else f"{a}send")(value)
 
 
-# Any: a coroutine of anything, which waits for nothing.
-def completed(made: Awaitable[Any]) -> Any:
-    """Run what waits for nothing outside of itself, without an event loop."""
+# Any: a coroutine of anything.
+def finish(running: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its end without an event loop."""
     try:
-        made.__await__().send(None)
+        while True:
+            running.send(None)
     except StopIteration as stop:
         return stop.value
-    raise RuntimeError("a call that is not async waits for something")

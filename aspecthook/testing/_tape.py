@@ -123,9 +123,9 @@ def _why(tape: Tape, calls: Sequence[RecordedCall], steps: Sequence[ExpectedCall
     come = f"{calls[at]}" if at < len(calls) else "nothing more"
     # After `...` any call may have been the one; nothing shows which is nearest.
     if missed == len(steps):
-        lines.append(f"but then came: {come}")
+        lines.append(f"after these the tape has {come}")
     elif missed == 0 or steps[missed - 1] is not None:
-        lines.append(f"in the place of > came: {come}")
+        lines.append(f"instead of > the tape has {come}")
     else:
         lines.append("no call fits >")
     return "\n".join([*lines, "what was called:", *(f"    {line}" for line in tape.lines(times=False))])

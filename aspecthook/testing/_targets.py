@@ -16,7 +16,8 @@ from hypothesis.errors import HypothesisException
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 
-from ._signatures import Pasted, arguments, define, signature, signatures
+from ._signatures import BODIES, Pasted, arguments, define, signature, signatures
+from ._streams import finish
 
 Style: TypeAlias = Literal["function", "method", "coroutine", "generator", "async generator"]
 STYLES: tuple[Style, ...] = ("function", "method", "coroutine", "generator", "async generator")
@@ -79,15 +80,6 @@ async def paused(act: Callable[[], object]) -> object:
     return act()
 
 
-def finish(running: Coroutine[object, object, object]) -> object:
-    """Run a coroutine to its end without an event loop."""
-    try:
-        while True:
-            running.send(None)
-    except StopIteration as stop:
-        return stop.value
-
-
 # Targets
 
 
@@ -123,13 +115,7 @@ class Owner:
         return "Owner()"
 
 
-_BODIES: dict[Style, str] = {
-    "function": "def: return ACT(GIVEN)",
-    "method": "def: return ACT(GIVEN)",
-    "coroutine": "async def: return await ACT(GIVEN)",
-    "generator": "def: return (yield from ACT(GIVEN))",
-    "async generator": "async def:\n for item in ACT(GIVEN): yield await item",
-}
+_BODIES = {**BODIES, "async generator": "async def:\\n for item in ACT(GIVEN): yield await item"}
 
 
 @final
@@ -251,15 +237,13 @@ class Target(Pasted):
             yield turn, given
         return self._end(given)
 
-    def _steps(self, given: dict[str, object]) -> Generator[Awaitable[object], object, object]:
-        self.calls.append(dict(given))
-        for turn in range(self.items):
-            yield paused(partial(_numbered, turn, given))
-        return self._end(given)
+    def _steps(self, given: dict[str, object]) -> Generator[Awaitable[object]]:
+        for item in self._stream(given):
+            yield paused(partial(_same, item))
 
 
-def _numbered(turn: int, given: dict[str, object]) -> tuple[int, dict[str, object]]:
-    return turn, given
+def _same(item: object) -> object:
+    return item
 
 
 def _exhaust(stream: Generator[object, object, object], items: list[object]) -> object:

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
-from types import FunctionType
 from typing import Any, cast
 
 from aspecthook._core.law.hook import Hook
@@ -24,12 +23,12 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import nearest, plural
 from aspecthook._values import shortened
 
-from ._calls import Given, bound_of, values_of
-from ._drives import AT_ONCE, cancelled_after, reading
-from ._noting import mapped, noting, noting_target
+from ._calls import Given, values_of
+from ._clones import mapped, recording_clone, recording_target
+from ._drives import AT_ONCE, cancelled_after, read_stream
 from ._repeat import copy_of, kept_of
 from ._steps import Trace
-from ._streams import Resumption, completed
+from ._streams import Resumption, finish
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _ENDED: Any = object()
@@ -63,34 +62,29 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
     mount = hooks(function)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        return make_call(mount, bound_of(function), Given(args, kwargs))
+        return make_call(mount, Given(args, kwargs).to(function))
 
     traced.__dict__["function"] = function  # mount points do not keep their functions alive
     return traced
 
 
-def make_call(
-    mount: MountPoint,
-    bound: tuple[object, ...],
-    given: Given,
-    chain: Chain | None = None,
-) -> Trace | Awaitable[Trace]:
+def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Trace | Awaitable[Trace]:
     """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
 
     The order of that chain need not be that of law 2. Of two calls that are made at once, the first is returned.
     """
-    begun = [_begun(mount, bound, given, chain)]
+    begun = [_begun(mount, given, chain)]
     trace, call = begun[0]
     drive = given.drive.split()
     if given.drive == AT_ONCE:
-        begun.append(_begun(mount, bound, given, chain))
+        begun.append(_begun(mount, given, chain))
         trace._beside, drive = begun[1][0], []
     style = mount.site().signature.style
     if style == "coroutine":
         return _awaited_at_once(begun, len(drive))
     if "generator" in style:
         reading = _read_in_turn(begun, drive)
-        return reading if style == "async generator" else cast("Trace", completed(reading))
+        return reading if style == "async generator" else cast("Trace", finish(reading))
     with _held(trace):
         trace.result = call()
     return trace
@@ -105,25 +99,24 @@ def _held(trace: Trace) -> Generator[None]:
         trace.exc = error
 
 
-def _begun(mount: MountPoint, bound: tuple[object, ...], given: Given, chain: Chain | None) -> Begun:
-    trace = untraced(mount, bound, given)
+def _begun(mount: MountPoint, given: Given, chain: Chain | None) -> Begun:
+    trace = untraced(mount, given)
     call = _compiled(mount, trace, chain)
-    return trace, lambda: call(*bound, *given.args, **given.kwargs)
+    return trace, lambda: call(*given.bound, *given.args, **given.kwargs)
 
 
-def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trace:
+def untraced(mount: MountPoint, given: Given) -> Trace:
     """Return the trace of a call that is not made yet."""
     trace = Trace(mount.name)
-    trace._target = mount.function.__name__
+    trace._target, trace._given = mount.function.__name__, given
     trace.args, trace.kwargs = given.args, given.kwargs
-    values = values_of(mount, given, bound)
-    if values is not None:  # else the call itself raises a TypeError
-        trace.arguments = mount.site().arguments(values)
-    kept = kept_of((bound, given.args, given.kwargs))
+    trace._values = values_of(mount, given)
+    if trace._values is not None:  # else the call itself raises a TypeError
+        trace.arguments = mount.site().arguments(trace._values)
+    kept = kept_of(given)
 
     def again(other: Chain) -> Trace | Awaitable[Trace]:
-        bound, args, kwargs = copy_of(kept)
-        return make_call(mount, bound, Given(args, kwargs), other)
+        return make_call(mount, copy_of(kept), other)
 
     again.__dict__["function"] = mount.function  # mount points do not keep their functions alive
     trace._again = again
@@ -154,7 +147,7 @@ async def _read_in_turn(begun: list[Begun], drive: Sequence[str]) -> Trace:
             return resumed
 
         with _held(trace):
-            async for _ in reading(call(), drive, note):
+            async for _ in read_stream(call(), drive, note):
                 yield
             trace.result = [resumed.answer for resumed in trace._resumed if resumed.came == "item"]
 
@@ -172,10 +165,10 @@ def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[
     place = place_of(mount)
     signature = mount.site().signature
     trace._chain = mount.chain() if chain is None else chain
-    clones = mapped(trace._chain, lambda hook: noting(hook, signature, trace, counts=chain is None))
+    clones = mapped(trace._chain, lambda hook: recording_clone(hook, signature, trace, counts=chain is None))
     if place is None or not (place.opened or clones.everything()):
-        return noting_target(mount.function, mount, trace)
-    call: Any = place.bind(clones, target=noting_target(place.original, mount, trace))
+        return recording_target(mount.function, mount, trace)
+    call: Any = place.bind(clones, target=recording_target(place.original, mount, trace))
     function: Any = mount.function
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return cast("Callable[..., Any]", call)
@@ -236,8 +229,6 @@ def assert_order(function: Any, /, *names: str) -> None:
 
 
 def _order(mount: MountPoint) -> list[str]:
-    rows = {"pre": mount.pre, "around": mount.around, "on": mount.on}
-    before = [hook.name for row in rows.values() for hook in row]
-    after = [hook.name for row in (mount.item, mount.exception, mount.post, mount.always) for hook in row]
-    function = cast("FunctionType", mount.function)
-    return [*before, function.__name__, *after]
+    before = [hook.name for hook in (*mount.pre, *mount.around, *mount.on)]
+    after = [hook.name for hook in (*mount.item, *mount.exception, *mount.post, *mount.always)]
+    return [*before, mount.function.__name__, *after]

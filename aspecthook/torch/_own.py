@@ -17,8 +17,10 @@ from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._core.mount.place import MountSite, Moved, dressed
+from aspecthook._core.mount.original import copy_description
+from aspecthook._core.mount.place import Moved
 from aspecthook._core.mount.point import MountPoint, mount_of
+from aspecthook._core.mount.site import MountSite
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Fits
@@ -174,7 +176,7 @@ class OwnMountPoint(MountPoint):
             self._linker = Linker(site.signature, self._model, self.name, facts, self._stub.__globals__)
         found = template(site.signature, chain, cells="pins")
         made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
-        function = dressed(made, self._stub)
+        function = copy_description(made, self._stub)
         Attributes.put(function, self).wrap(self._stub)
         return function
 

@@ -29,6 +29,13 @@ def optional_number(who: str, name: str, value: object, least: int) -> int | Non
     return None if value is None else whole_number(who, name, value, least)
 
 
+def flag(who: str, name: str, value: object) -> bool:
+    """Return True or False; a string from a config, such as "no", is neither."""
+    if not isinstance(value, bool):
+        raise HookTypeError(f"{who}: {name}={brief(value)} is neither True nor False; give one of them")
+    return value
+
+
 def finite_number(who: str, name: str, value: object, *, above: float = -inf, below: float = inf) -> float:
     """Return a finite int or float between two bounds, which are not allowed themselves."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -39,12 +46,25 @@ def finite_number(who: str, name: str, value: object, *, above: float = -inf, be
     return value
 
 
+def share(who: str, name: str, value: object) -> float:
+    """Return a number from 0 to 1."""
+    number = finite_number(who, name, value)
+    if not 0 <= number <= 1:
+        raise HookOptionError(f"{who}: {name}={value}; give a number from 0 to 1")
+    return number
+
+
 # Any: a function of whatever the hook calls it with.
+def function(who: str, name: str, value: Any, advice: str = "give a function") -> Any:
+    """Return a value that can be called; the error ends with the advice."""
+    if not callable(value):
+        raise HookTypeError(f"{who}: {name}={brief(value)} is not callable; {advice}")
+    return value
+
+
 def optional_function(who: str, name: str, value: Any) -> Any:
     """Return None, or a value that can be called."""
-    if value is not None and not callable(value):
-        raise HookTypeError(f"{who}: {name}={brief(value)} is not callable; give a function")
-    return value
+    return None if value is None else function(who, name, value)
 
 
 def one_of(who: str, name: str, value: object, choices: Sequence[Choice]) -> Choice:

@@ -19,7 +19,7 @@ from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import a_function, style_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import streamed
-from aspecthook._core.mount.place import copy_of
+from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookTypeError, brief, described
 

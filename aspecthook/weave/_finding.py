@@ -115,10 +115,16 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
     spot = library.spot_of_method(target) if library is not None else None
     if spot is None:
         spot = spot_of_object(target)
+    if spot is None and isinstance(target, (list, tuple, set)) and target:
+        raise WeaveError(
+            f"{shown(target)} cannot be woven: a weaving has one target; weave each of them, or name them in one "
+            f"pointcut, as in 'shop:price, shop:Cart.*'"
+        )
     if spot is None:
         raise WeaveError(
             f"{shown(target)} cannot be woven: it is a value, of type {type_name(target)}; give a function, a method, "
-            f"a class, a module, a pointcut such as 'shop:Cart.*', or an object with methods marked pre, post and so on"
+            f"a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods marked "
+            f"pre, post and so on"
         )
     if where is not None and not where(spot.function):
         raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 
-from aspecthook._core.law.hook import Gate
+from aspecthook._core.law.hook import Predicate
 from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._core.mount.lock import under_lock
@@ -96,18 +96,18 @@ class Claim:
         self.alone: tuple[Claim, ...] = (self,)
 
 
-def gate(claims: Sequence[Claim], signature: Signature) -> Gate | None:
+def gate(claims: Sequence[Claim], signature: Signature) -> Predicate | None:
     """Return one gate for the claims of several weavings; None if all calls are claimed."""
     for claim in claims:
         if claim.heir is None and claim.blocks is None:
             return None
     if all(claim.heir is None for claim in claims):
         blocks = [claim.blocks for claim in claims if claim.blocks is not None]
-        return Gate(blocks[0] if len(blocks) == 1 else lambda: any(one() for one in blocks))
+        return Predicate(blocks[0] if len(blocks) == 1 else lambda: any(one() for one in blocks))
     holds = _any_of(tuple(claims))
     if signature.positional:
-        return Gate(holds, (("", 0),))
-    return Gate(_of_args(holds), (("*", "args"),))  # def method(*args)
+        return Predicate(holds, (("", 0),))
+    return Predicate(_of_args(holds), (("*", "args"),))  # def method(*args)
 
 
 def _of_args(holds: _First) -> Callable[..., bool]:

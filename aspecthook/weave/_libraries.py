@@ -98,6 +98,8 @@ def refuse_words(target: object, names: object, words: Iterable[str]) -> None:
     """
     for word in words:
         raise _only_for([known.objects for known in TABLE.values() if word in known.words], f"{word}=", target)
+    if isinstance(target, str) and isinstance(names, str):
+        raise WeaveError(f"weave takes one pointcut; for several write one string: {brief(f'{target}, {names}')}")
     if names is not None:
         raise _only_for([known.objects for known in TABLE.values()], brief(names), target)
 

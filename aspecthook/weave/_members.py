@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache, partialmethod, singledispatchm
 from types import BuiltinFunctionType, DynamicClassAttribute, FunctionType, ModuleType
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._errors import WeaveError, nearest, printable
+from aspecthook._errors import WeaveError, nearest, printable, qualified
 from aspecthook._foreign.places import modules as imported_modules
 from aspecthook._foreign.places import space_of
 from aspecthook._hints import Any, NamedTuple, TypeAlias, cast
@@ -143,11 +143,23 @@ def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: 
     if isinstance(member.value, property) and len(rest) == 1 and word in ACCESSORS:
         yield member._replace(accessor=word, path=(*member.path, word))
     elif exact:
-        what = "a property, which has fget, fset and fdel" if isinstance(member.value, property) else "no class"
-        raise WeaveError(
-            f"{term.text} cannot be woven: {member.label} is {what}, and has no {word!r}; name it alone: "
-            f"'{member.label}'"
-        )
+        raise WeaveError(f"{term.text} cannot be woven: {member.label} is {_not_a_class(member, word)}")
+
+
+def _not_a_class(member: Member, word: str) -> str:
+    """Return what a member is in which a term looks for a name, and what to weave instead."""
+    value: Any = member.value
+    kind = type_of(value)
+    if isinstance(value, ModuleType):
+        name = member.label.replace(":", ".")
+        return f"a module; write '{name if sys.modules.get(name) is value else value.__name__}:{word}'"
+    if callable(value) or isinstance(value, property):
+        what = "a property, which has fget, fset and fdel" if isinstance(value, property) else "not a class"
+        return f"{what}, and has no {word!r}; name it alone: '{member.label}'"
+    return (
+        f"an object of type {kind.__name__}, not a class; for this object pass its method itself, as in "
+        f"weave({member.label.replace(':', '.')}.{word}, ...), for all of its class write '{qualified(kind)}.{word}'"
+    )
 
 
 def _named(owner: Owner, name: str, path: tuple[str, ...], term: Term) -> Member | None:

@@ -139,7 +139,13 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
                 if not callable(hook):
                     raise WeaveError(
                         f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "
-                        f"give {instead_of(hook)}"
+                        f"give {instead_of(hook, kind)}"
+                    )
+                is_exception_type = isinstance(hook, type) and issubclass(hook, BaseException)
+                if is_exception_type:
+                    raise WeaveError(
+                        f"{called}={brief(hook)} is an exception type, and cannot be a hook on {label}; give the hook "
+                        f"for it, as in exception={{KeyError: hook}}"
                     )
                 found.append(_checked(kind, hook, types, options, label))
     return found

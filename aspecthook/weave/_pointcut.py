@@ -55,7 +55,10 @@ class Term:
             where = f" in {text!r}" if text != whole else ""
             raise WeaveError(f"the pointcut {whole!r} has no colon{where}; {_where_to_put_it(text)}")
         if not module or not name or ":" in name or any(char.isspace() for char in text):
-            raise WeaveError(f"the pointcut {whole!r} has {text!r}; write one module and one name: 'module:name'")
+            raise WeaveError(
+                f"the pointcut {whole!r} has {text!r}; write one module and one name, 'module:name', and commas "
+                f"between several"
+            )
         self.module = module
         self.segments = tuple(self._segment(part, whole) for part in name.split("."))
 

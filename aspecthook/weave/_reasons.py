@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 from types import ModuleType
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, qualified
-from aspecthook._foreign.places import is_ours
+from aspecthook._foreign.places import is_ours, space_of
 from aspecthook._hints import Any
 
+from ._imports import is_being_imported
 from ._members import modules
 from ._pointcut import Term, is_glob
 from ._spots import IMMUTABLE, type_name
@@ -72,32 +72,57 @@ def refuse_no_module(term: Term) -> None:
 def why_unknown(term: Term) -> str | None:
     """Return why the module of a term can never be imported; None if it can, or if that is unknown.
 
-    Only the top-level package is looked for: to look for a module below a package is to import the package.
+    The first part of its name that is not imported is looked for: to look further is to import that part.
     """
-    top = term.module.partition(".")[0]
-    if is_glob(top) or top in sys.modules or top in sys.stdlib_module_names:
+    parent: ModuleType | None = None
+    name = ""
+    for part in term.module.split("."):
+        name = f"{name}.{part}".removeprefix(".")
+        if name not in sys.modules:
+            break
+        parent = sys.modules[name]
+    else:
         return None
+    if is_glob(name) or name in sys.stdlib_module_names:
+        return None
+    # A module of another type may load itself, or its modules, when it is asked for them.
+    if parent is not None and (type(parent) is not ModuleType or is_being_imported(parent)):
+        return None
+    space = {} if parent is None else space_of(parent)
+    path: list[str] | None = space.get("__path__")
     try:
         # Not by `importlib.util.find_spec`, which up to Python 3.13 holds a lock that other threads may wait for.
-        if any(one.find_spec(top, None) is not None for one in list(sys.meta_path) if hasattr(one, "find_spec")):
+        finders = [one for one in list(sys.meta_path) if hasattr(one, "find_spec")]
+        if (parent is None or path is not None) and any(one.find_spec(name, path) is not None for one in finders):
             return None
     except Exception:  # a finder may raise anything
         return None
-    return f"there is no module {top!r} to import{nearest(top, _top_level(top), _ALIKE)}"
+    missing = f"there is no module {name!r} to import"
+    if parent is not None and part in space:  # of a class, or another object
+        inner, _, names = term.text.removeprefix(f"{parent.__name__}.").partition(":")
+        return f"{missing}; write '{parent.__name__}:{inner}.{names}'"
+    return f"{missing}{nearest(name, _siblings(name, path or []), _ALIKE)}"
 
 
 # How alike a name must be to be suggested, among all that are installed.
 _ALIKE = 0.7
 
 
-def _top_level(top: str) -> list[str]:
-    """Return the top-level modules that can be imported, as far as they are known without importing."""
+def _siblings(name: str, path: list[str]) -> list[str]:
+    """Return the modules beside one that can be imported, as far as they are known without importing.
+
+    Args:
+        name: The module.
+        path: The ``__path__`` of its package; empty if it is below a module that is no package.
+    """
     from pkgutil import iter_modules  # few programs need it, and it loads `typing`
 
-    names = {*sys.stdlib_module_names, *(name.partition(".")[0] for name in list(sys.modules))}
+    package, dot, last = name.rpartition(".")
+    names = {one[len(package + dot) :] for one in list(sys.modules) if one.startswith(package + dot)}
+    names = {one.partition(".")[0] for one in names} | (set() if package else sys.stdlib_module_names)
     with suppress(Exception):  # a finder may raise anything
-        names.update(one.name for one in iter_modules())
-    return sorted(name for name in names if name.startswith("_") == top.startswith("_"))
+        names.update(one.name for one in iter_modules(path if package else None))
+    return sorted(package + dot + one for one in names if one.startswith("_") == last.startswith("_"))
 
 
 def why_waiting(term: Term) -> str:
@@ -109,13 +134,4 @@ def why_waiting(term: Term) -> str:
     found = modules(term)
     if found:
         return f"it matches nothing in {found[0].__name__}; write a name that exists"
-    parent = term.module.rpartition(".")[0]
-    if term.exact_module and parent in sys.modules:
-        try:
-            there = find_spec(term.module) is not None
-        except Exception:  # a finder may raise anything
-            there = False
-        if not there:
-            near = nearest(term.module, [name for name in list(sys.modules) if name != term.module])
-            return f"there is no module {term.module!r} to import{near}"
     return f"no module {term.module!r} has been imported; import it, or correct its name"

@@ -11,7 +11,7 @@ from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, warn
+from aspecthook._errors import WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
 from aspecthook._foreign.places import with_index
 from aspecthook._foreign.point import ProxyMountPoint
 from aspecthook._hints import Literal, NamedTuple, Never, TypeAlias, final
@@ -73,6 +73,7 @@ class Weaving:
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
         self._excluded: set[Term] = set()  # the terms of which `!` has left nothing
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
+        self._listener = listener()  # of warnings, also of those about later imports
         self._removed = False  # or being removed
         self._gone = False
         self._paused = False
@@ -293,8 +294,9 @@ class Weaving:
             self._weave(self._search().in_modules(self._plans, module))
         except Exception as error:
             self._errors[name] = error
-            message = f"{name} is imported, but {self._shown} could not be woven: {error}"
-            warn(message, WeaveWarning)
+            reason = str(error).removeprefix(f"{self._shown[1:-1]} cannot be woven: ")
+            with WarningsTo(self._listener):
+                warn(f"{name} is imported, but {self._shown} could not be woven: {reason}", WeaveWarning)
         else:
             self._errors.pop(name, None)
 

@@ -68,6 +68,11 @@ def test_wrong_settings_are_refused_in_one_line_when_the_aspect_is_made(
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 
+def test_a_misspelt_exception_type_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(AspecthookError, match="cannot be found .*; did you mean 'ConnectionError'"):
+        retry(on="requests:ConectionError")
+
+
 TOML = """
 retry = { on = ["requests:ConnectionError", "TimeoutError"], attempts = 5, wait = 0.2, max_wait = 10, timeout = 60 }
 cached = { ttl = 60, maxsize = 1000, key = ["currency", "day"] }

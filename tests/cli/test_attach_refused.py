@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 import pytest
 
 from aspecthook.cli import main
@@ -71,9 +72,11 @@ def test_bad_input_is_one_line(words: list[str], why: str, capsys: pytest.Captur
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("500ms", 0.5), ("1.5m", 90), ("1h", 3600), ("7", 7)])
 def test_times_are_read(text: str, seconds: float) -> None:
-    from aspecthook.cli._commands import _Time
+    from aspecthook.cli._commands import _seconds
 
-    assert _Time()(text) == seconds
+    context, parameter = click.Context(click.Command("attach")), click.Option(["--for"])
+
+    assert _seconds(context, parameter, text) == seconds
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no sockets of Unix")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from aspecthook.cli import _live, _trace
+from aspecthook.cli import _live, _report
 from aspecthook.cli._live import LiveTree
-from aspecthook.cli._trace import View, report
+from aspecthook.cli._report import View
 from aspecthook.record import read, record
+from aspecthook.record._reading import summary
 
 HEADER = {"aspecthook": "calls", "version": 1, "process": 7}
 
@@ -20,7 +21,7 @@ def write(folder: Path, calls: list[tuple[int, int | None]]) -> None:
     """Write a recording of calls, each with its number and that of its parent, in the order in which they end."""
     entries: list[dict[str, object]] = [HEADER, {"function": 0, "name": "shop:price"}]
     entries += [
-        {"call": number, "parent": parent, "of": 0, "begin": number, "duration": 1, "result": str(number)}
+        {"call": number, "parent": parent, "of": 0, "begin": number, "duration": 1, "own": 1, "result": str(number)}
         for number, parent in calls
     ]
     (folder / "calls.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -30,6 +31,21 @@ def test_calls_are_below_their_parents_in_the_order_in_which_they_began(tmp_path
     write(tmp_path, [(3, 2), (4, 2), (2, 1), (5, 1), (1, None)])
     lines = [*LiveTree(tmp_path).read(final=True)]
     assert [(line.depth, line.text.split()[2]) for line in lines] == [(0, "1"), (1, "2"), (2, "3"), (2, "4"), (1, "5")]
+
+
+def test_what_a_process_writes_does_not_control_the_terminal(tmp_path: Path) -> None:
+    """One that belongs to somebody else may write anything where `aspecthook attach` reads."""
+    evil = "\x1b[2J\x07\n"
+    call = {"call": 1, "parent": None, "of": 0, "begin": 0, "duration": 1, "own": 1}
+    rows = [
+        {**HEADER, "started": 0},
+        {"function": 0, "name": evil},
+        {**call, "arguments": {evil: evil}, "error": {"type": evil, "message": evil}},
+    ]
+    (tmp_path / "calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (line,) = LiveTree(tmp_path).read(final=True)
+    table, _ = summary(tmp_path)
+    assert all(text.isprintable() for text in (line.text, *str(table).splitlines()))
 
 
 def test_when_too_many_calls_wait_for_their_parent_they_are_shown_without_it(
@@ -62,9 +78,9 @@ def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
     with record(work, to=folder / ""):
         for number in range(10):
             work(number)
-    monkeypatch.setattr(_trace, "_MOST_ON_PAGE", 3)
+    monkeypatch.setattr(_report, "_MOST_ON_PAGE", 3)
     page, lines, stacks = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.folded"))
-    report(folder, View(LiveTree(folder), 0), ["shop:*"], outputs=[page, lines, stacks], otlp=None, service="shop")
+    View(folder, 0).report(["shop:*"], outputs=[page, lines, stacks], otlp=None, service="shop")
     err = capsys.readouterr().err
     assert f"written: {page}, the first 3 of 10 calls\nwritten: {lines}\nwritten: {stacks}\n" in err
     assert '"left_out":7' in page.read_text() and page.read_text().count('"call":') == 3

@@ -122,6 +122,22 @@ def test_a_target_that_the_program_does_not_have_is_told_with_the_nearest_one(as
     assert "WeaveWarning" not in done.stderr
 
 
+def test_a_module_that_is_not_there_is_told(aspecthook: Run, app: Path) -> None:
+    done = aspecthook("trace", "shopp:*", "--", "app.py")
+    assert done.returncode == 3 and "aspecthook: 'shopp:*' waits: there is no module 'shopp'" in done.stderr
+
+
+def test_the_program_has_the_warnings_about_its_own_weavings(aspecthook: Run, python: Run, tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("def f(): pass\n")
+    program = "from aspecthook import weave\nweave('late:g', pre=print)\nimport late"
+    words = "-W", "error::aspecthook.WeaveWarning", "-c", program
+    alone, traced = python(*words), aspecthook("trace", "late:h", "--", *words)
+    assert (alone.returncode, traced.returncode) == (1, 1)
+    last = alone.stderr.splitlines()[-1]
+    assert "'late:g' could not be woven" in last and last in traced.stderr.splitlines()
+    assert "aspecthook: late is imported, but 'late:h' could not be woven" in traced.stderr
+
+
 def test_a_target_that_is_not_there_ends_a_program_before_it_begins(aspecthook: Run) -> None:
     done = aspecthook("trace", "os:no_such_function", "--", "-c", "print('it ran')")
     assert (done.returncode, done.stdout) == (2, "")
@@ -487,6 +503,9 @@ def test_spans_are_sent_to_a_collector(aspecthook: Run, app: Path) -> None:
     assert spans["__main__:Cart.add"].parent_span_id == spans["__main__:main"].span_id
     begin, end = spans["__main__:main"].start_time_unix_nano, spans["__main__:main"].end_time_unix_nano
     assert begin < spans["__main__:price"].start_time_unix_nano < end
+    attributes = {one.key: one.value.string_value for one in spans["__main__:main"].attributes}
+    (event,) = spans["__main__:main"].events
+    assert attributes["error.type"] == "SystemExit" and (event.name, event.time_unix_nano) == ("exception", end)
 
 
 def test_a_collector_that_is_not_there_changes_no_status(aspecthook: Run, app: Path) -> None:

@@ -33,7 +33,7 @@ from aspecthook import (
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.order import Chain
 from aspecthook.testing import targets
-from aspecthook.testing._calls import Given, bound_of, values_of
+from aspecthook.testing._calls import Given, values_of
 from tests.properties.worlds import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
@@ -463,8 +463,11 @@ def test_an_around_hook_that_asks_for_the_outcome_is_told_where_it_has_it(shop: 
 
 
 def test_unknown_name_without_a_near_one_is_refused_without_a_guess(shop: Shop) -> None:
-    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs$"):
+    with pytest.raises(HookSignatureError, match=r"kwargs; what else callers pass by name is in kwargs$"):
         shop.price.pre(lambda zzzzzz: None)
+    without = hookable(lambda item: item)
+    with pytest.raises(HookSignatureError, match=r"ask for call, args, kwargs$"):
+        without.pre(lambda zzzzzz: None)
 
 
 @pytest.mark.parametrize("word", ["result", "exc", "proceed"])
@@ -911,7 +914,7 @@ def test_catch_all_parameters_are_no_parameters_called_like_reserved_words() -> 
 def test_the_values_of_a_call_are_joined_from_what_they_were_split_into(data: st.DataObject) -> None:
     target = data.draw(targets(styles=["function", "method"]))
     args, kwargs = data.draw(target.arguments())
-    values = values_of(target.mount, Given(args, kwargs), bound_of(target.bound))
+    values = values_of(target.mount, Given(args, kwargs).to(target.bound))
     assert values is not None
     signature = target.mount.site().signature
     assert signature.join(*signature.split(values)) == values

@@ -168,7 +168,14 @@ async def wait() -> None: ...
 
 BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no callable": (lambda price: price.pre(3), "3 is not callable and cannot be a pre hook; give a function"),
-    "none": (lambda price: price.item(None), "None is not callable and cannot be an item hook; give a function"),
+    "an exception type by its name": (
+        lambda price: price.exception("KeyError"),
+        "'KeyError' is not callable and cannot be an exception hook; give a function, or exception types such as",
+    ),
+    "none": (
+        lambda price: price.item(None),
+        "None is not callable and cannot be an item hook; give the function itself",
+    ),
     "two hooks": (lambda price: price.pre(clamp, 2), ".pre takes one hook, and its options by name; it was given 2"),
     "an unknown kind": (
         lambda price: hooks(price).add("before", clamp),
@@ -187,7 +194,8 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a generator": (lambda price: price.pre(two_yields), "so calling it would run nothing; only an around hook may be"),
     "no proceed": (
         lambda price: price.around(clamp),
-        "neither asks for `proceed` nor yields, so shop:price would never run; ask for `proceed` and call it, or",
+        "neither asks for `proceed` nor yields, so shop:price would never run; ask for `proceed` and call it, or "
+        "write a generator function with one `yield`; to use a decorator, write around.wrap(decorator)",
     ),
     "both proceed and yield": (
         lambda price: price.around(lambda proceed: (yield)),
@@ -195,7 +203,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "an isolated around hook": (
         lambda price: price.around(lambda proceed: proceed(), isolate=True),
-        "cannot be isolated: what an around hook raises cannot be told from what the target raised through it",
+        "cannot be isolated: what an around hook raises cannot be distinguished from what the target raised through it",
     ),
     "an unknown parameter": (
         lambda price: price.pre(lambda qyt: None),
@@ -796,10 +804,10 @@ def test_no_name_of_a_woven_function_reaches_a_message_unprintably(monkeypatch: 
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        (5, "give a function$"),
+        (5, "give a function, or exception types such as KeyError$"),
         (KeyError("a"), "give a function, or the type KeyError for an exception hook of that type$"),
-        (Args(qty=1), "give the function that answers it, without calling it$"),
-        (Return(1), "give the function that answers it, without calling it$"),
+        (Args(qty=1), "give the function itself, without calling it$"),
+        (Return(1), "give the function itself, without calling it$"),
     ],
 )
 def test_what_is_not_callable_is_refused_as_a_hook(given: Any, advice: str) -> None:

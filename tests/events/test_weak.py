@@ -366,7 +366,7 @@ def test_async_condition_of_a_weak_subscriber_does_not_keep_its_object_alive() -
     del listener
     gc.collect()
     assert ref() is None and not hooks(said)
-    assert drive(held.when(3)) is None  # where it is asked while the hook is being taken off
+    assert drive(held.when.holds(3)) is None  # where it is asked while the hook is being taken off
 
 
 def test_before_of_a_weak_subscriber_names_no_later_object_with_the_same_id() -> None:

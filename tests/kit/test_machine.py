@@ -16,7 +16,19 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from aspecthook import Hook, HookLookupError, HookTypeError, MountPoint, Return, event, hookable, hooks, post, pre
+from aspecthook import (
+    Hook,
+    HookLookupError,
+    HookOptionError,
+    HookTypeError,
+    MountPoint,
+    Return,
+    event,
+    hookable,
+    hooks,
+    post,
+    pre,
+)
 from aspecthook._core.law import order as _order
 from aspecthook._core.law.guard import Guard
 from aspecthook._core.mount import members as _mount
@@ -560,6 +572,19 @@ def test_an_exception_of_a_guest_never_leaves_the_machine(
     Machine.TestCase().runTest()
     gc.collect()
     assert "exception=Planned" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "values", "message"),
+    [
+        ("vary", ("prioritiy",), "'prioritiy', which a machine cannot draw; .* can; did you mean 'priority'?"),
+        ("vary", "priority", "'p', which"),
+        ("disturb", ("fails", "sends"), "'sends', which"),
+    ],
+)
+def test_what_a_machine_cannot_draw_is_refused(setting: str, values: Any, message: str) -> None:
+    with pytest.raises(HookOptionError, match=rf"Mine\.{setting} has {message}"):
+        type("Mine", (HookMachine,), {setting: values})()
 
 
 def test_a_law_may_call_the_target_which_no_guest_disturbs() -> None:

@@ -99,7 +99,7 @@ def test_a_tape_is_stopped_at_the_end_and_a_failed_test_shows_its_tree(shop):
         failed=1,
     )
     assert "- tape -" in text and "  price(item='tea', qty=1) -> 2.5" in text
-    assert "in the place of > came: price" in text
+    assert "instead of > the tape has price" in text
     assert "def assert_calls" not in text  # its own source is no part of the failure
 
 

@@ -548,6 +548,15 @@ def test_an_around_hook_proceeds_as_told(style: Any, proceeds: Any, catches: boo
     assert target.calls == [{"qty": one.changes.get("qty", 1)} for one in proceeds]
 
 
+@pytest.mark.parametrize(("catches", "end"), [(False, KeyError()), (True, ValueError())])
+@pytest.mark.parametrize("style", ["generator", "async generator"])
+def test_a_hook_with_a_yield_catches_what_comes_out_of_it(style: Any, catches: bool, end: Exception) -> None:
+    # An async one did not, and so did not come to its end.
+    target = Target("(qty)", "coroutine", raises=KeyError())
+    HookSpec("around", "one", style=style, catches=catches, raises=ValueError()).add_to(target.mount)
+    assert target.drive((1,)) == Outcome(exc=end)
+
+
 @given(st.data())
 @settings(max_examples=EXAMPLES)
 def test_hooks_are_drawn_for_functions_that_the_kit_has_not_made(data: st.DataObject) -> None:

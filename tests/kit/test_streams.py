@@ -15,9 +15,9 @@ from aspecthook.testing._calls import Given
 from aspecthook.testing._drives import DRIVES, drives_of
 from aspecthook.testing._guests import MARK, Later
 from aspecthook.testing._model import differs
-from aspecthook.testing._played import Played
 from aspecthook.testing._rows import Counts, acting
 from aspecthook.testing._trace import make_call
+from aspecthook.testing._traced_call import TracedCall
 
 
 def one_more(item: Any) -> Any:
@@ -114,8 +114,7 @@ def made(made: Any) -> Any:
 
 def played(function: Any, *traces: Trace) -> str | None:
     mount = hooks(function)
-    given = Given((3,), {})
-    return differs(*[Played(mount, acting(mount), trace, (), given, Counts(), {}) for trace in traces])
+    return differs(*[TracedCall(mount, acting(mount), trace, Counts(), {}) for trace in traces])
 
 
 def seen(result: Any, exc: Any) -> None: ...
@@ -130,7 +129,7 @@ def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) 
     hooks(function).add("exception", lambda exc: None, name="exception")
     hooks(function).add("always", seen)
     mount = hooks(function)
-    trace = made(make_call(mount, (), Given((3,), {}, drive=drive)))
+    trace = made(make_call(mount, Given((3,), {}, drive=drive)))
     assert played(function, *([trace] if trace._beside is None else [trace, trace._beside])) is None
     assert len(trace.steps) > 1 or drive == "close"
 
@@ -138,10 +137,10 @@ def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) 
 def test_send_throw_and_close_reach_the_target() -> None:
     function = generator()
     mount = hooks(function)
-    sent = made(make_call(mount, (), Given((2,), {}, drive="next send")))
+    sent = made(make_call(mount, Given((2,), {}, drive="next send")))
     assert sent.result == [1, 2] and sent._resumed[-1].answer == [MARK, None]
-    assert made(make_call(mount, (), Given((3,), {}, drive="next throw"))).exc.args == ("thrown",)
-    assert isinstance(made(make_call(mount, (), Given((3,), {}, drive="next close")))["count"].raised, GeneratorExit)
+    assert made(make_call(mount, Given((3,), {}, drive="next throw"))).exc.args == ("thrown",)
+    assert isinstance(made(make_call(mount, Given((3,), {}, drive="next close")))["count"].raised, GeneratorExit)
 
 
 def another_item(trace: Trace) -> None:
@@ -181,7 +180,7 @@ def nothing_closed(trace: Trace) -> None:
 )
 def test_wrong_steps_of_a_generator_are_found(change: Callable[[Trace], None], drive: str, says: str) -> None:
     function = generator()
-    trace = made(make_call(hooks(function), (), Given((3,), {}, drive=drive)))
+    trace = made(make_call(hooks(function), Given((3,), {}, drive=drive)))
     assert played(function, trace) is None
     change(trace)
     assert says in str(played(function, trace))
@@ -189,7 +188,7 @@ def test_wrong_steps_of_a_generator_are_found(change: Callable[[Trace], None], d
 
 def test_an_answer_that_nobody_awaits_is_found() -> None:
     function = coroutine()
-    trace = made(make_call(hooks(function), (), Given((3,), {})))
+    trace = made(make_call(hooks(function), Given((3,), {})))
     assert trace["an awaitable"].answer == Args(n=3) and trace.result == 6
     trace["an awaitable"]._is_pending = True
     assert "answered an awaitable, which should have been awaited" in str(played(function, trace))

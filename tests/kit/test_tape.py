@@ -46,14 +46,14 @@ def test_expectations_that_hold(bought, expected):
 @pytest.mark.parametrize(
     ("expected", "why"),
     [
-        ((), "but then came: checkout(items=['tea', 'rice']) -> 'paid'"),
-        (("checkout", "price"), "but then came: price(item='rice', qty=1) -> 2.5"),
-        (("price", ...), "in the place of > came: checkout("),
-        (("checkout", called("price", item="rice"), ...), "in the place of > came: price(item='tea', qty=1) -> 2.5"),
-        (("checkout", called("price", itm="tea"), ...), "in the place of > came: price(item='tea'"),
+        ((), "after these the tape has checkout(items=['tea', 'rice']) -> 'paid'"),
+        (("checkout", "price"), "after these the tape has price(item='rice', qty=1) -> 2.5"),
+        (("price", ...), "instead of > the tape has checkout("),
+        (("checkout", called("price", item="rice"), ...), "instead of > the tape has price(item='tea', qty=1) -> 2.5"),
+        (("checkout", called("price", itm="tea"), ...), "instead of > the tape has price(item='tea'"),
         ((..., called("charge", amount=101).returned("paid")), "no call fits >"),
         ((..., "charge", called("charge").raised(KeyError)), "> charge raised KeyError"),
-        (("checkout", "price", "price", "charge", "charge", "price"), "in the place of > came: nothing more"),
+        (("checkout", "price", "price", "charge", "charge", "price"), "instead of > the tape has nothing more"),
     ],
 )
 def test_expectations_that_do_not_hold_say_where_and_draw_the_tree(bought, expected, why):
@@ -71,13 +71,13 @@ def test_the_whole_message(bought):
         "expected:",
         "    checkout",
         "  > price(item='coffee') -> 3",
-        "in the place of > came: price(item='tea', qty=1) -> 2.5",
+        "instead of > the tape has price(item='tea', qty=1) -> 2.5",
         "what was called:",
         "    checkout(items=['tea', 'rice']) -> 'paid'",
         "      price(item='tea', qty=1) -> 2.5",
         "      price(item='rice', qty=1) -> 2.5",
         "      charge(amount=5.0) -> 'paid'",
-        "    charge(amount=101) raised Declined(101)",
+        "    charge(amount=101) raised Declined: 101",
     ]
 
 

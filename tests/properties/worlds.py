@@ -17,7 +17,7 @@ from aspecthook import Args, Return, event, hookable, hooks
 from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.call import Call, Site
-from aspecthook._core.law.hook import Gate
+from aspecthook._core.law.hook import Predicate
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Signature
 
@@ -252,11 +252,11 @@ class World:
         exec(f"def {name}({asks}): return world.act({name!r}, acts, {{{given}}})", space)
         return space[name]  # type: ignore[no-any-return]
 
-    def _build_gate(self, name: str, act: str) -> Gate:
+    def _build_gate(self, name: str, act: str) -> Predicate:
         def holds(*args: Any) -> bool:
             return self.act(name, ["value" if act == "yes" else act, "none"], {"args": args}) is not None
 
-        return Gate(holds, (("*", "args"),) if act == "yes" else ())
+        return Predicate(holds, (("*", "args"),) if act == "yes" else ())
 
     def mounted(self) -> Any:
         """Make the target a mount point, with all the hooks."""

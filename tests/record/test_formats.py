@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError
+from aspecthook._values import shown_time
 from aspecthook.record import read, record
 from aspecthook.record._reading import summary
 from aspecthook.record._timeline import slices, walk
@@ -193,7 +194,7 @@ def test_collapsed_stacks_are_paths_with_own_times(tmp_path):
 def test_an_unknown_suffix_is_refused(tmp_path):
     with record(inner) as tape:
         pass
-    with pytest.raises(HookOptionError, match=r"give one of \.jsonl, \.speedscope\.json, \.json, \.folded, \.html"):
+    with pytest.raises(HookOptionError, match=r"give one of \.jsonl, \.html, \.speedscope\.json, \.json, \.folded"):
         tape.save(tmp_path / "calls.txt")
 
 
@@ -212,3 +213,22 @@ def test_the_table_counts_recursion_once():
     assert (row.calls, row.errors) == (3, 1) and row.total == tape.calls()[0].duration
     assert row.own == pytest.approx(row.total) and 0 < row.p50 <= row.p99 == pytest.approx(row.total, rel=0.005)
     assert str(tape.functions()).splitlines()[1].split()[1:3] == ["3", "1"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0 ns"),
+        (4.2e-8, "42 ns"),
+        (9.994e-7, "999 ns"),
+        (9.996e-7, "1 µs"),
+        (0.0009996, "1 ms"),
+        (0.01234, "12.3 ms"),
+        (2.5, "2.5 s"),
+        (999.6, "1,000 s"),
+        (12345.0, "12,300 s"),
+    ],
+)
+def test_a_time_is_shown_with_three_digits_and_its_unit(seconds: float, shown: str) -> None:
+    """999.6 µs were shown as 1e+03 µs, and an hour as 3.6e+03 s."""
+    assert shown_time(seconds) == shown

@@ -160,6 +160,55 @@ def test_what_is_no_recording_is_refused(text, why, tmp_path):
         read(path)
 
 
+HEADER = {"aspecthook": "calls", "version": 1, "process": 1, "started": 0}
+FUNCTION = {"function": 0, "name": "shop:price", "file": "shop.py", "line": 1}
+CALL = {"call": 0, "parent": None, "of": 0, "begin": 0, "duration": 5, "own": 5, "thread": "main"}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param({**CALL, "begin": float("nan")}, id="no number"),
+        pytest.param({**CALL, "duration": float("inf")}, id="no end"),
+        pytest.param({**CALL, "own": 10**300}, id="longer than all time"),
+        pytest.param({**CALL, "turns": [[0, float("inf")]]}, id="a turn without end"),
+        pytest.param({**CALL, "call": float("inf")}, id="not counted"),
+        pytest.param({**CALL, "begin": 10**4000}, id="too long for a float"),
+        pytest.param({**CALL, "parent": 0}, id="inside itself"),
+        pytest.param([CALL, {**CALL, "call": 1, "parent": 2}, {**CALL, "call": 2, "parent": 1}], id="a circle"),
+        pytest.param({**HEADER, "started": 1e300}, id="in a far future"),
+        pytest.param({**FUNCTION, "file": "shop.py", "line": []}, id="a line that is none"),
+        pytest.param({"left_out": "many", "why": "sample"}, id="a count that is none"),
+        pytest.param('{"call": ' + "[" * 200_000 + "]" * 200_000 + "}", id="lists in lists"),
+    ],
+)
+def test_a_hostile_recording_is_refused(entry, tmp_path):
+    """Each of them was read, and broke or hung what used the tape, or raised another error."""
+    path = tmp_path / "calls.jsonl"
+    several = entry if isinstance(entry, list) else [entry]
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in [HEADER, FUNCTION, *several]]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(RecordingError):
+        read(path)
+
+
+def test_no_text_of_a_recording_controls_the_terminal(tmp_path):
+    path, evil = tmp_path / "calls.jsonl", "\x1b[2J\x07\x9bm\u202e\n"
+    rows = [
+        HEADER,
+        {**FUNCTION, "name": f"shop:{evil}", "file": evil},
+        {**CALL, "arguments": {evil: evil}, "result": evil, "thread": evil, "task": evil},
+        {**CALL, "call": 1, "error": {"type": evil, "message": evil}},
+        {"left_out": 1, "why": evil},
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    tape = read(path)
+    call, failed = tape
+    shown = [*tape.lines(), *str(tape.functions()).splitlines(), repr(call), repr(failed.exc), *tape.left_out]
+    shown += [call.thread, call.task, call.function.file, call.result, *call.arguments, *call.arguments.values()]
+    assert [text for text in shown if not text.isprintable()] == []
+
+
 def test_a_folder_without_recordings_is_refused(tmp_path):
     with pytest.raises(RecordingError, match="there are no recordings here"):
         read(tmp_path)

@@ -108,7 +108,7 @@ def test_results_and_errors_are_redacted_by_these_names():
             check("one", "two")
     assert tape.find("login").result == "<redacted>"
     assert tape.calls("check")[-1].shown_error() == ("Refused", "<redacted>")
-    assert str(tape.calls("check")[-1]).endswith("raised Refused(<redacted>)")
+    assert str(tape.calls("check")[-1]).endswith("raised Refused: <redacted>")
 
 
 @pytest.mark.parametrize("redact", [3, ("token", 3)])

@@ -83,7 +83,7 @@ def test_the_drawing_shows_who_called_whom_and_what_came_of_it(tape):
         "checkout(items=['tea']) -> 'paid'",
         "  price(item='tea', qty=1) -> 2.5",
         "  charge(amount=2.5) -> 'paid'",
-        "charge(amount=101) raised Declined(101)",
+        "charge(amount=101) raised Declined: 101",
     ]
 
 

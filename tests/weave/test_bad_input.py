@@ -228,11 +228,13 @@ def test_a_misspelt_name_is_refused_with_the_nearest(shop: Any, text: str, near:
     [
         ("ahw_shop:value", "value"),
         ("ahw_shop:Till.rate", "value"),
-        ("ahw_shop:a.b", "no class"),
-        ("ahw_shop:value.b", "no class"),
+        ("ahw_shop:a.b", "not a class"),
+        ("ahw_shop:value.b", "an object of type int, not a class; for this object pass its method itself"),
+        ("os:environ.get", "weave(os.environ.get, ...), for all of its class write 'os:_Environ.get'"),
+        ("os:path.join", "os:path is a module; write 'os.path:join'"),
         ("ahw_shop:Till.open.fgett", "fget"),
         ("ahw_shop:Till.open.fset", "name what it has: 'ahw_shop:Till.open.fget'"),
-        ("ahw_shop:Till.total.x", "no class"),
+        ("ahw_shop:Till.total.x", "not a class"),
     ],
 )
 def test_a_name_of_something_that_is_no_function_is_refused(shop: Any, text: str, why: str) -> None:
@@ -246,10 +248,15 @@ def test_a_good_term_beside_a_bad_one_leaves_nothing(shop: Any) -> None:
 # Targets that are values
 
 
-@pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, [ten], {"a": ten}, object()])
+@pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, {"a": ten}, object()])
 def test_a_target_that_is_a_value_is_refused(target: object) -> None:
     message = refused(target, brief(target), type(target).__name__)
     assert "cannot be woven: it is a value, of type " in message and "; give a function, a method, a class" in message
+
+
+@pytest.mark.parametrize("target", [[ten], (ten, refused), {ten}])
+def test_several_targets_in_one_are_refused(target: object) -> None:
+    refused(target, "a weaving has one target; weave each of them, or name them in one pointcut")
 
 
 def test_a_target_that_is_an_answer_is_refused() -> None:
@@ -777,6 +784,11 @@ def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_not
     assert shop.a(1) == 1
 
 
+def test_a_second_pointcut_is_refused_with_how_to_write_two() -> None:
+    with pytest.raises(WeaveError, match="for several write one string: 'json:dumps, json:loads'"):
+        weave("json:dumps", "json:loads", post=ten)
+
+
 @pytest.mark.parametrize(
     ("target", "given", "message"),
     [
@@ -794,7 +806,8 @@ def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_not
         ("ahw_shop:Till.totl", {"post": ten}, "cannot be woven: the class Till has no 'totl'; did you mean 'total'?"),
         ("ahw_shop:Till.inherit", {"post": ten}, "the class Till has no 'inherit'; did you mean 'inherited'?"),
         ("ahw_shop:Till.open.x", {"post": ten}, "a property, which has fget, fset and fdel, and has no 'x'; name it"),
-        ("ahw_shop:a.b", {"post": ten}, "ahw_shop:a is no class, and has no 'b'; name it alone: 'ahw_shop:a'"),
+        ("ahw_shop:a.b", {"post": ten}, "ahw_shop:a is not a class, and has no 'b'; name it alone: 'ahw_shop:a'"),
+        ("ahw_shop:a", {"exception": KeyError}, "is an exception type, and cannot be a hook on 'ahw_shop:a'; give the"),
         ("ahw_shop:a", {"post": ten, "scope": "thread"}, "scope='thread'; give 'everywhere' or 'context'"),
         ("ahw_shop:a", {"post": ten, "where": 3}, "where=3 is not callable; give a predicate on functions"),
         ("ahw_shop:a", {"exception": {(): ten}}, "has a hook for no types at all, (); name some, such as KeyError"),

@@ -1567,6 +1567,8 @@ def test_check_says_that_no_module_fits_a_glob(woven: Weave) -> None:
         ("Json:dumps", "json"),
         ("pytset:raises", "pytest"),
         ("_jsno:make_encoder", "_json"),
+        ("json.decodr:JSONDecoder.decode", "json.decoder"),  # its package is imported
+        ("json.decodr.*:*", "json.decoder"),
     ],
 )
 def test_a_name_that_nothing_can_be_imported_by_is_warned_of_with_the_nearest_installed(
@@ -1574,13 +1576,49 @@ def test_a_name_that_nothing_can_be_imported_by_is_warned_of_with_the_nearest_in
 ) -> None:
     # It waited for ever, without a word.
     wrong = target.rpartition(", ")[2]
-    top = wrong.partition(":")[0].partition(".")[0]
+    missing = ".".join(wrong.partition(":")[0].split(".")[: near.count(".") + 1])
     with pytest.warns(WeaveWarning) as caught:
         weaving = woven(target, post=str)
     assert [str(one.message) for one in caught] == [
-        f"{wrong!r} waits: there is no module {top!r} to import; did you mean {near!r}?"
+        f"{wrong!r} waits: there is no module {missing!r} to import; did you mean {near!r}?"
     ]
     assert weaving.state == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("collections.OrderedDict:popitem", "collections:OrderedDict.popitem"),
+        ("os.environ:get", "os:environ.get"),
+        ("json.decoder.JSONDecoder:decode", "json.decoder:JSONDecoder.decode"),
+    ],
+)
+def test_a_class_in_the_place_of_a_module_is_warned_of_with_the_right_pointcut(
+    wrong: str, right: str, woven: Weave
+) -> None:
+    # It waited without a word, since the module before the dot was there.
+    with pytest.warns(WeaveWarning, match=re.escape(f"to import; write '{right}'")):
+        woven(wrong, post=str)
+
+
+@pytest.mark.parametrize("wrong", ["json.decoder.x:f", "json.xyzzy:f"])
+def test_no_module_is_suggested_for_one_that_a_module_cannot_have(wrong: str, woven: Weave) -> None:
+    with pytest.warns(WeaveWarning) as caught:
+        woven(wrong, post=str)
+    assert str(caught[0].message) == f"{wrong!r} waits: there is no module {wrong[:-2]!r} to import"
+
+
+def test_a_module_that_its_package_may_still_define_is_waited_for(write: Write, woven: Weave) -> None:
+    # While a package is being imported, its `__path__` and what is in `sys.modules` may change.
+    write(
+        {
+            "ahw_half/__init__.py": "from aspecthook import weave\nwoven = weave('ahw_half.later:one', post=lambda: 2)",
+            "ahw_half/other.py": ONE,
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        importlib.import_module("ahw_half").woven.remove()
 
 
 def test_the_nearest_installed_name_is_found_though_it_is_not_imported(write: Write, woven: Weave) -> None:
@@ -2042,7 +2080,8 @@ def test_check_says_why_a_submodule_is_not_woven(woven: Weave, write: Write) -> 
     weaving = woven("ahw_pkg.here:one", post=ten)
     with pytest.raises(WeaveError, match="no module 'ahw_pkg.here' has been imported; import it, or correct its name$"):
         weaving.check()
-    weaving = woven("ahw_pkg.heer:one", post=ten)
+    with pytest.warns(WeaveWarning, match="there is no module 'ahw_pkg.heer' to import; did you mean 'ahw_pkg.here'"):
+        weaving = woven("ahw_pkg.heer:one", post=ten)
     with pytest.raises(WeaveError, match="there is no module 'ahw_pkg.heer' to import"):
         weaving.check()
 
@@ -2055,7 +2094,7 @@ def test_check_says_why_a_submodule_is_not_woven(woven: Weave, write: Write) -> 
     sys.meta_path.insert(1, finder)
     try:
         weaving = woven("ahw_pkg.here:one", pre=print)
-        with pytest.raises(WeaveError, match="there is no module 'ahw_pkg.here' to import"):
+        with pytest.raises(WeaveError, match="no module 'ahw_pkg.here' has been imported; import it, or correct"):
             weaving.check()
     finally:
         sys.meta_path.remove(finder)

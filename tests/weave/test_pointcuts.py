@@ -454,8 +454,8 @@ def test_an_empty_pattern_is_refused_with_the_form_to_write(world: types.SimpleN
         ("wov:fb", "did you mean 'f'"),
         ("wov:A.mm", "did you mean"),
         ("wov:B*", "chooses nothing"),
-        ("wov:A.m.x", "no class"),
-        ("wov:f.x", "no class"),
+        ("wov:A.m.x", "not a class"),
+        ("wov:f.x", "not a class"),
         ("wov:*, !wov:*", "chooses nothing"),
     ],
 )

@@ -283,7 +283,14 @@ CASES = [
     kept("Meta.label", lambda s: s.Kind.label, "Kind"),
     # What cannot be woven
     Case("RATE", lambda s: s.RATE, 3, lambda s: s.RATE, refused="value, of type int"),
-    Case("CODES", lambda s: s.CODES, ["a", "b"], lambda s: s.CODES, refused="value, of type list"),
+    Case(
+        "CODES",
+        lambda s: s.CODES,
+        ["a", "b"],
+        lambda s: s.CODES,
+        refused="value, of type list",
+        refused_itself="weaving has one target",
+    ),
     Case("Cart.rate_now", lambda s: s.Cart.rate_now, 3, refused="value, of type int"),
     Case("Colour.RED", lambda s: s.Colour.RED.value, 1, refused="Colour"),
     Case("Empty", lambda s: s.Empty, None, lambda s: s.Empty, refused="Empty"),

@@ -14,7 +14,7 @@ from functools import lru_cache
 from sys import version_info
 from types import CellType, CodeType, FunctionType
 
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 from aspecthook._hints import Any, Literal, cast, final
@@ -232,7 +232,7 @@ class Linker:
         if what in self.facts:
             return self.facts[what]
         if what == "hook":
-            return getattr(getattr(chain, role.kind)[role.first], role.fields[0])
+            return _field(getattr(chain, role.kind)[role.first], role.fields[0])
         if what == "row":
             return _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
         if what in ("on_hooks", "exception_hooks", "always_hooks"):
@@ -244,7 +244,13 @@ def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...
     """Return what a loop over hooks goes through: a field of each, or a tuple of its fields."""
     if fields == ("function",):
         return tuple([hook.function for hook in hooks])
-    return tuple([tuple([getattr(hook, field) for field in fields]) for hook in hooks])
+    return tuple([tuple([_field(hook, field) for field in fields]) for hook in hooks])
+
+
+def _field(hook: Hook, field: str) -> object:
+    """Return what a field of a hook is in generated code: of its predicates, the callable."""
+    value: object = getattr(hook, field)
+    return value.holds if isinstance(value, Predicate) else value
 
 
 # The names of parameters, which are placeholders in a template.

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 
 from aspecthook._core.law.asks import Asks
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Signature, is_plain
@@ -346,12 +346,11 @@ class Writer:
         parts: list[str] = []
         if caught:
             parts.append(f"$isinstance({caught}, {names['types']})")
-        if hook.gate_asks is not None:
-            parts.append(f"{names['gate']}({self.given(hook.gate_asks, hook.kind, names['function'])})")
-        if hook.when_asks is not None:
-            parts.append(
-                self._due(hook, f"{names['when']}({self.given(hook.when_asks, hook.kind, names['function'])})")
-            )
+        if hook.gate is not None:
+            parts.append(f"{names['gate']}({self.given(hook.gate.asks, hook.kind, names['function'])})")
+        if hook.when is not None:
+            asked = f"{names['when']}({self.given(hook.when.asks, hook.kind, names['function'])})"
+            parts.append(self._due(hook, hook.when, asked))
         if hook.leaves:
             parts.append(f"($run := {names['admit']}())")
         elif "skips" in names:
@@ -360,9 +359,9 @@ class Writer:
             parts.append(f"{names['admit']}()")
         return " and ".join(parts)
 
-    def _due(self, hook: Hook, asked: str) -> str:
+    def _due(self, hook: Hook, when: Predicate, asked: str) -> str:
         """Return the answer of a `when`, awaited if it may be awaitable."""
-        if hook.when_awaits:
+        if when.awaits:
             return f"await {asked}"
         if self.style == "coroutine" or (self.awaits and hook.kind != "around"):
             return f"((await $due) if $awaitable($due := {asked}) else $due)"
@@ -389,16 +388,17 @@ class Writer:
 
 def wanted(hook: Hook) -> list[Any]:
     """Return what a hook, its gate and its `when` ask for."""
-    return [what for _, what in (*hook.asks, *(hook.gate_asks or ()), *(hook.when_asks or ()))]
+    predicates = [one.asks for one in (hook.gate, hook.when) if one is not None]
+    return [what for asks in (hook.asks, *predicates) for _, what in asks]
 
 
 def _fields(hook: Hook, kind: Kind) -> Iterator[str]:
     """Yield the fields of a hook that its conditions and its call need, besides its function."""
     if kind == "exception":
         yield "types"
-    if hook.gate_asks is not None:
+    if hook.gate is not None:
         yield "gate"
-    if hook.when_asks is not None:
+    if hook.when is not None:
         yield "when"
     if hook.skips is not None:
         yield "skips"

@@ -234,6 +234,8 @@ def _unknown(name: str, asker: Asker) -> str:
     near = nearest(name, names + words) if meant is None else f"; did you mean {meant!r}?"
     if name in ("self", "cls") and not near:
         near = "; add the method of an object, such as audit.note, not that of its class, Audit.note"
+    if not near and asker.site.signature.varkw is not None and asker.site.shown() is None:
+        near = "; what else callers pass by name is in kwargs"
     also = f"{article(asker.word)} {asker.word} hook may also ask for {', '.join(words)}"
     return f"{asker.who} asks for {name!r}, but {label} offers {offered}; {also}{near}"
 
@@ -300,7 +302,7 @@ def _check_around(function: Callable[..., object], style: Style, proceeds: bool,
     if not proceeds and not generator:
         raise HookTypeError(
             f"{who} neither asks for `proceed` nor yields, so {label} would never run; ask for `proceed` and call it, "
-            f"or write a generator function with one `yield`"
+            f"or write a generator function with one `yield`; to use a decorator, write around.wrap(decorator)"
         )
     if proceeds and generator and style != target:
         raise HookTypeError(

@@ -10,6 +10,7 @@ from sys import version
 
 from aspecthook._hints import Protocol, final
 
+from .options import Conditions
 from .variables import Variable, variable
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -73,16 +74,28 @@ class Guard:
     comes in the middle of a call.
     """
 
-    __slots__ = ("__weakref__", "_hook", "_runs", "every", "is_spent", "reentrant", "skips", "times")
+    __slots__ = (
+        "__weakref__",
+        "_hook",
+        "_runs",
+        "counts_every_alone",
+        "every",
+        "is_spent",
+        "reentrant",
+        "skips",
+        "times",
+    )
 
-    def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Removable) -> None:
-        self.times: int | None = times
-        self.every: int | None = every
-        self.reentrant: bool = reentrant
+    def __init__(self, conditions: Conditions, hook: Removable) -> None:
+        self.times: int | None = conditions.times
+        self.every: int | None = conditions.every
+        self.reentrant: bool = conditions.reentrant
         # Whether the hook has run as often as it may.
         self.is_spent: bool = False
         self._hook = weakref.ref(hook)
-        self.skips: Iterator[object] | None = None if every is None else _skips(every)
+        self.skips: Iterator[object] | None = None if self.every is None else _skips(self.every)
+        # Whether `every` is all that counts, so that `skips` may be asked in the place of `admit`.
+        self.counts_every_alone: bool = self.every is not None and self.times is None and self.reentrant
         # `next` of an `itertools.count` is atomic, with the GIL and without it.
         self._runs = count(1)
 
@@ -107,3 +120,9 @@ class Guard:
             if hook is not None:
                 hook.remove()
         return number <= times
+
+
+def guard_for(conditions: Conditions, hook: Removable) -> Guard | None:
+    """Return the guard of a hook; None if whether it runs does not depend on its other runs."""
+    counts = (conditions.times, conditions.every, conditions.reentrant)
+    return None if counts == (None, None, True) else Guard(conditions, hook)

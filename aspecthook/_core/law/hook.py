@@ -19,7 +19,7 @@ from .answers import Args, Return
 from .asks import Asker, Asks, check_style, plain_asks, resolve
 from .call import Site
 from .callables import CODE, code_of, identity, name_of, style_of, unwrap, who_is
-from .guard import Entry, Guard
+from .guard import Entry, Guard, guard_for
 from .kinds import Kind
 from .options import Conditions, Handle, Options, key_of, read, read_name, several
 from .signature import Style
@@ -35,11 +35,12 @@ _NO_OPTIONS: Options = {}
 _added = count()
 
 
-class Gate(NamedTuple):
-    """A condition that a weaving or a plugin puts on a hook, checked before the hook's own `when`."""
+class Predicate(NamedTuple):
+    """What must hold for a hook to act: its own `when`, or before that the gate of a weaving or a plugin."""
 
-    holds: Callable[..., bool]
+    holds: Callable[..., object]
     asks: Asks = ()
+    awaits: bool = False
 
 
 @final
@@ -141,13 +142,13 @@ class Owner(Protocol):
         ...
 
 
-def instead_of(value: object) -> str:
-    """Return what to give as a hook in place of a value that is not callable."""
+def instead_of(value: object, kind: Kind) -> str:
+    """Return what to give as a hook of a kind in place of a value that is not callable."""
     if isinstance(value, BaseException):
         return f"a function, or the type {type(value).__name__} for an exception hook of that type"
-    if type(value) in (Args, Return):
-        return "the function that answers it, without calling it"
-    return "a function"
+    if value is None or type(value) in (Args, Return):
+        return "the function itself, without calling it"
+    return "a function, or exception types such as KeyError" if kind == "exception" else "a function"
 
 
 @final
@@ -183,7 +184,6 @@ class Hook(Handle):
         "failures",
         "function",
         "gate",
-        "gate_asks",
         "guard",
         "identity",
         "inner",
@@ -199,9 +199,6 @@ class Hook(Handle):
         "style",
         "types",
         "when",
-        "when_asks",
-        "when_awaits",
-        "when_key",
         "word",
     )
 
@@ -215,7 +212,7 @@ class Hook(Handle):
         types: tuple[type[BaseException], ...],
         options: Options,
         mount: Owner,
-        gate: Gate | None,
+        gate: Predicate | None,
         *,
         again: bool,
     ) -> None:
@@ -223,17 +220,18 @@ class Hook(Handle):
         if not callable(function):
             raise HookTypeError(
                 f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; "
-                f"give {instead_of(function)}"
+                f"give {instead_of(function, kind)}"
             )
         self.kind: Kind = kind
         emission = site.signature.emission
         # What messages call its kind.
         self.word: str = emission.word if kind == "on" and emission is not None else kind
         self.function: Callable[..., Any] = function
-        when = options.get("when")
+        given = options.get("when")
         if unbound is not None:
             self.function = unbound(function)
             options = _unbound(options, unbound)
+        is_method, is_when_method = self.function is not function, options.get("when") is not given
         self.name: str = read_name(options, function, kind, site.label)
         self.options: Options = options or _NO_OPTIONS
         self.added: int = next(_added)
@@ -250,36 +248,26 @@ class Hook(Handle):
         conditions = read(options, who)
         # The key of its callable.
         self.identity: Any = _shared(identity(self.function))
-        of_instance = self.function is not function
         self.priority: int = conditions.priority
         self.function = self._made(self.function, mount, who)
-        self.conditions: Conditions = (
-            conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
-        )
         self.before, self.after = conditions.before, conditions.after
         self.isolate: bool = conditions.isolate
-        self.when: Callable[..., Any] | None = conditions.when
-        self.when_key: object | None = None if self.when is None else identity(self.when)
-        counts = conditions.times, conditions.every, conditions.reentrant
-        self.guard: Guard | None = None if counts == (None, None, True) else Guard(*counts, self)
-        self._resolve(site, who, of_instance=of_instance)
-        self.when_asks: Asks | None = None
-        self.when_awaits: bool = False
-        if self.when is not None:
-            of_instance = options.get("when") is not when
-            asker = Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=of_instance)
-            self._resolve_when(self.when, asker)
+        self.guard: Guard | None = guard_for(conditions, self)
+        self._resolve(site, who, of_instance=is_method)
+        self.when: Predicate | None = None
+        # The conditions as they were given, with keys in the place of what a weak hook must not keep alive.
+        self.conditions: Conditions = conditions
+        if conditions.when is not None:
+            asker = Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=is_when_method)
+            self.when = self._resolve_when(conditions.when, asker)
+            self.conditions = conditions._replace(when=identity(conditions.when))
         # The parts of a hook that is held weakly.
         self.ref: Callable[[], Any] | None = None
         self.inner: Callable[..., Any] | None = None
         if conditions.weak:
             self._hold_weakly(who)
-        self.gate: Callable[..., bool] | None = None
-        self.gate_asks: Asks | None = None
-        if gate is None:
-            self.reshape()
-        else:
-            self.set_gate(gate)
+        self.gate: Predicate | None = gate
+        self.reshape()
 
     def _made(self, function: Callable[..., Any], mount: Owner, who: Who) -> Callable[..., Any]:
         """Return the function that runs: what was added, or what that makes for this mount point."""
@@ -306,20 +294,20 @@ class Hook(Handle):
         check_style(self.kind, self.function, self.style, self.asks, site, who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
-                f"{who} cannot be isolated: what an around hook raises cannot be told from what the target "
-                f"raised through it; catch in the hook itself, or use a pre and a post hook"
+                f"{who} cannot be isolated: what an around hook raises cannot be distinguished from what the "
+                f"target raised through it; catch in the hook itself, or use a pre and a post hook"
             )
 
-    def _resolve_when(self, when: Callable[..., object], asker: Asker) -> None:
-        """Find out what the hook's `when` asks for, and whether its answer is awaited."""
-        self.when_asks, doubts = resolve(when, asker)
+    def _resolve_when(self, when: Callable[..., object], asker: Asker) -> Predicate:
+        """Return the hook's `when`, with what it asks for, and whether its answer is awaited."""
+        asks, doubts = resolve(when, asker)
         self.doubts += doubts
         style = style_of(when)
         awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
         if style != "function" and (style != "coroutine" or asker.site.signature.style not in awaiting):
             shown = "async" if style == "coroutine" else f"{article(style)} {style}"
             raise HookTypeError(f"{asker.who} is {shown}, so its answer would always be true; make it a plain function")
-        self.when_awaits = style == "coroutine"
+        return Predicate(when, asks, style == "coroutine")
 
     def _hold_weakly(self, who: Who) -> None:
         """Replace what the hook refers to by weak references; the hook is removed once its function is gone."""
@@ -339,22 +327,15 @@ class Hook(Handle):
         # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
         self.style = "function"
         options = self.options.copy()
-        when = options.get("when")
-        if when is not None:
-            self.when = options["when"] = weak_predicate(
-                when, self.ref(), name_of(when), code_of(when), awaits=self.when_awaits
-            )
+        if self.when is not None:
+            holds, _, awaits = self.when
+            options["when"] = weak_predicate(holds, self.ref(), name_of(holds), code_of(holds), awaits=awaits)
+            self.when = self.when._replace(holds=options["when"])
         if self.before:
             self.before = options["before"] = _mentioned(options.get("before"))
         if self.after:
             self.after = options["after"] = _mentioned(options.get("after"))
         self.options = options
-
-    def set_gate(self, gate: Gate | None) -> None:
-        """Let the hook act only while a gate is open; None: there is no gate."""
-        self.gate = gate.holds if gate is not None else None
-        self.gate_asks = gate.asks if gate is not None else None
-        self.reshape()
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
@@ -364,9 +345,7 @@ class Hook(Handle):
                 self.asks,
                 self.style,
                 self.types == EXCEPTION,
-                self.gate_asks,
-                self.when_asks,
-                self.when_awaits,
+                *[one and one[1:] for one in (self.gate, self.when)],
                 self.guard is not None,
                 self.skips is not None,
                 self.isolate,
@@ -385,14 +364,8 @@ class Hook(Handle):
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""
-        # `before`, `after` and `when` of a weak hook are not in its conditions, which would keep them alive.
-        return {
-            "name": self.name,
-            **self.conditions._asdict(),
-            "before": frozenset(self.before),
-            "after": frozenset(self.after),
-            "when": self.when_key,
-        }
+        orders = {"before": frozenset(self.before), "after": frozenset(self.after)}
+        return {"name": self.name, **self.conditions._asdict(), **orders}
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""
@@ -433,8 +406,7 @@ class Hook(Handle):
     @property
     def skips(self) -> Iterator[object] | None:
         """What says of each call whether the hook skips it, if `every` is all that it counts."""
-        guard = self.guard
-        return guard.skips if guard is not None and guard.times is None and guard.reentrant else None
+        return self.guard.skips if self.guard is not None and self.guard.counts_every_alone else None
 
     @property
     def proceeds(self) -> bool:

@@ -14,7 +14,7 @@ from .asks import Asks
 from .call import Call, Site
 from .callables import type_of
 from .guard import Entry
-from .hook import Hook
+from .hook import Hook, Predicate
 from .kinds import RULES, Form
 from .signature import ABSENT, ITERABLE_COROUTINE
 
@@ -50,16 +50,14 @@ def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
 
     The answer of an async `when` is returned as it is, to be awaited.
     """
-    if hook.gate is not None:
-        assert hook.gate_asks is not None
-        args, kwargs = given_to(hook, hook.gate_asks, call, values, item=item)
-        if not hook.gate(*args, **kwargs):
-            return False
-    if hook.when is None:
-        return True
-    assert hook.when_asks is not None
-    args, kwargs = given_to(hook, hook.when_asks, call, values, item=item)
-    return hook.when(*args, **kwargs)
+    if hook.gate is not None and not _holds(hook.gate, hook, call, values, item):
+        return False
+    return hook.when is None or _holds(hook.when, hook, call, values, item)
+
+
+def _holds(predicate: Predicate, hook: Hook, call: Call, values: Values, item: object) -> Any:
+    args, kwargs = given_to(hook, predicate.asks, call, values, item=item)
+    return predicate.holds(*args, **kwargs)
 
 
 def leave(entry: Entry | bool) -> None:

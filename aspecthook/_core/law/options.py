@@ -67,7 +67,8 @@ class Conditions(NamedTuple):
     # Keys of the hooks that `before` and `after` name: names, or the identities of handles and callables.
     before: tuple[object, ...] = ()
     after: tuple[object, ...] = ()
-    when: Callable[..., object] | None = None
+    # The predicate; of a hook that was added, its identity.
+    when: Any = None
     times: int | None = None
     every: int | None = None
     reentrant: bool = True

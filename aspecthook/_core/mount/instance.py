@@ -20,8 +20,9 @@ from aspecthook._errors import MountError, warn
 from aspecthook._hints import Any, cast, final
 
 from .lock import under_lock
-from .place import MountSite, Place
+from .place import Place
 from .point import MountPoint, mount_of
+from .site import MountSite
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -17,7 +17,7 @@ from functools import partial
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
-from aspecthook._core.law.hook import EXCEPTION, Gate, Hook
+from aspecthook._core.law.hook import EXCEPTION, Hook, Predicate
 from aspecthook._core.law.kinds import KINDS, RULES, Kind
 from aspecthook._core.law.options import Adding, Options, key_of
 from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions, arrange
@@ -223,7 +223,7 @@ class Members(Attribute):
         function: Callable[..., object],
         types: tuple[type[BaseException], ...],
         options: Options,
-        gate: Gate | None = None,
+        gate: Predicate | None = None,
         *,
         direct: bool = False,
         lasting: bool = False,
@@ -268,7 +268,7 @@ class Members(Attribute):
         function: Callable[..., object],
         types: tuple[type[BaseException], ...],
         options: Options,
-        gate: Gate | None,
+        gate: Predicate | None,
         *,
         again: bool = True,
     ) -> Hook:
@@ -429,14 +429,14 @@ class Members(Attribute):
         self._change(store)
 
     @under_lock
-    def regate(self, hook: Hook, gate: Gate | None, *, paused: bool) -> None:
+    def regate(self, hook: Hook, gate: Predicate | None, *, paused: bool) -> None:
         """Change for which calls a hook acts."""
 
         def store() -> None:
-            hook.set_gate(gate)
-            hook.paused = paused
+            hook.gate, hook.paused = gate, paused
+            hook.reshape()
 
-        if hook in self._members and (hook.paused != paused or hook.gate is not (gate and gate.holds)):
+        if hook in self._members and (hook.paused, hook.gate) != (paused, gate):
             self._change(store)
 
     def acting(self) -> tuple[Hook, ...]:

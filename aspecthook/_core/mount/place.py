@@ -7,28 +7,25 @@ original once the chain is empty.
 
 from __future__ import annotations
 
-import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from types import CodeType, FunctionType
 
-from aspecthook._core.compile.copies import Attributes, Witness
+from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide, show_again
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import signature_of
-from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.signature import Emission, Shown, shown_by
 from aspecthook._core.law.weak import is_ending
-from aspecthook._errors import MountError
-from aspecthook._hints import TYPE_CHECKING, Any, Protocol, cast, final
+from aspecthook._hints import TYPE_CHECKING, Any, final
 
 from .lock import under_lock
 from .occupancy import GONE, Occupancy
+from .original import copy_of
+from .site import Mounted, MountSite
 
 if TYPE_CHECKING:
-    from aspecthook._core.law.call import Record
+    pass
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -55,138 +52,6 @@ class Moved:
         self.run: Callable[..., Any] | None = None
         # What the code looks up at each call; None once it is stale.
         self.links: tuple[object, ...] | None = None
-
-
-class Mounted(Protocol):
-    """A mount point, which has places."""
-
-    place: Place | None
-    provides: Mapping[str, str]
-    emission: Emission | None
-
-    def chains(self) -> Iterator[tuple[Hook, ...]]:
-        """Yield the hooks of every chain."""
-        ...
-
-    def arranged(self) -> Chain:
-        """Return the chain that runs now."""
-        ...
-
-
-@final
-class MountSite(Site, Witness):
-    """The site of a mount point, which it does not keep alive.
-
-    The stand-in and stale code call it: it returns the function to run this call with.
-    """
-
-    __slots__ = ("_mount", "_shown")
-
-    def __init__(
-        self,
-        label: str,
-        model: CodeType,
-        function: Callable[[], FunctionType | None],
-        mount: Mounted,
-        record: Record | None,
-        *,
-        wraps: bool,
-    ) -> None:
-        super().__init__(label, model, function, mount.emission, record)
-        self.provides: Mapping[str, str] = mount.provides
-        self._mount = weakref.ref(mount)
-        # What `shown` returns, once it has been read.
-        self._shown: tuple[Shown | None] | None = None if wraps else (None,)
-
-    def shown(self) -> Shown | None:
-        """Return the parameters that the function shows; None if they are those of its code. It is read once."""
-        if self._shown is None:
-            mount = self._mount()
-            if mount is None:
-                return None
-            original = None if mount.place is None else mount.place.original
-            self._shown = (shown_by(self._mounted(), self.signature, original, signature_of),)
-        return self._shown[0]
-
-    def find(self, kind: str, function: object) -> Hook | None:
-        """Return the hook of a kind that a function is, for messages."""
-        mount = self._mount()
-        found = [] if mount is None else [hook for hooks in mount.chains() for hook in hooks]
-        return next((hook for hook in found if hook.kind == kind and hook.function is function), None)
-
-    def _mounted(self) -> FunctionType | None:
-        return cast("FunctionType | None", self.function())
-
-    def place(self) -> Place | None:
-        """Return the place whose code calls this; None once it is gone."""
-        mount = self._mount()
-        place = None if mount is None else mount.place
-        while place is not None and place.site is not self:
-            place = place.under
-        return place
-
-    def __call__(self) -> Callable[..., Any]:
-        place = self.place()
-        return place.current() if place is not None else self._left()
-
-    @under_lock
-    def _left(self) -> Callable[..., Any]:
-        """Return the function as it was; somebody has kept code of ours for longer than the function had hooks."""
-        function = self._mounted()
-        if function is None:
-            raise MountError(
-                "the function that this code was put into is gone; keep it for as long as you keep its code"
-            )
-        if any(const is self for const in function.__code__.co_consts):
-            function.__code__ = self.model
-        return FunctionType(self.model, function.__globals__, function.__name__, None, function.__closure__)
-
-
-_makers: dict[tuple[int, bool], CodeType] = {}  # by the number of free variables, and whether there are defaults
-
-
-def _maker(code: CodeType, defaults: tuple[Any, ...] | None) -> CodeType:
-    """Return code that makes a function as a `def` does: from 3.13 on callers specialise only such functions.
-
-    Nor do they if its defaults are set later.
-    """
-    key = free, has_defaults = len(code.co_freevars), defaults is not None
-    made = _makers.get(key)
-    if made is None:
-        names = ", ".join(f"free_{number}" for number in range(free))
-        head = f"copy({'default=0' if has_defaults else ''})"
-        text = f"def outer({names}):\n def make():\n  def {head}:\n   {names or 0}\n  return copy\n return make\n"
-        outer = next(one for one in compile(text, "<aspecthook>", "exec").co_consts if isinstance(one, CodeType))
-        made = _makers[key] = next(one for one in outer.co_consts if isinstance(one, CodeType))
-    consts = [code if isinstance(one, CodeType) else defaults if one == (0,) else one for one in made.co_consts]
-    return made.replace(co_consts=tuple(consts), co_freevars=code.co_freevars)
-
-
-def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
-    """Return a copy of a function as it was before it was hooked; `inspect` finds it as ``__wrapped__``."""
-    maker = _maker(code, function.__defaults__)
-    copy: FunctionType = FunctionType(maker, function.__globals__, "make", None, function.__closure__)()
-    return dressed(copy, function)
-
-
-def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
-    """Copy the attributes of a function that describe it; return the copy."""
-    copy.__name__ = function.__name__
-    if function.__defaults__ is not copy.__defaults__:
-        copy.__defaults__ = function.__defaults__
-    if function.__kwdefaults__ is not None:
-        copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__qualname__ = function.__qualname__
-    copy.__module__ = function.__module__
-    copy.__doc__ = function.__doc__
-    # From 3.14 on annotations are evaluated when they are first read, which must not happen here.
-    if sys.version_info >= (3, 14) and function.__annotate__ is not None:
-        copy.__annotate__ = function.__annotate__
-    else:
-        copy.__annotations__ = function.__annotations__
-    if sys.version_info >= (3, 12):
-        copy.__type_params__ = function.__type_params__
-    return copy
 
 
 # Of a place that has had none; it stays empty.

@@ -23,7 +23,8 @@ from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from .lock import under_lock
 from .members import Members
-from .place import MountSite, Place
+from .place import Place
+from .site import MountSite
 from .unloading import is_lasting, module_of, watch, watch_hook
 
 if TYPE_CHECKING:

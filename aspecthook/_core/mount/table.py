@@ -53,7 +53,7 @@ def _row(hook: Hook, unmet: Unmet) -> Row:
         priority=_NAMES.get(hook.priority, str(hook.priority)),
         order=printable(" ".join(order)),
         conditions=printable(", ".join(_conditions(hook))),
-        where=printable(_where(hook)),
+        where=where(hook),
         notes=tuple([printable(f"{option}={shown}{why}") for option, shown, why in missed]),
     )
 
@@ -64,7 +64,7 @@ def _conditions(hook: Hook) -> Iterator[str]:
     if hook.kind == "exception" and hook.types != EXCEPTION:
         yield " or ".join([one.__name__ for one in hook.types])
     if hook.when is not None:
-        yield f"when={name_of(hook.when)}"
+        yield f"when={name_of(hook.when.holds)}"
     if had.times is not None:
         yield "once" if had.times == 1 else f"times={had.times}"
     if had.every is not None:
@@ -78,7 +78,7 @@ def _conditions(hook: Hook) -> Iterator[str]:
         yield f"failed {hook.failures}×"
 
 
-def _where(hook: Hook) -> str:
+def where(hook: Hook) -> str:
     """Return the file and line of a hook; the file relative to the current directory if it is below that."""
     code = code_of(hook.function)
     if code is None:
@@ -87,7 +87,7 @@ def _where(hook: Hook) -> str:
         path = relpath(code.co_filename)
     except (OSError, ValueError):  # another drive, or a current directory that is gone
         path = ".."
-    return f"{code.co_filename if path.startswith('..') else path}:{code.co_firstlineno}"
+    return printable(f"{code.co_filename if path.startswith('..') else path}:{code.co_firstlineno}")
 
 
 def _columns(rows: list[Row]) -> tuple[list[str], list[list[str]]]:

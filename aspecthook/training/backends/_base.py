@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aspecthook.training._errors import TrainingError
 
 from ._random import rng_states, seed_all, set_rng_states
-from ._state import check_arrays, check_kinds, is_any, map_leaves
+from ._state import OFFERS, check_arrays, check_kinds, is_any, map_leaves
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -203,7 +203,6 @@ class Backend(ABC):
 
 
 def _state_dict(part: Any) -> dict[str, Any]:
-    """Return the state dict of a module or an optimizer, with the arrays themselves if they are the package's own."""
-    own = getattr(part.state_dict, "__module__", "").startswith("aspecthook.training.backends.net.")
-    found: dict[str, Any] = part.state_dict(copy=False) if own else part.state_dict()
+    """Return the state dict of a module or an optimizer, with the arrays themselves if it offers them."""
+    found: dict[str, Any] = part.state_dict(copy=False) if hasattr(part.state_dict, OFFERS) else part.state_dict()
     return found

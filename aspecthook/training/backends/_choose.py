@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from ._base import Backend
 
 
-def backend_of(model: Any) -> Backend:
+def backend_of(model: Any = None) -> Backend:
     """Return the back end of a model: PyTorch's if it is a module, or has some in its attributes, as a GAN does.
+
+    Without a model, return the one that knows all generators of random numbers of the process: PyTorch's if that is
+    imported.
 
     Neither NumPy nor PyTorch is imported before it is needed, and PyTorch never for a model of another library.
     """
     torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
-    if torch is not None and modules_of(model, torch.nn.Module):
+    if torch is not None and (model is None or modules_of(model, torch.nn.Module)):
         from ._torch import TorchBackend
 
         return TorchBackend()

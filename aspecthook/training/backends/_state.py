@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from aspecthook.training._errors import TrainingError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+OFFERS: Final = "offers_arrays_themselves"
+
+
+def offers_arrays(state_dict: Method) -> Method:
+    """Mark a `state_dict` that takes ``copy=False``; the method is marked, since a subclass may have another one."""
+    setattr(state_dict, OFFERS, True)
+    return state_dict
 
 
 def is_any(value: Any, *kinds: type) -> bool:

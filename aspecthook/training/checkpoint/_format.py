@@ -22,7 +22,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
-from aspecthook._errors import brief
+from aspecthook._errors import brief, printable
 from aspecthook.training._errors import TrainingError
 
 from ._files import allocate, replacing, write
@@ -385,7 +385,7 @@ class _NoCheckpointError(Exception):
     """What is wrong with a file, and what to do; `ours` if it is a damaged checkpoint."""
 
     def __init__(self, text: str, *, ours: bool = False) -> None:
-        super().__init__(text)
+        super().__init__(printable(text))  # it may have names from the file
         self.ours = ours
 
 

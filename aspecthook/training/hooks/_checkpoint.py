@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import one_of, optional_number, whole_number
+from aspecthook.training._options import flag, one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint._files import folder_of, path_of
@@ -65,6 +65,7 @@ class CheckpointHook(Hook):
     """
 
     priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
+    _who: ClassVar[str] = "CheckpointHook"  # the name of the hook in messages
 
     def __init__(
         self,
@@ -80,9 +81,9 @@ class CheckpointHook(Hook):
         save_last: bool = True,
         asynchronous: bool = False,
     ) -> None:
-        who = "CheckpointHook"
+        who = self._who
         self.interval: int = whole_number(who, "interval", interval, 0)
-        self.by_epoch = by_epoch
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
         save_best = None if save_best is False else save_best  # TOML has no None
         if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
@@ -92,10 +93,10 @@ class CheckpointHook(Hook):
         self.watched: Monitor | None = None
         if save_best not in (None, "auto"):
             self.watched = Monitor(who, save_best, self._rule)
-        self.save_optimizer = save_optimizer
+        self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self.save_last = save_last
-        self.asynchronous = asynchronous
+        self.save_last: bool = flag(who, "save_last", save_last)
+        self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
         self._template = _template(filename_template, by_epoch)
         self._key: str | None = None  # the name in the logs, once a score was found there
         self._files = KeptFiles(self.out_dir, self.max_keep)
@@ -122,7 +123,7 @@ class CheckpointHook(Hook):
 
     def before_run(self, runner: Run) -> None:
         """Find the folder, and remove the old files that a killed run had no time to remove."""
-        folder = self.out_dir if self.out_dir is not None else folder_of(runner, "CheckpointHook", "out_dir=...")
+        folder = self.out_dir if self.out_dir is not None else folder_of(runner, self._who, "out_dir=...")
         for files in (self._files, self._best):
             files.folder = folder
             files.prune(runner)
@@ -164,8 +165,9 @@ class CheckpointHook(Hook):
             runner.writes.finish()
         if self.save_best is not None and self._key is None:
             runner.logger.warning(
-                "CheckpointHook(save_best=%r): no best checkpoint was saved, since no score of that name was logged; "
-                "the logs have %s",
+                "%s(save_best=%r): no best checkpoint was saved, since no score of that name was logged; the logs "
+                "have %s",
+                self._who,
                 self.save_best,
                 ", ".join(runner.logs) or "nothing",
             )
@@ -203,9 +205,9 @@ class CheckpointHook(Hook):
         if key is None:
             return None
         if self.watched is None:
-            self.watched = Monitor("CheckpointHook", key, self._rule)
+            self.watched = Monitor(self._who, key, self._rule)
         self.watched.name = key  # which has the prefix of the validation, if there is one
-        return broadcast(_number(key, runner.logs))
+        return broadcast(_number(self._who, key, runner.logs))
 
     def _judge(self, runner: Run, score: float) -> None:
         """Save the checkpoint if its score is the best so far."""
@@ -233,7 +235,7 @@ class CheckpointHook(Hook):
         if validated:
             if names:
                 return names[0]
-            raise TrainingError(missing_score(f"CheckpointHook(save_best={wanted!r})", wanted, logs))
+            raise TrainingError(missing_score(f"{self._who}(save_best={wanted!r})", wanted, logs))
         if wanted not in logs or wanted.startswith(VAL) or any(mode == "val" for mode, _ in runner.workflow):
             return None
         return wanted
@@ -254,14 +256,14 @@ class CheckpointHook(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
-        check_names((*state["files"], *state["best_files"]), "CheckpointHook")
+        check_names((*state["files"], *state["best_files"]), self._who)
         self._files.names, self._saved_at = list(state["files"]), state["saved_at"]
         rule = self._rule if self.watched is None else self.watched.rule
         if state["save_best"] != self.save_best or rule not in (state["rule"], None):
             return
         self._key, self._best.names = state["key"], list(state["best_files"])
         if state["rule"] is not None:
-            self.watched = Monitor("CheckpointHook", state["key"] or state["save_best"], state["rule"])
+            self.watched = Monitor(self._who, state["key"] or state["save_best"], state["rule"])
             if state["best_score"] is not None:
                 self.watched.best = state["best_score"]
 
@@ -294,9 +296,9 @@ class CheckpointLoaderHook(Hook):
         other_run: bool = False,
     ) -> None:
         self.path: Path = path_of("CheckpointLoaderHook", path)
-        self.resume = resume
-        self.missing_ok = missing_ok
-        self.other_run = other_run
+        self.resume: bool = flag("CheckpointLoaderHook", "resume", resume)
+        self.missing_ok: bool = flag("CheckpointLoaderHook", "missing_ok", missing_ok)
+        self.other_run: bool = flag("CheckpointLoaderHook", "other_run", other_run)
         self._done = False
 
     def before_run(self, runner: Run) -> None:
@@ -341,11 +343,10 @@ def _template(given: str | None, by_epoch: bool) -> str:
     return given
 
 
-def _number(key: str, logs: Mapping[str, Any]) -> float:
+def _number(who: str, key: str, logs: Mapping[str, Any]) -> float:
     try:
         return float(logs[key])
     except (KeyError, TypeError, ValueError) as error:
         raise TrainingError(
-            f"CheckpointHook chooses the best checkpoint by {key!r}, which is {brief(logs.get(key))} in the logs; log "
-            "a number"
+            f"{who} chooses the best checkpoint by {key!r}, which is {brief(logs.get(key))} in the logs; log a number"
         ) from error

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aspecthook.training._options import flag
 from aspecthook.training._ranks import all_gather
 from aspecthook.training.loop._run import Run
 
@@ -28,7 +29,7 @@ class SyncBuffersHook(Hook):
     """
 
     def __init__(self, distributed: bool = True) -> None:
-        self.distributed = distributed
+        self.distributed: bool = flag("SyncBuffersHook", "distributed", distributed)
 
     def after_train_epoch(self, runner: Run) -> None:
         """Average the buffers."""
@@ -60,11 +61,8 @@ class EmptyCacheHook(Hook):
     """
 
     def __init__(self, before_epoch: bool = False, after_epoch: bool = True, after_iter: bool = False) -> None:
-        self.moments: dict[str, bool] = {
-            "before_epoch": before_epoch,
-            "after_epoch": after_epoch,
-            "after_iter": after_iter,
-        }
+        given = {"before_epoch": before_epoch, "after_epoch": after_epoch, "after_iter": after_iter}
+        self.moments: dict[str, bool] = {name: flag("EmptyCacheHook", name, one) for name, one in given.items()}
 
     def before_epoch(self) -> None:
         """Empty the cache, if asked to."""

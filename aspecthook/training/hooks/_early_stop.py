@@ -8,7 +8,7 @@ from typing import Any, final
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training._options import finite_number, flag, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._logs import VAL
 from aspecthook.training.loop._run import Run
@@ -74,8 +74,8 @@ class EarlyStoppingHook(Hook):
         self.stopping_threshold: float | None = (
             None if stopping_threshold is None else finite_number(who, "stopping_threshold", stopping_threshold)
         )
-        self.check_finite = check_finite
-        self.strict = strict
+        self.check_finite: bool = flag(who, "check_finite", check_finite)
+        self.strict: bool = flag(who, "strict", strict)
         self.wait_count: int = 0
         self.stop_reason: str | None = None
         self._has_validated = False

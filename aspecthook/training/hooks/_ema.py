@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training._options import finite_number, flag, whole_number
 from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
 
@@ -119,7 +119,7 @@ class EMAHook(Hook):
         self.gamma: float = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
         self.begin_step: int = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
         self.begin_epoch: int = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
-        self.update_buffers = update_buffers
+        self.update_buffers: bool = flag("EMAHook", "update_buffers", update_buffers)
         self.steps: int = 0
         # Arrays, or tensors where the model is. `_aside` has the parameters while the average is in the model.
         self._average: dict[str, Any] | None = None

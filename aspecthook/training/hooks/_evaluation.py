@@ -15,10 +15,9 @@ from typing import Any, Literal, TypeAlias, cast, final
 from aspecthook import hooks
 from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import optional_function, optional_number, whole_number
+from aspecthook.training._options import flag, optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
-from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.loop._logs import VAL, Means, validation_numbers, without_validation
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import is_divided
@@ -88,13 +87,13 @@ class EvalHook(Hook):
         self.loader = loader
         self.start: int | None = optional_number(who, "start", start, 0)
         self.interval: int = whole_number(who, "interval", interval, 1)
-        self.by_epoch = by_epoch
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
         self.save_best = save_best
         self.saver: CheckpointHook | None = None
         if save_best is not None and save_best is not False:
-            self.saver = CheckpointHook(
+            self.saver = _BestSaver(
                 0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir, save_last=False
             )
         self._begun = False
@@ -119,8 +118,6 @@ class EvalHook(Hook):
     def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint."""
         if self.saver is not None:
-            if self.saver.out_dir is None:
-                folder_of(runner, "EvalHook", "out_dir=...")  # its error names this hook
             self.saver.before_run(runner)
 
     def after_run(self, runner: Run) -> None:
@@ -228,6 +225,13 @@ class EvalHook(Hook):
         self._begun = bool(state["begun"])
         if self.saver is not None and state["best"] is not None:
             self.saver.load_state_dict(state["best"])
+
+
+@final
+class _BestSaver(CheckpointHook):
+    """The hook that saves the best checkpoint of an `EvalHook`, and is not registered itself."""
+
+    _who = "EvalHook"
 
 
 @final

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from aspecthook._core.law.answers import Return
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import one_of, optional_number
+from aspecthook.training._options import flag, one_of, optional_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.loop._run import Run
 
@@ -76,8 +76,8 @@ class NanGuardHook(Hook):
         max_skips: int | None = None,
     ) -> None:
         self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
-        self.infinite = infinite
-        self.gradients = gradients
+        self.infinite: bool = flag("NanGuardHook", "infinite", infinite)
+        self.gradients: bool = flag("NanGuardHook", "gradients", gradients)
         self.max_skips: int | None = optional_number("NanGuardHook", "max_skips", max_skips, 1)
         self.skipped: int = 0
         self._in_row = 0

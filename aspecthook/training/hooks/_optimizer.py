@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, optional_number, whole_number
+from aspecthook.training._options import finite_number, flag, optional_number, whole_number
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
@@ -50,7 +50,7 @@ class OptimizerHook(Hook):
         self.norm_type: float
         self.max_norm, self.norm_type = _clipping(who, grad_clip)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
-        self.detect_anomalous_params = detect_anomalous_params
+        self.detect_anomalous_params: bool = flag(who, "detect_anomalous_params", detect_anomalous_params)
 
     def before_run(self, runner: Run) -> None:
         """Set the number of batches in a step, unless the runner was given another number."""

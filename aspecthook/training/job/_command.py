@@ -33,7 +33,7 @@ examples:
 
 What is trusted as code: --config and --set, which may name classes and functions to import and call, and the plugins
 that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a folder that is
-resumed. That may name neither imports nor files, unless --trust-config is given.
+resumed. That may name no imports, files or addresses, unless --trust-config is given.
 """
 
 

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
@@ -35,6 +35,15 @@ _KINDS = {
 }
 
 
+@final
+class HookTable(dict[str, Any]):
+    """A table of ``[[hooks]]``, with its place for messages: the hook is built when the file is long forgotten."""
+
+    def __init__(self, config: Settings | str, place: str) -> None:
+        super().__init__({"type": config} if isinstance(config, str) else config)
+        self.place = place
+
+
 def default_text() -> str:
     """Return the text of the defaults, with its comments."""
     return (files("aspecthook.training.job") / "defaults.toml").read_text("utf-8")
@@ -46,7 +55,7 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
         changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
-        trusted: Whether the file may run code. If not, it may name neither an import path nor a file, and the
+        trusted: Whether the file may run code. If not, it may name no import path, file or address, and the
             ``work_dir`` is the folder that it is in. The changes are trusted anyway.
 
     Raises:
@@ -103,7 +112,7 @@ def _data_only(found: Settings, path: Path) -> Settings:
     for name, key, value in _strings(found):
         if name == "run.work_dir":
             continue
-        what = "an import path" if _is_import_path(value) else "a file" if _is_file(key, value) else None
+        what = _outside(key, value)
         if what is not None:
             raise ConfigError(
                 f"{shown_path(path)}: {name}={brief(value)} names {what}, which a config that came with a folder "
@@ -125,6 +134,16 @@ def _strings(value: Any, name: str = "", key: str = "") -> Iterator[tuple[str, s
     elif isinstance(value, list):
         for number, one in enumerate(given):
             yield from _strings(one, f"{name}[{number}]", key)
+
+
+def _outside(key: str, text: str) -> str | None:
+    """Return what a setting names that may be outside the folder of the run; None for anything else."""
+    if _is_import_path(text):
+        return "an import path"
+    if _is_file(key, text):
+        return "a file"
+    # The hook named here sends to an address of its own if it is given none.
+    return "an address" if "://" in text or text == "RemoteMonitor" else None
 
 
 def _is_import_path(text: str) -> bool:
@@ -165,20 +184,12 @@ def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str) -> S
     """Return the settings with changes, which are checked."""
     check_arguments(_keys(_SECTIONS), dict(changes), f"{who}: the config")
     for section, given in changes.items():
-        if _has_nul(given):
+        if any("\0" in text for _, _, text in _strings(given)):
             raise ConfigError(
                 f"{who}: [{section}] has a string with a NUL character, which names and paths cannot have; remove it"
             )
         settings = {**settings, section: _section(section, settings.get(section), given, who)}
     return settings
-
-
-def _has_nul(value: Any) -> bool:
-    if isinstance(value, str):
-        return "\0" in value
-    given: Any = value
-    inner: Any = given.values() if isinstance(value, dict) else given if isinstance(value, list) else ()
-    return any(map(_has_nul, inner))
 
 
 def _section(name: str, old: Any, given: Any, who: str) -> Any:
@@ -225,10 +236,13 @@ def _inherited(name: str, old: Settings, given: Settings) -> Settings:
     return {key: value for key, value in old.items() if key in shared}
 
 
-def _hook_list(given: Any, who: str) -> list[Any]:
+def _hook_list(given: Any, who: str) -> list[HookTable]:
     rows = cast("list[object]", given)
     if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
-        return rows
+        return [
+            HookTable(cast("Settings | str", one), f"{who}, entry {number} of [[hooks]]")
+            for number, one in enumerate(rows, 1)
+        ]
     raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with its type")
 
 

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook.plugins._config import add_note
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, put
 from aspecthook.training.checkpoint._format import newest
@@ -163,11 +164,14 @@ def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
         checkpoint_config=None if checkpoint is None else {"type": "CheckpointHook", **checkpoint},
         timer_config=_hook_config(settings, "timer", "IterTimerHook"),
         log_config=_hook_config(settings, "log"),
-        custom_hooks=[
-            *({"type": kind, **section} for section, kind in others if section is not None),
-            *settings.get("hooks", []),
-        ],
+        custom_hooks=[{"type": kind, **section} for section, kind in others if section is not None],
     )
+    for number, config in enumerate(settings.get("hooks", []), 1):
+        try:
+            runner.register_hook(config)
+        except Exception as error:
+            add_note(error, f"in {getattr(config, 'place', f'entry {number} of [[hooks]]')}")
+            raise
 
 
 def _hook_config(settings: Settings, name: str, kind: str | None = None) -> Settings | None:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import flag
 from aspecthook.training.hooks._ema import EMAHook
 from aspecthook.training.hooks._hook import HOOKS
 
@@ -41,7 +42,7 @@ class SwapEMAWeights(Callback):
 
     def __init__(self, swap_on_epoch: bool = False) -> None:
         super().__init__()
-        self.swap_on_epoch = swap_on_epoch
+        self.swap_on_epoch: bool = flag("SwapEMAWeights", "swap_on_epoch", swap_on_epoch)
         self._theirs: Any = None  # in a fit of Keras, its own callback of this name
 
     def set_model(self, model: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import flag
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.checkpoint._shards import remove_shards
 from aspecthook.training.hooks._hook import HOOKS
@@ -17,7 +18,7 @@ from aspecthook.training.loop._run import Run
 
 from ._bridge import runner_of
 from ._callback import Logs
-from ._files import SaveFreq, Saving, save_freq_of
+from ._files import SaveFreq, SavingCallback, save_freq_of
 
 _CHECKPOINT = "latest.safetensors"
 _WEIGHTS, _METADATA = "latest.weights.h5", "training_metadata.json"  # as Keras names them
@@ -25,7 +26,7 @@ _OLD = ".bkp"
 
 
 @HOOKS.register
-class BackupAndRestore(Saving):
+class BackupAndRestore(SavingCallback):
     """Save backups, and resume from the last one if there is one when training begins.
 
     On our runner a backup is a checkpoint: the run continues as if it had never ended, also inside an epoch, with all
@@ -59,8 +60,8 @@ class BackupAndRestore(Saving):
             raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
         self.backup_dir: Path = Path(backup_dir)
         self.save_freq: SaveFreq | None = None if save_freq is False else save_freq_of("BackupAndRestore", save_freq)
-        self.double_checkpoint = double_checkpoint
-        self.delete_checkpoint = delete_checkpoint
+        self.double_checkpoint: bool = flag("BackupAndRestore", "double_checkpoint", double_checkpoint)
+        self.delete_checkpoint: bool = flag("BackupAndRestore", "delete_checkpoint", delete_checkpoint)
 
     # Restoring
 

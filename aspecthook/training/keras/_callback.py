@@ -134,7 +134,7 @@ for _name in METHODS:
     vars(Callback)[_name]._is_default = True
 
 
-class Continuing(Callback):
+class ResumableCallback(Callback):
     """A callback that continues when its run is resumed: a checkpoint keeps the attributes that `_kept` names.
 
     `on_train_begin` resets the callback only if `begins_anew`. A class whose `_kept` is None, as here, has no state.
@@ -150,7 +150,7 @@ class Continuing(Callback):
 
     def remembers(self) -> bool:
         """Whether the callback has a state that checkpoints keep, even an empty one."""
-        return self._kept is not None or type(self).state_dict is not Continuing.state_dict
+        return self._kept is not None or type(self).state_dict is not ResumableCallback.state_dict
 
     def state_dict(self) -> dict[str, Any]:
         """Return the attributes that are kept."""

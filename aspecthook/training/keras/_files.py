@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training._templates import filled
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import check_regular
@@ -18,7 +18,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._line_files import as_text
 
 from ._bridge import runner_of, writes
-from ._callback import Continuing, Logs
+from ._callback import Logs, ResumableCallback
 from ._monitor import Mode, MonitorCallback
 
 SaveFreq: TypeAlias = Literal["epoch"] | int
@@ -29,7 +29,7 @@ def save_freq_of(who: str, value: object) -> SaveFreq:
     return "epoch" if value == "epoch" else whole_number(who, "save_freq", value, 1)
 
 
-class Saving(Continuing):
+class SavingCallback(ResumableCallback):
     """The base of callbacks that save after each epoch, or every so many batches, counted across epochs."""
 
     save_freq: SaveFreq | None = None  # None for never
@@ -65,7 +65,7 @@ class Saving(Continuing):
 
 
 @HOOKS.register
-class ModelCheckpoint(MonitorCallback, Saving):
+class ModelCheckpoint(MonitorCallback, SavingCallback):
     """Save the model after each epoch or every so many batches: always, or only when it is the best so far.
 
     On our runner the files are checkpoints, from which a run can be resumed, whatever their suffix.
@@ -111,9 +111,11 @@ class ModelCheckpoint(MonitorCallback, Saving):
         super().__init__(monitor, mode, initial_value_threshold)
         self.filepath: str = os.fspath(filepath)
         self.verbose = verbose
-        self.save_best_only = self._compares = save_best_only
-        self.save_weights_only = save_weights_only
-        self.save_freq: SaveFreq | None = save_freq_of(type(self).__name__, save_freq)
+        who = type(self).__name__
+        self.save_best_only: bool = flag(who, "save_best_only", save_best_only)
+        self._compares = self.save_best_only
+        self.save_weights_only: bool = flag(who, "save_weights_only", save_weights_only)
+        self.save_freq: SaveFreq | None = save_freq_of(who, save_freq)
 
     def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
         path = self._path(epoch, batch, logs)
@@ -155,7 +157,7 @@ class ModelCheckpoint(MonitorCallback, Saving):
 
 
 @HOOKS.register
-class CSVLogger(Continuing):
+class CSVLogger(ResumableCallback):
     """Write the logs to a CSV file, one line for each epoch.
 
     The columns are the sorted names of the first epoch. If that was not validated, each has a ``val_`` column too.
@@ -187,7 +189,7 @@ class CSVLogger(Continuing):
             raise HookOptionError(f"CSVLogger(separator={brief(separator)}): give one character")
         self.filename: str = os.fspath(filename)
         self.separator = separator
-        self.append = append
+        self.append: bool = flag("CSVLogger", "append", append)
         self.keys: list[str] | None = None
         self._size = 0  # of the file, once it has a header
 

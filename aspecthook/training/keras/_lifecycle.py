@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import ref
 
@@ -51,6 +52,24 @@ class SortedMeans(Means):
 
 
 @final
+@dataclass(slots=True)
+class Epoch:
+    """An epoch of a fit of Keras, and what it has logged so far."""
+
+    number: int = 0
+    train: SortedMeans = field(default_factory=SortedMeans)
+    val: dict[str, Any] = field(default_factory=dict[str, Any])
+    validated: bool = False
+    ends_after: str | None = None  # the stage that it ends after, "train" or "val"; None while it is under way
+    is_over: bool = False  # whether that stage has run, so that `on_epoch_end` is due
+    logs: dict[str, Any] | None = None  # for `on_epoch_end`, and what callbacks have added to them
+
+    def reopen(self) -> None:
+        """Continue the epoch, which may have been ended early."""
+        self.ends_after, self.is_over, self.logs = None, False, None
+
+
+@final
 class KerasLifecycle:
     """The hooks that turn a run into a fit of Keras. Only those that a callback needs are added."""
 
@@ -59,21 +78,13 @@ class KerasLifecycle:
         self._find = ref(runner)
         self.verbose = 1
         self.running = False
-        self.epoch = 0
-        self.train = SortedMeans()
+        self.epoch = Epoch()
         self.test = SortedMeans()
         # The means so far, each as one dict that the callbacks of a batch share.
         self.train_logs: dict[str, Any] = {}
         self.test_logs: dict[str, Any] = {}
         self._makes_train_logs = False
-        # The stage that the epoch ends after, "train" or "val"; None while the epoch is under way.
-        self.ends_after: str | None = None
-        # Whether that stage has run, so that `on_epoch_end` is due.
-        self.is_over = False
-        self._logs: dict[str, Any] | None = None  # of the epoch that is over
-        self._last: dict[str, Any] = {}  # the same, without what callbacks have added
-        self._val: dict[str, Any] = {}
-        self._validated = False
+        self._last: dict[str, Any] = {}  # the logs of the epoch that was the last to end, as they were at first
         self._loaded = False
         self._states: dict[int, CallbackState] = {}
         self._added: set[tuple[str, Kind, str]] = set()
@@ -143,7 +154,8 @@ class KerasLifecycle:
         if not self._loaded:
             for _, state in self.states():
                 state.begun = state.ended = None
-            self.ends_after, self.is_over, self._last = None, False, {}
+            self.epoch.reopen()
+            self._last = {}
         self.running = True
 
     def _introduce(self, epochs: int | None, mode: str) -> None:
@@ -157,13 +169,13 @@ class KerasLifecycle:
 
     def _after_resume(self) -> None:
         # The checkpoint may have been saved between the calls of `on_epoch_end` of two callbacks.
-        if self._loaded and self.is_over:
+        if self._loaded and self.epoch.is_over:
             self._end_epoch_of_all()
         self._loaded = False
 
     def _after_run(self) -> None:
-        if self.ends_after is not None:  # the run was stopped before a validation that was due
-            self.is_over = True
+        if self.epoch.ends_after is not None:  # the run was stopped before a validation that was due
+            self.epoch.is_over = True
             self._end_epoch_of_all()
 
     def _always_run(self) -> None:
@@ -175,24 +187,24 @@ class KerasLifecycle:
 
     def _before_train_epoch(self) -> None:
         runner = self.runner
-        if runner.done.inner_iter == 0 or self.epoch != runner.epoch:
-            self.train, self._val, self._validated = SortedMeans(), {}, False
-        self.epoch, self.ends_after, self.is_over, self._logs = runner.epoch, None, False, None
+        if runner.done.inner_iter == 0 or self.epoch.number != runner.epoch:
+            self.epoch = Epoch(runner.epoch)
+        self.epoch.reopen()
 
     def _after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.train.add(result, logs)
+        self.epoch.train.add(result, logs)
         if self._makes_train_logs:
-            self.train_logs = self.train.now()
+            self.train_logs = self.epoch.train.now()
 
     def _after_train_epoch(self) -> None:
         if self._is_trained():
-            follows = validation_follows(self.runner)
-            self.ends_after, self.is_over = ("val", False) if follows else ("train", True)
+            self.epoch.is_over = not validation_follows(self.runner)
+            self.epoch.ends_after = "train" if self.epoch.is_over else "val"
 
     def _is_trained(self) -> bool:
         runner = self.runner
         done = runner.done
-        if done.epoch > self.epoch:
+        if done.epoch > self.epoch.number:
             return True
         if runner.interrupted:
             return False  # the epoch continues when the run is resumed
@@ -200,39 +212,41 @@ class KerasLifecycle:
 
     def _after_val_epoch(self) -> None:
         # A validation before the first batch of an epoch does not belong to it.
-        if self.running and (self.ends_after is not None or self.runner.done.inner_iter > 0):
-            self._validated = True
-            self._val.update(validation_numbers(self.runner.logs))
-        if self.ends_after == "val" and not validation_follows(self.runner):
-            self.is_over = True
+        epoch = self.epoch
+        if self.running and (epoch.ends_after is not None or self.runner.done.inner_iter > 0):
+            epoch.validated = True
+            epoch.val.update(validation_numbers(self.runner.logs))
+        if epoch.ends_after == "val" and not validation_follows(self.runner):
+            epoch.is_over = True
 
     def logs(self) -> dict[str, Any]:
         """Return the logs of the epoch that is over, the same on all ranks; callbacks may add to them."""
-        if self._logs is None:
+        epoch = self.epoch
+        if epoch.logs is None:
             # Other hooks may have added numbers since the validation.
-            val = {**self._val, **(validation_numbers(self.runner.logs) if self._validated else {})}
-            self._last = dict(sorted(broadcast({**self.train.now(), **val}).items()))
-            self._logs = dict(self._last)
-        return self._logs
+            val = {**epoch.val, **(validation_numbers(self.runner.logs) if epoch.validated else {})}
+            self._last = dict(sorted(broadcast({**epoch.train.now(), **val}).items()))
+            epoch.logs = dict(self._last)
+        return epoch.logs
 
     def last(self) -> dict[str, Any]:
         """Return the logs of the last epoch of the run, without what callbacks have added."""
-        if self.ends_after is not None:
+        if self.epoch.ends_after is not None:
             self.logs()
         return dict(self._last)
 
     def begin_epoch(self, state: CallbackState, method: Callable[..., Any]) -> None:
         """Call a callback's `on_epoch_begin`, once for each epoch."""
-        if state.begun != self.epoch:
-            state.begun = self.epoch
-            method(self.epoch, {})
+        if state.begun != self.epoch.number:
+            state.begun = self.epoch.number
+            method(self.epoch.number, {})
 
     def end_epoch(self, state: CallbackState) -> None:
         """Call a callback's `on_epoch_end` if the epoch is over, once for each epoch."""
-        if self.is_over and state.ended != self.epoch:
-            state.ended = self.epoch
+        if self.epoch.is_over and state.ended != self.epoch.number:
+            state.ended = self.epoch.number
             if state.on_epoch_end is not None:
-                state.on_epoch_end(self.epoch, self.logs())
+                state.on_epoch_end(self.epoch.number, self.logs())
 
     def _end_epoch_of_all(self) -> None:
         for _, state in self.states():
@@ -257,24 +271,26 @@ class KerasLifecycle:
 
     def state_dict(self) -> dict[str, Any]:
         """Return how far the epoch has come, and the states of the callbacks."""
+        epoch = self.epoch
         return {
-            "epoch": self.epoch,
-            "totals": {name: list(total) for name, total in self.train.totals.items()},
-            "val": dict(self._val),
-            "validated": self._validated,
-            "ends_after": self.ends_after,
-            "is_over": self.is_over,
-            "logs": None if self._logs is None else _storable(self._logs),
+            "epoch": {
+                "number": epoch.number,
+                "train": {name: list(total) for name, total in epoch.train.totals.items()},
+                "val": dict(epoch.val),
+                "validated": epoch.validated,
+                "ends_after": epoch.ends_after,
+                "is_over": epoch.is_over,
+                "logs": None if epoch.logs is None else _storable(epoch.logs),
+            },
             "last": self._last,
             "callbacks": {name: state.state_dict() for name, state in self.states()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
-        self.epoch, self.ends_after, self.is_over = state["epoch"], state["ends_after"], state["is_over"]
-        self.train = SortedMeans(state["totals"])
-        self._val, self._validated = dict(state["val"]), state["validated"]
-        self._logs, self._last = state["logs"], dict(state["last"])
+        epoch: dict[str, Any] = dict(state["epoch"])
+        self.epoch = Epoch(train=SortedMeans(epoch.pop("train")), val=dict(epoch.pop("val")), **epoch)
+        self._last = dict(state["last"])
         self._loaded = not self.running
         for name, callback_state in self.states():
             if name in state["callbacks"]:

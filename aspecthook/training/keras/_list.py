@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 from aspecthook import Args, hookable, hooks
+from aspecthook._core.law.call import Call
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.loop._dialect import Method
 
@@ -134,13 +135,11 @@ def _plain_logs(logs: Any) -> Args:
 def _caller(event: str, method: Method) -> Method:
     """Return a hook that calls a method as Keras does, and ignores what it returns."""
 
-    def of_batch(batch: int, logs: Any) -> None:
-        method(batch, logs=logs)
+    def call_it(call: Call) -> None:
+        _, *number, logs = call.args
+        if "batch" in event:
+            method(*number, logs=logs)
+        else:
+            method(*number, logs)
 
-    def of_epoch(epoch: int, logs: Any) -> None:
-        method(epoch, logs)
-
-    def of_stage(logs: Any) -> None:
-        method(logs)
-
-    return of_batch if "batch" in event else of_epoch if "epoch" in event else of_stage
+    return call_it

@@ -8,11 +8,11 @@ from math import inf
 from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training._options import finite_number, one_of, whole_number
+from aspecthook.training._options import finite_number, flag, one_of, whole_number
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
-from ._callback import Continuing, Logs
+from ._callback import Logs, ResumableCallback
 from ._optimizer import optimizers, rate_of, rates
 from ._run_model import RunModel
 
@@ -28,7 +28,7 @@ def mode_by_name(monitor: str) -> Mode | None:
     return None if rule is None else "min" if rule == "less" else "max"
 
 
-class MonitorCallback(Continuing):
+class MonitorCallback(ResumableCallback):
     """The base of callbacks that watch a number.
 
     Args:
@@ -180,7 +180,7 @@ class EarlyStopping(MonitorCallback):
         self.patience: int = whole_number(who, "patience", patience, 0)
         self.verbose = verbose
         self.baseline: float | None = None if baseline is None else finite_number(who, "baseline", baseline)
-        self.restore_best_weights = restore_best_weights
+        self.restore_best_weights: bool = flag(who, "restore_best_weights", restore_best_weights)
         self.start_from_epoch: int = whole_number(who, "start_from_epoch", start_from_epoch, 0)
         self._reset()
 

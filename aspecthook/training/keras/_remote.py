@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import flag
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._numbers import number_of
 
@@ -52,7 +53,7 @@ class RemoteMonitor(Callback):
         self.url: str = root + path
         self.field = field
         self.headers: dict[str, str] = dict(headers or {})
-        self.send_as_json = send_as_json
+        self.send_as_json: bool = flag("RemoteMonitor", "send_as_json", send_as_json)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Send the logs; on rank 0."""

@@ -7,18 +7,18 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any, final
 
-from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook._errors import HookOptionError, HookSignatureError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import takes
+from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._callback import METHODS, Callback, Continuing, Logs
+from ._callback import METHODS, Callback, Logs, ResumableCallback
 from ._optimizer import optimizers, rate_of, rates
 
 
 @HOOKS.register
-class History(Continuing):
+class History(ResumableCallback):
     """Keep the logs of all epochs.
 
     Attributes:
@@ -55,7 +55,7 @@ class History(Continuing):
 
 
 @HOOKS.register
-class LearningRateScheduler(Continuing):
+class LearningRateScheduler(ResumableCallback):
     """Set the learning rate before each epoch.
 
     Args:
@@ -73,9 +73,7 @@ class LearningRateScheduler(Continuing):
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
         super().__init__()
-        if not callable(schedule):
-            raise HookTypeError(f"LearningRateScheduler: schedule={brief(schedule)} is not callable; give a function")
-        self.schedule = schedule
+        self.schedule: Callable[..., float] = function("LearningRateScheduler", "schedule", schedule)
         self.verbose = verbose
         self._takes_rate = takes(schedule, 2)
         if not self._takes_rate and not takes(schedule, 1):
@@ -118,7 +116,7 @@ class TerminateOnNaN(Callback):
 
     def __init__(self, raise_error: bool = False) -> None:
         super().__init__()
-        self.raise_error = raise_error
+        self.raise_error: bool = flag("TerminateOnNaN", "raise_error", raise_error)
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Check the loss."""
@@ -151,11 +149,9 @@ class LambdaCallback(Callback):
 
     def __init__(self, **functions: Callable[..., Any] | None) -> None:
         super().__init__()
-        for name, function in functions.items():
+        for name, given in functions.items():
             if name not in METHODS:
                 near = nearest(name, list(METHODS))
                 raise HookOptionError(f"LambdaCallback: {name!r} is none of {', '.join(METHODS)}{near}")
-            if function is not None:
-                if not callable(function):
-                    raise HookTypeError(f"LambdaCallback: {name}={brief(function)} is not callable; give a function")
-                setattr(self, name, function)
+            if given is not None:
+                setattr(self, name, function("LambdaCallback", name, given))

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from aspecthook.training.loop._dialect import Method
 
-from ._callback import KERAS, Callback, Continuing, is_of_keras
+from ._callback import KERAS, Callback, ResumableCallback, is_of_keras
 from ._monitor import mode_by_name
 
 # The attributes that Keras's own callbacks remember, by class.
@@ -70,7 +70,8 @@ class Memory:
         reset()
         if appends is not None:
             self.attributes["append"] = appends
-        self.attributes.update(state["attributes"])
+        given = state["attributes"]  # of a checkpoint, which may be anybody's: a path in it would be written to
+        self.attributes.update((name, given[name]) for name in self.names if name in given)
 
 
 @final
@@ -91,7 +92,7 @@ class CallbackState:
     @property
     def remembers(self) -> bool:
         """Whether the callback continues after a resume as if the run had never ended."""
-        if isinstance(self.callback, Continuing):
+        if isinstance(self.callback, ResumableCallback):
             return self.callback.remembers()
         own: Any = getattr(self.callback, "state_dict", None)
         return self.memory is not None or getattr(own, "__func__", own) not in (None, Callback.state_dict)
@@ -126,5 +127,5 @@ class CallbackState:
 
     def end(self) -> None:
         """Make the next training begin anew, even if a state was loaded during this one."""
-        if isinstance(self.callback, Continuing):
+        if isinstance(self.callback, ResumableCallback):
             self.callback.begins_anew()

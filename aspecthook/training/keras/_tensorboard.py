@@ -10,19 +10,21 @@ from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
+from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._kept_files import check_names
 from aspecthook.training.logging._event_files import EventFile, require_tensorboardx
 from aspecthook.training.logging._numbers import number_of
 from aspecthook.training.loop._logs import logged_by, without_validation
 
 from ._bridge import runner_of, writes
-from ._callback import Continuing, Logs
+from ._callback import Logs, ResumableCallback
 from ._optimizer import rates
 
 
 @HOOKS.register
-class TensorBoard(Continuing):
+class TensorBoard(ResumableCallback):
     """Write the logs to event files for TensorBoard, by the names that Keras uses.
 
     These are ``epoch_loss`` and the like, in the folders ``train`` and ``validation``, for each epoch; ``batch_loss``
@@ -69,7 +71,7 @@ class TensorBoard(Continuing):
                 raise HookOptionError(f"TensorBoard({name}={brief(value)}) works with TensorFlow only; leave it out")
         self.log_dir: Path = Path(log_dir)
         self.histogram_freq: int = whole_number("TensorBoard", "histogram_freq", histogram_freq, 0)
-        self.write_steps_per_second = write_steps_per_second
+        self.write_steps_per_second: bool = flag("TensorBoard", "write_steps_per_second", write_steps_per_second)
         self.update_freq: int | None = None
         if update_freq != "epoch":
             self.update_freq = (
@@ -89,7 +91,7 @@ class TensorBoard(Continuing):
             self._batches = 0
         elif writes(self):
             for folder, mark in self._marks.items():
-                self._files[folder] = EventFile.resumed(self.log_dir / folder, mark)
+                self._files[folder] = EventFile.resumed(own_path(self.log_dir, folder), mark)
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
         """Start measuring the speed."""
@@ -146,6 +148,7 @@ class TensorBoard(Continuing):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the number of batches, and where the files ended."""
         self._batches, self._loaded = int(state["batches"]), True
+        check_names(state["files"], "TensorBoard")
         self._marks = dict(state["files"])
 
 

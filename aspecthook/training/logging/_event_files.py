@@ -17,6 +17,7 @@ from time import time
 from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._files import own_path
 
 from ._line_files import append
 
@@ -43,9 +44,12 @@ class EventFile:
 
     @classmethod
     def resumed(cls, folder: Path, mark: tuple[str, int]) -> EventFile:
-        """Return the file of a `mark`, cut back to it; a new file if that one was deleted or is shorter."""
+        """Return the file of a `mark`, cut back to it; a new file if that one was deleted or is shorter.
+
+        A file whose steps are epochs and batches needs that: a `start` would drop the events of both from there on.
+        """
         name, size = mark
-        path = folder / Path(name).name
+        path = own_path(folder, Path(name).name)
         if not size or not path.exists() or path.stat().st_size < size:
             return cls(folder)
         os.truncate(path, size)

@@ -1,7 +1,7 @@
 """Files that a run writes line by line, and continues after it was killed.
 
 The invariant: a file consists of whole lines at any moment, except for the last line of a process that was killed while
-writing it. A full disk does not fail the run: lines that cannot be written are kept, and written when there is room.
+writing it. A full disk does not fail the run: what cannot be written is kept, and written when there is room.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 from zlib import crc32
 
 from aspecthook.training._errors import TrainingError
@@ -21,6 +21,35 @@ from aspecthook.training.checkpoint._files import check_regular, put, unused_pat
 
 from ._numbers import one_line
 from ._rows import LogRow
+
+
+@final
+class Tolerance:
+    """Lets a run continue while its log cannot be written: warns once, and once more when it can be written again."""
+
+    def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
+        self._path, self._logger = path, logger
+        self._failed = False
+
+    @contextmanager
+    def __call__(self) -> Generator[None]:
+        """Write in this block."""
+        failed = self._failed
+        try:
+            yield
+        except OSError as error:
+            self._failed = True
+            if not failed:
+                self._logger.warning(
+                    "the log %s cannot be written: %s; the run continues, and what is missing is written when there is "
+                    "room",
+                    self._path,
+                    error.strerror,
+                )
+        else:
+            self._failed = False
+            if failed:
+                self._logger.warning("the log %s is written again, with all that was missing", self._path)
 
 
 class LineFile:
@@ -31,6 +60,7 @@ class LineFile:
     def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
         self.path = path
         self.logger = logger
+        self._tolerating = Tolerance(path, logger)
         self.pending: list[tuple[LogRow, str]] = []  # rows that could not be written yet
         self._count, self._sum = 0, 0  # of the rows in the file
 
@@ -48,21 +78,16 @@ class LineFile:
             lines = self._whole_lines()
             self._keep(lines, len(lines))
 
-    def resume(self, mark: Mapping[str, Any], more: int) -> int:
-        """Continue at the `mark` of a checkpoint: remove the lines after it, since the run will write them again.
-
-        The next `more` rows are known already, so they may stay. Return how many of these are in the file.
-        """
+    def resume(self, mark: Mapping[str, Any]) -> None:
+        """Continue at the `mark` of a checkpoint: remove the lines after it, since the run will write them again."""
         with self._usable():
             lines = self._whole_lines()
-            known = lines[: self.head + mark["rows"]]
-            if len(known) == self.head + mark["rows"] and not self._belongs(known, mark):
+            count = self.head + mark["rows"]
+            if len(lines) >= count and not self._belongs(lines[:count], mark):
                 self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
                 self._clear()
-                return 0
-            kept = min(len(lines), len(known) + more)
-            self._keep(lines, kept)
-            return kept - len(known)
+            else:
+                self._keep(lines, count)
 
     @property
     def mark(self) -> dict[str, Any]:
@@ -118,25 +143,11 @@ class LineFile:
     # Writing
 
     def write(self, row: LogRow, line: str) -> None:
-        """Write a row, and those that could not be written before. If it fails, warn once and keep them."""
+        """Write a row, and those that could not be written before; if it fails, keep them."""
         self.pending.append((row, line))
-        warned = len(self.pending) > 1
-        try:
+        with self._tolerating():
             self._write_pending()
-        except OSError as error:
-            if not warned:
-                self.logger.warning(
-                    "the log %s cannot be written: %s; the run continues, and the missing lines are written when there "
-                    "is room",
-                    self.path,
-                    error.strerror,
-                )
-            return
-        if warned:
-            self.logger.warning(
-                "the log %s is written again, with %d lines that were missing", self.path, len(self.pending)
-            )
-        self.pending.clear()
+            self.pending.clear()
 
     def _write_pending(self) -> None:
         lines = [line.encode(errors="replace") for _, line in self.pending]

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
@@ -20,7 +20,7 @@ from aspecthook.training.loop._run import Run
 
 from ._line_files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
-from ._rows import PLACE, LogRow, LogRows
+from ._rows import PLACE, LogRow, LogRows, loaded_rows
 from ._timers import eta_of
 
 
@@ -50,9 +50,10 @@ class LoggerHook(Hook, ABC):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True) -> None:
-        self.interval: int = whole_number(type(self).__name__, "interval", interval, 0)
-        self.by_epoch = by_epoch
-        self.ignore_last = ignore_last
+        who = type(self).__name__
+        self.interval: int = whole_number(who, "interval", interval, 0)
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
+        self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
         self._rows = LogRows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self._runner: weakref.ref[Run] | None = None
         self._loaded: Mapping[str, Any] | None = None
@@ -121,7 +122,8 @@ class LoggerHook(Hook, ABC):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
-        self._loaded = state
+        self._rows.check(state["rows"])
+        self._loaded = {**state, "due": loaded_rows(state["due"])}
 
 
 class _FileLoggerHook(LoggerHook):
@@ -149,14 +151,13 @@ class _FileLoggerHook(LoggerHook):
         path = self._path(runner)
         file = self._file = None if path is None else self.kind(path, runner.logger)
         mark = None if self._loaded is None else self._loaded["file"]
-        if file is None:
-            return rows
-        if mark is not None:
-            return rows[file.resume(mark, len(rows)) :]
-        if runner.done.iter:
-            file.reopen()
-        else:
-            file.begin()
+        if file is not None:
+            if mark is not None:
+                file.resume(mark)
+            elif runner.done.iter:
+                file.reopen()
+            else:
+                file.begin()
         return rows
 
     def _path(self, runner: Run) -> Path | None:
@@ -194,7 +195,7 @@ class TextLoggerHook(_FileLoggerHook):
 
     def log(self, runner: Run, row: LogRow) -> None:
         """Write a line."""
-        line = f"{self._place(runner, row)}  {self._numbers(runner, row)}"
+        line = one_line(f"{self._place(runner, row)}  {self._numbers(runner, row)}")
         runner.logger.info("%s", line)
         if self._file is not None:
             self._file.write(row, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}")
@@ -206,7 +207,7 @@ class TextLoggerHook(_FileLoggerHook):
         return f"{what}[{row['iter']}{'' if length is None or mode else f'/{length}'}]"
 
     def _numbers(self, runner: Run, row: LogRow) -> str:
-        shown = [f"{one_line(name)}: {_shown(name, value)}" for name, value in row.items() if name not in PLACE]
+        shown = [f"{name}: {_shown(name, value)}" for name, value in row.items() if name not in PLACE]
         eta = eta_of(runner) if row["mode"] == "train" else None
         return ", ".join([*shown, *([] if eta is None else [f"eta: {duration_text(eta)}"])])
 

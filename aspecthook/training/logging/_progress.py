@@ -15,7 +15,7 @@ from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
 from ._numbers import duration_text, number_text
-from ._rows import PLACE, TIMES, LogRow, LogRows, rates_row
+from ._rows import PLACE, TIMES, LogRow, LogRows, loaded_rows, rates_row
 from ._terminal import Plain, Status, Terminal, screen_for
 from ._timers import eta_of
 
@@ -252,7 +252,9 @@ class ProgressHook(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
-        self._loaded = state
+        self._rows.check(state["rows"])
+        trained = state["trained"]
+        self._loaded = {**state, "trained": loaded_rows([trained])[0] if trained else None}
 
 
 def _done(runner: Run) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, cast, final
 
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._run import Run
@@ -103,8 +103,7 @@ class LogRows:
         return self.close(runner) if due or (last and not self.ignore_last) else []
 
     def _add(self, runner: Run) -> None:
-        outputs: Mapping[str, Any] = runner.outputs if is_any(runner.outputs, Mapping) else {}
-        count = float(outputs.get("num_samples", 1))
+        outputs, count = _outputs(runner), samples_of(runner)
         logged = {
             name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
         }
@@ -151,11 +150,24 @@ class LogRows:
         state = {"sums": ahead._sums, "iters": ahead.done, "epochs": ahead._epochs, "place": list(ahead._place)}
         return state, rows
 
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Raise what `load` would raise, before the run begins."""
+        copy(self).load(state)
+
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
         self._sums = {name: [float(value) for value in row] for name, row in state["sums"].items()}
         self.done, self._epochs = int(state["iters"]), int(state["epochs"])
         self._place = (int(state["place"][0]), int(state["place"][1]))
+
+
+def _outputs(runner: Run) -> Mapping[str, Any]:
+    return runner.outputs if is_any(runner.outputs, Mapping) else {}
+
+
+def samples_of(runner: Run) -> float:
+    """Return over how many samples the numbers of an iteration are means."""
+    return float(_outputs(runner).get("num_samples", 1))
 
 
 def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -174,6 +186,14 @@ def _joined(place: LogRow, *parts: LogRow) -> LogRow:
 def value_of(value: Any) -> float | str | None:
     """Return a number or a text as a row holds it; None if it is neither."""
     return str(value) if isinstance(value, str) else number_of(value)
+
+
+def loaded_rows(rows: Any) -> list[LogRow]:
+    """Return the rows of a state; raise a ValueError if they are none."""
+    found = [{str(name): value_of(value) for name, value in row.items()} for row in rows]
+    if any(None in row.values() or not {*PLACE} <= row.keys() for row in found):
+        raise ValueError("the state has rows that are none")
+    return cast("list[LogRow]", found)
 
 
 def rates_row(optimizer: Any) -> LogRow:

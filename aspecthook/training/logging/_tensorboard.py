@@ -10,6 +10,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
 from ._event_files import EventFile, require_tensorboardx
+from ._line_files import Tolerance
 from ._loggers import LoggerHook
 from ._rows import PLACE, TIMES, LogRow, rates_row
 
@@ -44,7 +45,6 @@ class TensorboardLoggerHook(LoggerHook):
         require_tensorboardx("TensorboardLoggerHook")
         self.log_dir: Path | None = None if log_dir is None else Path(log_dir)
         self._file: EventFile | None = None
-        self._full = False
 
     def _begin(self, runner: Run) -> list[LogRow]:
         rows = super()._begin(runner)
@@ -52,6 +52,7 @@ class TensorboardLoggerHook(LoggerHook):
             done = runner.done.iter
             folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
             self._file = EventFile(folder, start=done + 1 if done else 0)
+            self._tolerating = Tolerance(folder, runner.logger)
         return rows
 
     def log(self, runner: Run, row: LogRow) -> None:
@@ -65,19 +66,8 @@ class TensorboardLoggerHook(LoggerHook):
             if not isinstance(value, str) and name not in (*PLACE, *TIMES)
         }
         self._file.add_numbers(numbers, self._rows.done)
-        try:
+        with self._tolerating():
             self._file.write()
-        except OSError as error:
-            if not self._full:
-                runner.logger.warning(
-                    "events cannot be written to %s: %s; the run continues, and the missing ones are written when "
-                    "there is room",
-                    self._file.path.parent,
-                    error.strerror,
-                )
-            self._full = True
-        else:
-            self._full = False
 
 
 def _tag(mode: str, name: str, is_rate: bool) -> str:

@@ -101,6 +101,8 @@ class Run:
     load_checkpoint: Any
     restore: Any
     take_folder: Any
+    current_lr: Any
+    current_momentum: Any
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aspecthook import AspecthookError, hooks
+from aspecthook._errors import printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import map_leaves
@@ -109,7 +110,9 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
     states = checkpoint["hooks"]
     unknown = [name for name in states if states[name] and name not in dict(named(run))]
     if unknown:
-        run.logger.warning("the checkpoint has the state of hooks that are not registered: %s", ", ".join(unknown))
+        run.logger.warning(
+            "the checkpoint has the state of hooks that are not registered: %s", ", ".join(map(printable, unknown))
+        )
     for name, hook in named(run):
         if name in states and hasattr(hook, "load_state_dict"):
             try:

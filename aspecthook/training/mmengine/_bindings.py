@@ -18,12 +18,22 @@ from aspecthook.training.loop._stages import GENERAL, NAMES, Stage
 
 from ._runner import MMRunner
 
+_LOADED = "after_load_checkpoint"
+_HOOK = ("mmengine.hooks.hook", "Hook")
+# The parts of a checkpoint that a hook of mmengine gets as they are here; it finds tensors in all others.
+_OURS = ("meta", "progress", "optimizer", "gradients", "amp", "random", "logs", "hooks")
+# The hooks of mmengine that cannot work here, and why.
+_REFUSED = {
+    "NaiveVisualizationHook": "it draws data samples of mmengine, which the models of this runner do not return; write "
+    "a hook with after_test_iter(batch, outputs)",
+    "PrepareTTAHook": "it replaces the model by one that mmengine builds; give that model to the Runner that tests",
+}
+
 
 def _base(hook: object) -> type | None:
     return next((cls for cls in type(hook).__mro__ if (cls.__module__, cls.__name__) == _HOOK), None)
 
 
-_HOOK = ("mmengine.hooks.hook", "Hook")
 # The base class calls `_before_epoch` in `before_train_epoch`, and so on, so an overridden `_before_epoch` counts too.
 _DIALECT = Dialect(
     "the mmengine hook",
@@ -62,14 +72,6 @@ def _check(hook: Any) -> None:
         options: dict[str, Any] = {**(hook.file_client_args or {}), **(hook.backend_args or {})}
         if options.get("backend", "local") not in ("local", "disk") or "://" in str(hook.out_dir):
             raise HookOptionError(f"{who} is to save elsewhere than on a disk, and this runner cannot; give a folder")
-
-
-_REFUSED = {
-    "NaiveVisualizationHook": "it draws data samples of mmengine, which the models of this runner do not return; write "
-    "a hook with after_test_iter(batch, outputs)",
-    "PrepareTTAHook": "it replaces the model by one that mmengine builds; give that model to the Runner that tests",
-}
-_LOADED = "after_load_checkpoint"
 
 
 def _adapted(hook: object, name: str, theirs: MMRunner) -> Callable[..., Any]:
@@ -152,6 +154,3 @@ class _Loading:
         if checkpoint is not None:
             changed = _changed(self._method, self._theirs, checkpoint)
             runner.backend.load_state(runner.model, changed["model"])
-
-
-_OURS = ("meta", "progress", "optimizer", "gradients", "amp", "random", "logs", "hooks")

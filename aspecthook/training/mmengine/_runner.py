@@ -82,12 +82,11 @@ class OptimWrapper:
 
     def get_lr(self) -> dict[str, list[float]]:
         """Return the learning rates of the parameter groups."""
-        return {"lr": [group["lr"] for group in self._runner.optimizer.param_groups]}
+        return {"lr": self._runner.current_lr()}
 
     def get_momentum(self) -> dict[str, list[float]]:
         """Return the momenta of the parameter groups, 0 where there is none."""
-        groups = self._runner.optimizer.param_groups
-        return {"momentum": [group.get("momentum", group.get("betas", (0,))[0]) for group in groups]}
+        return {"momentum": self._runner.current_momentum()}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runner.optimizer, name)

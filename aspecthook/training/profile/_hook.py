@@ -17,9 +17,10 @@ from typing import Any, final
 from aspecthook import AspecthookError, hooks
 from aspecthook import Hook as Handle
 from aspecthook._core.mount.point import MountPoint
+from aspecthook._core.mount.table import where
 from aspecthook._errors import HookOptionError
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import own_path, path_of, put
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._names import named
@@ -27,7 +28,7 @@ from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import NAMES
 from aspecthook.weave import Weaving
 
-from ._measure import OURS, bracket, hooks_on, label_of, measure, owner_of, place_of, synchronized, target_of
+from ._measure import OURS, bracket, hooks_on, label_of, measure, owner_of, synchronized, target_of
 from ._profile import Part, Profile
 
 STAGES = (*dict.fromkeys(stage.method for stage in NAMES.values()), "save_checkpoint")
@@ -78,7 +79,9 @@ class ProfilerHook(Hook):
         if self.stop is not None and self.stop <= self.start:
             raise HookOptionError(f"ProfilerHook: stop={stop} is not after start={start}; give a later one, or none")
         self.path: Path = path_of("ProfilerHook", path)
-        self.profile: Profile = Profile(synchronized if synchronize else perf_counter_ns)
+        self.profile: Profile = Profile(
+            synchronized if flag("ProfilerHook", "synchronize", synchronize) else perf_counter_ns
+        )
         self._meter: Meter | None = None
         self._waiting: Handle | None = None
 
@@ -189,12 +192,9 @@ class Meter:
     def end(self) -> None:
         """Remove all hooks that measure."""
         self._profile.end()
-        for weaving in reversed(self._weavings):
-            weaving.remove()
-        for handle in reversed(self._handles):
-            handle.remove()
-        self._weavings.clear()
-        self._handles.clear()
+        for added in (self._weavings, self._handles):
+            while added:
+                added.pop().remove()
 
     def _bracket(self, stage: str) -> None:
         try:
@@ -220,7 +220,7 @@ class Meter:
         self._seen[stage] = (mount.members, shared.members)
         for _, ordered in hooks_on(self._runner, stage):
             for hook in ordered:
-                if not isinstance(owner_of(hook.function), ProfilerHook):
+                if not isinstance(owner_of(hook), ProfilerHook):
                     self._measure(stage, hook)
 
     def _measure(self, stage: str, hook: Handle) -> None:
@@ -228,7 +228,7 @@ class Meter:
         if target is None:
             self._miss(f"{label} on {stage}, which has no Python code")
             return
-        part = self._profile.part(stage, label, hook.kind, place_of(hook))
+        part = self._profile.part(stage, label, hook.kind, where(hook))
         key = (id(target.__self__), id(target.__func__)) if isinstance(target, MethodType) else id(target)
         if key in self._parts:
             self._parts[key].setdefault(stage, part)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from importlib import import_module
 from inspect import isgeneratorfunction
-from pathlib import Path
 from time import perf_counter_ns
 from types import FunctionType, MethodType
 from typing import Any, cast
 
 from aspecthook import AspecthookError, Hook, Return, hooks
-from aspecthook._core.law.callables import code_of, type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.kinds import KINDS, Kind
-from aspecthook._core.law.order import arrange
+from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.training.loop._run import Run
 from aspecthook.weave import Weaving, weave
@@ -61,7 +61,9 @@ def bracket(
 def measure(target: Any, profile: Profile, parts: Mapping[str, Part], name: str) -> Weaving:
     """Measure the calls of a function; those of a bound method only on its object.
 
-    A call counts for the part that `parts` has for the stage under way.
+    The function itself is woven, and no timer put in its place in the chain: a run and an epoch are under way when
+    measuring begins, and a call keeps the chain that it began with. So one function may be a hook on several stages;
+    a call counts for the part that `parts` has for the stage under way.
     """
     first = next(iter(parts.values()))
 
@@ -92,8 +94,8 @@ def hooks_on(runner: Run, stage: str) -> list[tuple[Kind, tuple[Hook, ...]]]:
     except AspecthookError:  # a subclass has overridden the stage with a method that is no mount point
         return []
     members = [hook for mount in mounts for hook in mount.members if not hook.name.startswith(OURS)]
-    kinds = dict.fromkeys(hook.kind for hook in members)
-    return [(kind, arrange(hook for hook in members if hook.kind == kind)) for kind in KINDS if kind in kinds]
+    chain = Chain(tuple(members))
+    return [(kind, ordered) for kind in KINDS if (ordered := getattr(chain, kind))]
 
 
 def target_of(hook: Hook) -> Any:
@@ -115,34 +117,18 @@ def target_of(hook: Hook) -> Any:
 
 def label_of(hook: Hook, names: Mapping[int, str]) -> str:
     """Return the name of a hook: ``EvalHook.after_train_epoch`` for a method of a registered hook, else its own."""
-    owner = owner_of(hook.function)
+    owner = owner_of(hook)
     word = getattr(hook.function, "__name__", "")
     return f"{names[id(owner)]}.{word}" if id(owner) in names and word else hook.name
 
 
-def owner_of(function: object) -> object:
-    """Return the object that a bound method belongs to."""
-    return function.__self__ if isinstance(function, MethodType) else None
-
-
-def place_of(hook: Hook) -> str:
-    """Return the file and the line of a hook."""
-    code = code_of(hook.function)
-    return f"{_near(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
-
-
-def _near(file: str) -> str:
-    """Return a path relative to the current folder, if the file is below it."""
-    try:
-        return str(Path(file).relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return file
+def owner_of(hook: Hook) -> object:
+    """Return the object whose method a hook is."""
+    return hook.function.__self__ if isinstance(hook.function, MethodType) else None
 
 
 def synchronized() -> int:
     """Return the time in nanoseconds, when the GPU has finished its work."""
-    from importlib import import_module
-
     cuda: Any = import_module("torch").cuda
     if cuda.is_available():
         cuda.synchronize()

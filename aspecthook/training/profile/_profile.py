@@ -5,12 +5,14 @@ Measuring takes time too, which counts as own time of the surrounding call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import astuple, dataclass
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, NamedTuple, final
 
+from aspecthook._errors import printable
 from aspecthook.training.logging._numbers import duration_text
 
 WORDS = {"pre": "before", "around": "around", "exception": "on failure", "post": "after", "always": "always"}
@@ -149,16 +151,11 @@ class Profile:
 
     def settled(self) -> list[Part]:
         """Return the parts as if all calls under way ended now, without counting these calls."""
-        now, inner = self.clock(), 0
-        parts = {id(part): replace(part) for part in self.parts.values()}
-        outermost = {id(frame.part): frame for frame in reversed(self._frames) if not frame.is_body}
-        for frame in reversed(self._frames):
-            part, took = parts[id(frame.part)], now - frame.begun
-            part.own += took - frame.inner - inner
-            if outermost.get(id(frame.part)) is frame:
-                part.total += took
-            inner = took
-        return list(parts.values())
+        ahead = deepcopy(self)
+        for frame in ahead._frames:
+            frame.part.calls -= not frame.is_body
+        ahead.end()
+        return list(ahead.parts.values())
 
     # Results
 
@@ -226,12 +223,27 @@ class Profile:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the times."""
-        self.parents = dict(state["parents"])
+        parts, parents = [_part_of(row) for row in state["parts"]], dict(state["parents"])
+        for stage in parents:  # a checkpoint may be anybody's, and a stage that is within itself would never be left
+            above = [stage]
+            while above[-1] in parents:
+                above.append(printable(parents[above[-1]]))
+                if above[-1] in above[:-1]:
+                    raise ValueError(f"the stage {stage!r} is within itself")
+        self.parents = parents
         for part in self.parts.values():  # hooks that measure already hold them
             part.calls = part.own = part.total = 0
-        for stage, hook, kind, where, *numbers in state["parts"]:
-            part = self.part(stage, hook, kind, where)
-            part.calls, part.own, part.total = numbers
+        for loaded in parts:
+            part = self.part(loaded.stage, loaded.hook, loaded.kind, loaded.where)
+            part.calls, part.own, part.total = loaded.calls, loaded.own, loaded.total
+
+
+def _part_of(row: Sequence[Any]) -> Part:
+    """Return the part of a row in a state."""
+    stage, hook, kind, where = map(printable, row[:4])
+    if kind not in ("", *WORDS):
+        raise ValueError(f"{kind!r} is no kind of hook")
+    return Part(stage, hook, kind, where, *map(int, row[4:]))
 
 
 def _line(part: Part, level: int, whole: int) -> Line:

@@ -10,12 +10,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from aspecthook.training import _options
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, put
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._numbers import numbers_of, rates_of
+from aspecthook.training.logging._rows import samples_of
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._run import Run
 
@@ -36,9 +37,9 @@ class CurvesHook(Hook):
 
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
-        self.interval: int = whole_number(who, "interval", interval, 0)
-        self.by_epoch = by_epoch
-        self.share: float = finite_number(who, "share", share, above=-1e-9, below=1 + 1e-9)
+        self.interval: int = _options.whole_number(who, "interval", interval, 0)
+        self.by_epoch: bool = _options.flag(who, "by_epoch", by_epoch)
+        self.share: float = _options.share(who, "share", share)
         self.path: Path = path_of(who, path)
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
@@ -49,27 +50,28 @@ class CurvesHook(Hook):
         # The file; None before a run, and on ranks that write nothing.
         self.target: Path | None = None
         self._runner: Run | None = None
-        self._keeps = self._shares = False
+        self._keeps = True  # whether this hook keeps the numbers, or has those of another one
         self._due = False
-        self._spent = 0.0
         self._began = 0.0
-        self._before = 0.0
+        self._earlier = 0.0  # the seconds of the runs that this one was resumed from
+        self._spent = 0.0  # the seconds of this run that writing has taken
 
     # When to write
 
     def before_run(self, runner: Run) -> None:
         """Find the path of the file, and the hook that keeps the record."""
         if runner.rank != 0:
+            self._keeps = False
             return
         absolute = self.path.is_absolute()
         who = type(self).__name__
         self.target = self.path if absolute else own_path(folder_of(runner, who, "path='/...'"), self.path)
         every: list[CurvesHook] = [hook for hook in runner.hooks if isinstance(hook, CurvesHook)]
-        self._keeps, self._shares = every[0] is self, every[0] is not self
+        self._keeps = every[0] is self
         # A hook that was added when the run was resumed has fewer numbers than the others.
         self.curves = max((hook.curves for hook in every), key=lambda curves: curves.at)
         self.end, self.error, self._runner = "running", None, runner
-        self._before, self._began, self._spent = self.curves.seconds, perf_counter(), 0.0
+        self._earlier, self._began, self._spent = self.curves.seconds, perf_counter(), 0.0
         if self._keeps:
             self.curves.cut(runner.iter)
             self.curves.runs += 1
@@ -91,9 +93,7 @@ class CurvesHook(Hook):
 
     def after_train_epoch(self, runner: Run) -> None:
         """Close the row of the epoch, and decide whether a file is due."""
-        if self._keeps:
-            self._update_time()
-            self.curves.close()
+        self._close_row()
         over = self.by_epoch and runner.done.inner_iter == 0
         self._due = self._runner is not None and over and self.every_n_epochs(runner, self.interval)
         if self.is_last_epoch(runner):
@@ -117,9 +117,7 @@ class CurvesHook(Hook):
         if self._runner is None:
             return
         self.end, self.error = end_of(runner, exc), exc
-        if self._keeps:
-            self._update_time()
-            self.curves.close()
+        self._close_row()
         try:
             self.write(runner)
         finally:
@@ -133,10 +131,11 @@ class CurvesHook(Hook):
         if done != runner.iter + 1 or done <= self.curves.at:
             return
         self._update_time()
-        self.curves.train(done, runner.epoch + 1, {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)})
+        numbers = {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)}
+        self.curves.train(done, runner.epoch + 1, numbers, samples_of(runner))
 
     def _record_tests(self, runner: Run, mode: str) -> None:
-        if not self._keeps or (mode == "val" and self._runner is None):
+        if not self._keeps or self.target is None or (mode == "val" and self._runner is None):
             return
         if self._runner is not None:
             self._update_time()
@@ -144,8 +143,13 @@ class CurvesHook(Hook):
         epoch = done.epoch + (done.inner_iter > 0)
         self.curves.validate(done.iter, epoch, numbers_of(runner.logs, mode))
 
+    def _close_row(self) -> None:
+        if self._keeps and self._runner is not None:
+            self._update_time()
+            self.curves.close()
+
     def _update_time(self) -> None:
-        self.curves.seconds = self._before + perf_counter() - self._began
+        self.curves.seconds = self._earlier + perf_counter() - self._began
 
     # The file
 
@@ -181,12 +185,12 @@ class CurvesHook(Hook):
         """Return the numbers, unless another hook keeps them."""
         if self._keeps and self._runner is not None:
             self._record(self._runner)  # the checkpoint may be saved before this hook is called for the iteration
-        return {"curves": None if self._shares else self.curves.state_dict()}
+        return {"curves": self.curves.state_dict() if self._keeps else None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state["curves"] is not None:
             self.curves.load_state_dict(state["curves"])
-            self._before, self._began = self.curves.seconds, perf_counter()
+            self._earlier, self._began = self.curves.seconds, perf_counter()
 
 
 def end_of(runner: Run, exc: BaseException | None) -> End:

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any, ClassVar, Literal, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
+from aspecthook.training._options import flag
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._numbers import duration_text
@@ -93,8 +94,8 @@ class ReportHook(CurvesHook):
         git_status: bool = False,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
-        self.command = command
-        self.git_status = git_status
+        self.command: bool = flag("ReportHook", "command", command)
+        self.git_status: bool = flag("ReportHook", "git_status", git_status)
         if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title

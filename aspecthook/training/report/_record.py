@@ -6,9 +6,11 @@ The invariant: the record depends only on the numbers and their order, and not o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple, Self, final
+
+from aspecthook.training.logging._rows import TIMES
 
 _MOST_POINTS = 400  # of a number; a chart is about as many pixels wide
 _MOST_ROWS = 500  # of the table
@@ -19,7 +21,7 @@ _MOST_NAMES = 200  # so that a hook that logs ever new names cannot fill the mem
 @final
 @dataclass(slots=True, eq=False)
 class Window:
-    """Consecutive values of a number, as their mean and their extremes.
+    """Consecutive values of a number, as their weighted mean and their extremes.
 
     NaN and infinity count as `bad`, and are no part of the mean.
     """
@@ -28,25 +30,27 @@ class Window:
     end: int
     count: int = 0
     bad: int = 0
+    weight: float = 0.0
     total: float = 0.0
     low: float = inf
     high: float = -inf
 
-    def add(self, at: int, value: float) -> None:
+    def add(self, at: int, value: float, weight: float) -> None:
         """Add a value."""
         self.end = at
         if not -_HUGE < value < _HUGE:  # NaN compares as false
             self.bad += 1
             return
         self.count += 1
-        self.total += value
+        self.weight += weight
+        self.total += value * weight
         self.low = min(self.low, value)
         self.high = max(self.high, value)
 
     def joined(self, other: Window) -> Window:
         """Return this window and the next one as one."""
-        count, bad, total = self.count + other.count, self.bad + other.bad, self.total + other.total
-        return Window(self.begin, other.end, count, bad, total, min(self.low, other.low), max(self.high, other.high))
+        sums = self.count + other.count, self.bad + other.bad, self.weight + other.weight, self.total + other.total
+        return Window(self.begin, other.end, *sums, min(self.low, other.low), max(self.high, other.high))
 
     @property
     def size(self) -> int:
@@ -56,7 +60,7 @@ class Window:
     @property
     def mean(self) -> float:
         """The mean of the good values; NaN if there is none."""
-        return self.total / self.count if self.count else nan
+        return self.total / self.weight if self.weight else nan
 
 
 # Any: an array; NumPy is not imported before the first checkpoint.
@@ -64,8 +68,8 @@ def _packed(windows: Iterable[Window]) -> Any:
     """Return windows as one array, which takes fewer bytes in a checkpoint than lists of numbers."""
     import numpy as np
 
-    rows = [(one.begin, one.end, one.count, one.bad, one.total, one.low, one.high) for one in windows]
-    return np.array(rows, np.float64).reshape(-1, 7)
+    rows = [astuple(one) for one in windows]
+    return np.array(rows, np.float64).reshape(-1, len(fields(Window)))
 
 
 def _unpacked(rows: Any) -> list[Window]:
@@ -92,12 +96,12 @@ class Series:
         self.windows: list[Window] = []
         self.last: float = nan
 
-    def add(self, at: int, value: float) -> None:
+    def add(self, at: int, value: float, weight: float = 1.0) -> None:
         """Add the value of the next iteration."""
         self.last = value
         if len(self.windows) < 2 or self.windows[-1].size >= self.width:
             self.windows.append(Window(at, at))
-        self.windows[-1].add(at, value)
+        self.windows[-1].add(at, value, weight)
         if len(self.windows) > self.most:
             self.width *= 2
             self.windows = [self.windows[0], *joined(self.windows[1:])]
@@ -151,13 +155,6 @@ class EpochRow:
     numbers: dict[str, float] = field(default_factory=dict[str, float])
     windows: dict[str, Window] = field(default_factory=dict[str, Window])  # of training, while the row is open
 
-    def add(self, at: int, numbers: Mapping[str, float]) -> None:
-        """Add the numbers of an iteration."""
-        for name, value in numbers.items():
-            if name not in self.windows:
-                self.windows[name] = Window(at, at)
-            self.windows[name].add(at, value)
-
     def value(self, name: str) -> float | None:
         """Return a number; of training its mean over the row, or NaN if one of the values was not finite."""
         window = self.windows.get(name)
@@ -198,15 +195,16 @@ class Curves:
         self.at: int = 0  # the last iteration of training
         self._count = 0
 
-    def train(self, at: int, epoch: int, numbers: Mapping[str, float]) -> None:
-        """Add the numbers of an iteration, counted from 1."""
+    def train(self, at: int, epoch: int, numbers: Mapping[str, float], samples: float = 1.0) -> None:
+        """Add the numbers of an iteration, counted from 1: means over so many samples, as in the logs."""
         row = self._row(at, epoch)
         self.at = row.iter = at
         row.epoch = epoch
         row.seconds = self.seconds - row.since
-        row.add(at, numbers)
         for name, value in numbers.items():
-            self._add(name, at, value)
+            weight = 1.0 if name in TIMES else samples
+            row.windows.setdefault(name, Window(at, at)).add(at, value, weight)
+            self._add(name, at, value, weight)
 
     def validate(self, at: int, epoch: int, numbers: Mapping[str, float]) -> None:
         """Add the numbers of a validation or a test after so many iterations, and close the row."""
@@ -223,13 +221,13 @@ class Curves:
             self.rows[-1].closed = self.rows[-1].iter
             self.rows[-1].seconds = self.seconds - self.rows[-1].since
 
-    def _add(self, name: str, at: int, value: float) -> None:
+    def _add(self, name: str, at: int, value: float, weight: float = 1.0) -> None:
         series = self.series.get(name)
         if series is None:
             if len(self.series) >= _MOST_NAMES:
                 return
             series = self.series[name] = Series()
-        series.add(at, value)
+        series.add(at, value, weight)
 
     def _row(self, at: int, epoch: int) -> EpochRow:
         """Return the row that an iteration belongs to."""

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aspecthook import Hook
+from aspecthook._core.mount.table import where
 from aspecthook._errors import brief
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.hooks._evaluation import EvalHook
 from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, place_of
+from aspecthook.training.profile._measure import hooks_on, label_of, owner_of
 from aspecthook.training.profile._profile import WORDS
 
 Facts = list[tuple[str, str]]
@@ -89,8 +90,8 @@ def _stages(runner: Run, name: str, names: Mapping[int, str]) -> list[Stage]:
 
 def _chip(hook: Hook, names: Mapping[int, str]) -> Chip:
     label = label_of(hook, names)
-    title = ", ".join(filter(None, (label, f"priority {hook.priority}", place_of(hook))))
-    return Chip(names.get(id(owner_of(hook.function)), label), hook.priority, title)
+    title = ", ".join(filter(None, (label, f"priority {hook.priority}", where(hook))))
+    return Chip(names.get(id(owner_of(hook)), label), hook.priority, title)
 
 
 # Checkpoints

@@ -208,7 +208,8 @@ def courses_of(who: str, word: str, given: object, options: Mapping[str, Any]) -
     if isinstance(given, str):
         cls = _BY_SPELLING.get(_spelling(given))
         if cls is None:
-            near = nearest(given.lower(), [*POLICIES])
+            aliases = sorted(_BY_SPELLING.keys() - set(map(_spelling, POLICIES)))
+            near = nearest(given.lower(), [*POLICIES, *aliases])
             raise ConfigError(f"{who}: there is no policy {given!r}; the policies are {listed(POLICIES)}{near}")
         return cls.courses(f"{who}: the policy {given!r}", word, options)
     if not callable(given) or isinstance(given, type):

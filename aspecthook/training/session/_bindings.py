@@ -59,8 +59,14 @@ def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
     found.append(Binding(Stage(whole, "always"), state.close))
     if "before_run" in called or "after_run" in called:
         found.append(Binding(Stage(step, "post"), _after(hook, called.get("after_run"), state)))
-    quiet = _quiet(state)
-    return [*found, *(Binding(Stage(stage, "exception"), quiet) for stage in (step, epoch))]
+
+    def end_quietly(exc: BaseException, runner: Run) -> Return[None] | None:
+        if not isinstance(exc, QUIET):
+            return None
+        state.end_quietly(runner, exc)
+        return Return(None)
+
+    return [*found, *(Binding(Stage(stage, "exception"), end_quietly) for stage in (step, epoch))]
 
 
 def list_of_hooks(hooks: Iterable[Any] | None, who: str) -> list[Any]:
@@ -96,7 +102,7 @@ def _creates(method: Callable[..., Any] | None, state: SessionState) -> Callable
 
 
 def _before(hook: object, method: Callable[..., Any], state: SessionState) -> Callable[..., Args | None]:
-    key, who = id(hook), _who(hook)
+    key, who = id(hook), f"the session hook {type(hook).__name__}"
 
     def before_run(call: Call, runner: Run, batch: Any) -> Args | None:
         step = state.step if state.call is call else state.enter(call, runner)
@@ -126,17 +132,3 @@ def _after(hook: object, method: Callable[..., Any] | None, state: SessionState)
             step.stop(runner)
 
     return after_run
-
-
-def _who(hook: object) -> str:
-    return f"the session hook {type(hook).__name__}"
-
-
-def _quiet(state: SessionState) -> Callable[..., Return[None] | None]:
-    def end_quietly(exc: BaseException, runner: Run) -> Return[None] | None:
-        if not isinstance(exc, QUIET):
-            return None
-        state.end_quietly(runner, exc)
-        return Return(None)
-
-    return end_quietly

@@ -16,7 +16,7 @@ from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
 from ._protocol import SessionRunContext, SessionRunValues
 from ._session import Coordinator, Session
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import SecondOrStepTimer, TimedHook
 
 
 class CheckpointSaverListener:
@@ -44,7 +44,7 @@ class CheckpointSaverListener:
 
 @final
 @HOOKS.register
-class CheckpointSaverHook(Timed):
+class CheckpointSaverHook(TimedHook):
     """Save checkpoints: when the session is created, every N steps or seconds since the last one, and at the end.
 
     A checkpoint is saved after all other hooks have acted on the step, so that a resumed run continues as if it had

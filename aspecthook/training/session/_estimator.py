@@ -22,7 +22,7 @@ from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._inputs import Until, aside, attached, chosen, examples, one_pass, predicting, random_kept
+from ._inputs import LimitedBatches, aside, attached, chosen, examples, one_pass, predicting, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._specs import EstimatorSpec, EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
 from ._state import session_state
@@ -128,9 +128,9 @@ class Estimator:
         last = done["step"] + steps if steps is not None else max_steps
         stops = [] if last is None else [StopAtStepHook(last_step=last)]
         given = [*self._spec_hooks("train"), *list_of_hooks(hooks, "Estimator.train")]
-        own, saver = self._own_hooks(given, list(saving_listeners or ()))
+        saver = self._savers(given, list(saving_listeners or ()))
         with one_pass(runner, done["epoch"], needed=last is None):
-            self._train(runner, self._called(input_fn, "train"), [*own, *stops], saver)
+            self._train(runner, self._called(input_fn, "train"), [*given, *self._watching(), *stops], saver)
         return self
 
     def _train(self, runner: Runner, data: Any, hooks: list[Any], saver: list[Any]) -> None:
@@ -152,28 +152,28 @@ class Estimator:
         if runner.iter == before:
             runner.logger.warning("training has made no step; does the data have any batches?")
 
-    def _own_hooks(
-        self, hooks: list[Any], listeners: list[CheckpointSaverListener]
-    ) -> tuple[list[Any], list[CheckpointSaverHook]]:
+    def _watching(self) -> list[Any]:
+        """Return the hooks that watch and log the loss of a training."""
         every = self.config.log_step_count_steps
         logs = [LoggingTensorHook({"loss": "loss", "step": "global_step"}, every_n_iter=every)] if every else []
+        return [NanTensorHook("loss"), *logs]
+
+    def _savers(self, hooks: list[Any], listeners: list[CheckpointSaverListener]) -> list[CheckpointSaverHook]:
+        """Add the listeners to the hooks that save checkpoints; return one to add if there is none."""
         theirs = [hook for hook in hooks if isinstance(hook, CheckpointSaverHook)]
         for hook in theirs:
             hook.listeners += [one for one in listeners if one not in hook.listeners]
-        if listeners and not theirs and self.model_dir is None:
-            raise ConfigError("saving_listeners need checkpoints, but none are saved; give Estimator(model_dir=...)")
-        saver = [] if theirs or self.model_dir is None else [self._saver(self.model_dir, listeners)]
-        return [*hooks, NanTensorHook("loss"), *logs], saver
-
-    def _saver(self, folder: Path, listeners: list[CheckpointSaverListener]) -> CheckpointSaverHook:
+        if theirs:
+            return []
+        if self.model_dir is None:
+            if listeners:
+                raise ConfigError(
+                    "saving_listeners need checkpoints, but none are saved; give Estimator(model_dir=...)"
+                )
+            return []
         config = self.config
-        return CheckpointSaverHook(
-            folder,
-            config.save_checkpoints_secs,
-            config.save_checkpoints_steps,
-            listeners=listeners,
-            max_keep=config.keep_checkpoint_max,
-        )
+        secs, steps, most = config.save_checkpoints_secs, config.save_checkpoints_steps, config.keep_checkpoint_max
+        return [CheckpointSaverHook(self.model_dir, secs, steps, listeners=listeners, max_keep=most)]
 
     # Evaluation and prediction
 
@@ -223,7 +223,7 @@ class Estimator:
             name: The name of the evaluation in the log.
             step: The step to note for the model; by default that of the runner.
         """
-        data = Until(runner, self._called(input_fn, "eval"), steps)
+        data = LimitedBatches(runner, self._called(input_fn, "eval"), steps)
         given = [*self._spec_hooks("eval"), *list_of_hooks(hooks, "Estimator.evaluate")]
         with random_kept(), aside(runner), attached(runner, given, "val"):
             made = cast("Runner", runner).validate(data)
@@ -267,7 +267,7 @@ class Estimator:
             stack.enter_context(self._loaded(runner, path))
             stack.callback(session_state(runner, "predict").close)
             stack.enter_context(attached(runner, [*self._spec_hooks("predict"), *hooks], "predict"))
-            data = iter(Until(runner, self._called(input_fn, "predict"), None))
+            data = iter(LimitedBatches(runner, self._called(input_fn, "predict"), None))
             pauses = staged(runner, "predict_loop", lambda: predicting(runner, data))
             stack.callback(pauses.close)
             while True:

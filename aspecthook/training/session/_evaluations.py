@@ -10,14 +10,14 @@ from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import any_rank
 
 from ._estimator import Estimator
-from ._protocol import SessionRunContext, SessionRunValues
+from ._protocol import SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._specs import InputFn, checked_input
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import IterationTimedHook, SecondOrStepTimer, TimedHook
 
 
 @final
-class InMemoryEvaluatorHook(Timed):
+class InMemoryEvaluatorHook(IterationTimedHook):
     """Evaluate the model of a training as it is, without a checkpoint: at the beginning, then regularly, at the end.
 
     Args:
@@ -51,11 +51,6 @@ class InMemoryEvaluatorHook(Timed):
         self._steps, self._hooks, self._name = steps, list(hooks or ()), name
         every = whole_number("InMemoryEvaluatorHook", "every_n_iter", every_n_iter, 1)
         self._timer = SecondOrStepTimer(every_steps=every, who="InMemoryEvaluatorHook")
-        self._reset()
-
-    def _reset(self) -> None:
-        super()._reset()
-        self._count = 0
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """Evaluate the model before it is trained, unless a resumed run has done so."""
@@ -78,34 +73,26 @@ class InMemoryEvaluatorHook(Timed):
         self._timer.update_last_triggered_step(self._count)
         self._estimator.evaluate_on(session.runner, self._input_fn, self._steps, self._hooks, self._name)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the number of iterations so far, and when the hook has evaluated last."""
-        return {**super().state_dict(), "count": self._count}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the number of iterations, and when the hook has evaluated last."""
-        super().load_state_dict(state)
-        self._count = state["count"]
-
 
 @final
-class _StopIfNoImprovement(Timed):
+class _StopIfNoImprovement(TimedHook):
     """End a training when no evaluation of its estimator has improved a metric for a number of steps."""
 
     def __init__(
         self,
         who: str,
+        sign: int,  # 1 if a greater number is better, else -1
         estimator: Estimator,
         metric: str,
         patience: int,
         least: int,
-        timer: SecondOrStepTimer,
-        sign: int,
+        secs: float | None,
+        steps: int | None,
     ) -> None:
-        self._estimator, self._metric, self._sign = _checked(estimator, who), metric, sign
+        self._who, self._sign, self._estimator, self._metric = who, sign, _checked(estimator, who), metric
         self._patience = whole_number(who, "the steps without an improvement", patience, 1)
         self._least = whole_number(who, "min_steps", least, 0)
-        self._timer, self._who = timer, who
+        self._timer = SecondOrStepTimer(60.0 if secs is None and steps is None else secs, steps, who=who)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Look at the evaluations, if it is due; all ranks end together."""
@@ -159,7 +146,7 @@ def stop_if_no_decrease_hook(
     min_steps: int = 0,
     run_every_secs: float | None = None,
     run_every_steps: int | None = None,
-) -> Timed:
+) -> SessionRunHook:
     """Return a hook that ends a training when a metric of the evaluations has not decreased for a number of steps.
 
     The evaluations are those of the estimator itself, by `train_and_evaluate` or `InMemoryEvaluatorHook`; in TensorFlow
@@ -181,15 +168,15 @@ def stop_if_no_decrease_hook(
         >>> from aspecthook.training.session import Estimator
         >>> hook = stop_if_no_decrease_hook(Estimator(Runner(abs)), "loss", 1000, run_every_steps=100)
     """
-    return _stops(
+    return _StopIfNoImprovement(
         "stop_if_no_decrease_hook",
+        -1,
         estimator,
         metric_name,
         max_steps_without_decrease,
         min_steps,
         run_every_secs,
         run_every_steps,
-        -1,
     )
 
 
@@ -201,7 +188,7 @@ def stop_if_no_increase_hook(
     min_steps: int = 0,
     run_every_secs: float | None = None,
     run_every_steps: int | None = None,
-) -> Timed:
+) -> SessionRunHook:
     """Return a hook like that of `stop_if_no_decrease_hook`, for a metric that should increase.
 
     Example:
@@ -209,30 +196,16 @@ def stop_if_no_increase_hook(
         >>> from aspecthook.training.session import Estimator
         >>> hook = stop_if_no_increase_hook(Estimator(Runner(abs)), "accuracy", 1000, min_steps=500)
     """
-    return _stops(
+    return _StopIfNoImprovement(
         "stop_if_no_increase_hook",
+        1,
         estimator,
         metric_name,
         max_steps_without_increase,
         min_steps,
         run_every_secs,
         run_every_steps,
-        1,
     )
-
-
-def _stops(
-    who: str,
-    estimator: Estimator,
-    metric: str,
-    patience: int,
-    least: int,
-    secs: float | None,
-    steps: int | None,
-    sign: int,
-) -> Timed:
-    timer = SecondOrStepTimer(60.0 if secs is None and steps is None else secs, steps, who=who)
-    return _StopIfNoImprovement(who, estimator, metric, patience, least, timer, sign)
 
 
 def _checked(estimator: Any, who: str) -> Estimator:

@@ -105,19 +105,16 @@ def entry_of(batch: Any, key: Any, who: str) -> Any:
         place = fields.index(key) if key in fields else _PLACES.get(key, key) if len(batch) == 2 else key
         if type(place) is int and 0 <= place < len(batch):
             return place
+        names = ", or a name of its fields" if fields else ", or 'inputs' or 'targets'" if len(batch) == 2 else ""
         raise HookOptionError(
             f"{who} feeds {key!r}, and the batch is a {type(batch).__name__} of {len(batch)}; give a number from 0 to "
-            f"{len(batch) - 1}{', or a name of its fields' if fields else _named_places(batch)}"
+            f"{len(batch) - 1}{names}"
         )
     if key == "batch":
         return key
     raise HookOptionError(
         f"{who} feeds {key!r}, and a batch is {type(batch).__name__}, which has no entries; feed 'batch' as a whole"
     )
-
-
-def _named_places(batch: Sequence[Any]) -> str:
-    return ", or 'inputs' or 'targets'" if len(batch) == 2 else ""
 
 
 def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
@@ -127,9 +124,3 @@ def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
     if is_any(batch, list, tuple):
         return remade(batch, [feed.get(place, value) for place, value in enumerate(batch)])
     return feed["batch"]
-
-
-def foreign_feed(answer: Any) -> Mapping[Any, Any] | None:
-    """Return the feed of an answer, which may be an object of TensorFlow itself."""
-    found: Mapping[Any, Any] | None = getattr(answer, "feed", None)
-    return getattr(answer, "feed_dict", None) if found is None else found

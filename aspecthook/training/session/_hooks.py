@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import finite_number, optional_number, whole_number
+from aspecthook.training._options import finite_number, flag, function, optional_function, optional_number, whole_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
@@ -19,7 +19,7 @@ from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._summaries import writer_of
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import IterationTimedHook, SecondOrStepTimer, TimedHook
 
 
 @final
@@ -105,7 +105,7 @@ class NanTensorHook(SessionRunHook):
 
     def __init__(self, loss_tensor: str = "loss", fail_on_nan_loss: bool = True) -> None:
         self.loss_tensor = loss_tensor
-        self.fail_on_nan_loss = fail_on_nan_loss
+        self.fail_on_nan_loss: bool = flag("NanTensorHook", "fail_on_nan_loss", fail_on_nan_loss)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
         """Fetch the loss."""
@@ -139,7 +139,7 @@ Formatter = Callable[[dict[str, Any]], str]
 
 @final
 @HOOKS.register
-class LoggingTensorHook(Timed):
+class LoggingTensorHook(IterationTimedHook):
     """Log values at the first step, and then every N iterations or seconds, on rank 0.
 
     Args:
@@ -170,13 +170,8 @@ class LoggingTensorHook(Timed):
         self.tensors: dict[str, Any] = {tag: named[tag] for tag in (sorted(named) if named is tensors else named)}
         self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
         self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
-        self.at_end = at_end
-        self._formatter = formatter
-        self._reset()
-
-    def _reset(self) -> None:
-        super()._reset()
-        self._count = 0
+        self.at_end: bool = flag("LoggingTensorHook", "at_end", at_end)
+        self._formatter: Formatter | None = optional_function("LoggingTensorHook", "formatter", formatter)
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -205,15 +200,6 @@ class LoggingTensorHook(Timed):
         line = ", ".join(f"{tag} = {shown(value)}" for tag, value in values.items())
         session.runner.logger.info("%s", line if passed is None else f"{line} ({passed:.3f} sec)")
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the number of iterations so far, and when the hook has logged last."""
-        return {**super().state_dict(), "count": self._count}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the number of iterations, and when the hook has logged last."""
-        super().load_state_dict(state)
-        self._count = state["count"]
-
 
 def shown(value: Any) -> str:
     """Return a value as text for a log."""
@@ -222,7 +208,7 @@ def shown(value: Any) -> str:
 
 @final
 @HOOKS.register
-class StepCounterHook(Timed):
+class StepCounterHook(TimedHook):
     """Log the steps per second, and write them as ``global_step/sec``, on rank 0.
 
     Args:
@@ -313,9 +299,7 @@ class FeedFnHook(SessionRunHook):
     """
 
     def __init__(self, feed_fn: Callable[[], Mapping[Any, Any]]) -> None:
-        if not callable(feed_fn):
-            raise HookTypeError(f"FeedFnHook({brief(feed_fn)}): give a function that returns a feed")
-        self._feed_fn = feed_fn
+        self._feed_fn = function("FeedFnHook", "feed_fn", feed_fn, "give a function that returns a feed")
 
     def before_run(self, run_context: SessionRunContext | None) -> SessionRunArgs:  # noqa: ARG002
         """Feed the step."""
@@ -347,11 +331,10 @@ class GlobalStepWaiterHook(SessionRunHook):
     ) -> None:
         self.wait_until_step: int = whole_number("GlobalStepWaiterHook", "wait_until_step", wait_until_step, 0)
         self.poll_secs: float = finite_number("GlobalStepWaiterHook", "poll_secs", poll_secs, above=0)
-        if wait_until_step and not callable(global_step):
-            raise HookTypeError(
-                f"GlobalStepWaiterHook: global_step={brief(global_step)}; give a function that returns the step of the "
-                "run to wait for: no step of this run is made while it waits"
-            )
+        if wait_until_step:
+            # Not the step of this run, which makes none while it waits.
+            advice = "give a function that returns the step of the run to wait for"
+            function("GlobalStepWaiterHook", "global_step", global_step, advice)
         self._global_step = global_step
         self._waited = False
 

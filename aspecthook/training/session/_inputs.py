@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._errors import HookTypeError, described, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._choose import backend_of
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._logs import without_validation
@@ -22,14 +22,11 @@ from ._errors import QUIET
 from ._reader import numbers
 from ._state import session_state
 
-if TYPE_CHECKING:
-    from aspecthook.training.backends._base import Backend
-
 # Any: data, hooks of any kind, and what a model predicts are the user's.
 
 
 @final
-class Until:
+class LimitedBatches:
     """An iterable of at most so many batches, which also ends when a hook requests the end of the run."""
 
     def __init__(self, run: Run, data: Any, steps: int | None) -> None:
@@ -70,23 +67,12 @@ def aside(run: Run) -> Generator[None]:
 @contextmanager
 def random_kept() -> Generator[None]:
     """Restore the generators of random numbers after ``with``."""
-    backend = _backend()
+    backend = backend_of()  # the model, which has one, is not known yet
     state = backend.rng_state()
     try:
         yield
     finally:
         backend.set_rng_state(state)
-
-
-def _backend() -> Backend:
-    """Return a back end that knows all generators of the process; the model, which has one, is not known yet."""
-    if "torch" in sys.modules:
-        from aspecthook.training.backends._torch import TorchBackend
-
-        return TorchBackend()
-    from aspecthook.training.backends._numpy import NumpyBackend
-
-    return NumpyBackend()
 
 
 @contextmanager

@@ -18,11 +18,14 @@ from aspecthook.training.loop._runner import Runner
 from aspecthook.training.loop._steps import end_of, trained
 
 from ._bindings import list_of_hooks
+from ._checkpoints import CheckpointSaverHook
 from ._drive import Drive
 from ._errors import QUIET, OutOfRangeError
+from ._hooks import StepCounterHook
 from ._protocol import SessionRunArgs
 from ._session import Session
 from ._state import session_state
+from ._summaries import SummarySaverHook
 
 Value = TypeVar("Value")
 Secs = float | Literal["default"] | None
@@ -133,22 +136,19 @@ class MonitoredSession:
         if not isinstance(cast("object", session_creator), ChiefSessionCreator):
             raise HookTypeError(f"{who}({brief(session_creator)}): give ChiefSessionCreator(runner, data)")
         given = list_of_hooks(hooks, who)
-        self._open(session_creator, lambda: given, stop_grace_period_secs)
-
-    def _open(self, creator: ChiefSessionCreator, hooks: Callable[[], list[Any]], grace: float) -> None:
-        self.runner: Runner = creator.runner
-        self._folder = None if creator.checkpoint_dir is None else Path(creator.checkpoint_dir)
+        self.runner: Runner = session_creator.runner
+        self._folder = None if session_creator.checkpoint_dir is None else Path(session_creator.checkpoint_dir)
         self._state = session_state(self.runner)
         self._registered: list[Any] = []
         self._closed = False
         self._in_step = False
         if self._state.entered:
             raise TrainingError("this runner has a session already; close it first")
-        self.runner.check_idle(type(self).__name__)
+        self.runner.check_idle(who)
         try:
-            for hook in hooks():
+            for hook in given:
                 self._registered.append(self.runner.register_hook(hook))
-            self._begin(creator.train, creator.val, grace)
+            self._begin(session_creator.train, session_creator.val, stop_grace_period_secs)
         except BaseException:
             self._leave()
             raise
@@ -293,12 +293,7 @@ class MonitoredSession:
 
 @final
 class MonitoredTrainingSession(MonitoredSession):
-    """A run that makes one step at each call of `run`, with the hooks of its runner and those of the session.
-
-    When it is created, it loads the newest checkpoint, and calls `begin` and `after_create_session` of the hooks. When
-    the block ends, it calls `end`, unless an exception ended the block; `StopIteration` and `OutOfRangeError` end the
-    block without an error. The stages are those of `Runner.fit`, with all their hooks. The hooks of the session are
-    removed at the end.
+    """A `MonitoredSession` with hooks of its own, which save checkpoints, write summaries and log the speed.
 
     Args:
         runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one; or a model, for which a
@@ -356,16 +351,22 @@ class MonitoredTrainingSession(MonitoredSession):
         **options: Any,
     ) -> None:
         made = _runner_of(runner, options)
-
-        def all_hooks() -> list[Any]:
-            saving = _interval(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
-            summing = _interval(save_summaries_steps, save_summaries_secs, 100, None)
-            folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-            own = _default_hooks(folder, summary_dir, saving, summing, log_step_count_steps)
-            every, chief = (list_of_hooks(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
-            return [*own, *chief, *every] if self.runner.rank == 0 else every
-
-        self._open(ChiefSessionCreator(made, train, val, checkpoint_dir), all_hooks, stop_grace_period_secs)
+        every, chief = (list_of_hooks(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
+        written = checkpoint_dir if summary_dir is None else summary_dir
+        own: list[Any] = []  # in TensorFlow's order
+        if written is not None and log_step_count_steps:
+            own.append(StepCounterHook(every_n_steps=log_step_count_steps, output_dir=written))
+        steps, secs = _interval(save_summaries_steps, save_summaries_secs, 100, None)
+        if written is not None and (steps or secs):
+            own.append(SummarySaverHook(save_steps=steps, save_secs=secs, output_dir=written))
+        steps, secs = _interval(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
+        if checkpoint_dir is not None and (steps or secs):
+            own.append(CheckpointSaverHook(checkpoint_dir, save_steps=steps, save_secs=secs))
+        super().__init__(
+            ChiefSessionCreator(made, train, val, checkpoint_dir),
+            [*own, *chief, *every] if made.rank == 0 else every,
+            stop_grace_period_secs,
+        )
 
 
 @final
@@ -403,26 +404,3 @@ def _interval(steps: Steps, secs: Secs, default_steps: int | None, default_secs:
     if steps == "default" and secs == "default":
         return default_steps, default_secs
     return (None if steps == "default" else steps or None), (None if secs == "default" else secs or None)
-
-
-def _default_hooks(
-    folder: Path | None,
-    summary_dir: str | os.PathLike[str] | None,
-    saving: tuple[Any, Any],
-    summing: tuple[Any, Any],
-    counting: int | None,
-) -> list[Any]:
-    """Return the hooks for these options, in TensorFlow's order."""
-    from ._checkpoints import CheckpointSaverHook
-    from ._hooks import StepCounterHook
-    from ._summaries import SummarySaverHook
-
-    made: list[Any] = []
-    written = summary_dir if summary_dir is not None else folder
-    if written is not None and counting:
-        made.append(StepCounterHook(every_n_steps=counting, output_dir=written))
-    if written is not None and any(summing):
-        made.append(SummarySaverHook(save_steps=summing[0], save_secs=summing[1], output_dir=written))
-    if folder is not None and any(saving):
-        made.append(CheckpointSaverHook(folder, save_steps=saving[0], save_secs=saving[1]))
-    return made

@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any, final
 
 from aspecthook.record import Tape
+from aspecthook.training._options import flag
 from aspecthook.training.checkpoint._files import path_of
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._session import Coordinator, Session
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import SecondOrStepTimer, TimedHook
 
 
 @final
 @HOOKS.register(name="SessionProfilerHook")  # "ProfilerHook" is the one that measures hooks and stages
-class ProfilerHook(Timed):
+class ProfilerHook(TimedHook):
     """Write a timeline of a step every N steps or seconds, on rank 0: ``timeline-100.json``, in Chrome's format.
 
     Open it in https://ui.perfetto.dev. For a PyTorch model it has the operators on CPU and GPU, as ``torch.profiler``
@@ -50,8 +51,8 @@ class ProfilerHook(Timed):
     ) -> None:
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="ProfilerHook")
         self.output_dir: Path = path_of("ProfilerHook", output_dir or ".")
-        self.show_dataflow = show_dataflow
-        self.show_memory = show_memory
+        self.show_dataflow: bool = flag("ProfilerHook", "show_dataflow", show_dataflow)
+        self.show_memory: bool = flag("ProfilerHook", "show_memory", show_memory)
         self._next: int | None = None
         self._save: Callable[[Path | None], object] | None = None
 

@@ -81,46 +81,31 @@ class Reader:
     # Catching
 
     def _catching(self, name: str, runner: Run) -> Callable[[], object] | None:
+        """Add a hook that catches a value, if it needs one; return the function that removes the hook."""
         kind, _, rest = name.partition(":")
-        if kind == "output":
-            return self._on_layer(name, rest, runner)
-        if not self.training:
-            return None
-        if name == "loss":
-            return self._on_stage(runner.forward, self._catch(name))
-        return self._on_stage(runner.optimizer_step, self._catch_gradient(name, rest)) if kind == "grad" else None
 
-    def _catch(self, name: str) -> Callable[..., None]:
         def catch(result: Any) -> None:
-            self._keep(name, result)
+            if name in self._wanted:
+                self._caught[name] = result
+                self._fresh.add(name)
 
-        return catch
+        def catch_gradient(runner: Run) -> None:  # now, since the gradients are set to zero soon
+            catch(_gradient(runner, rest))
 
-    def _catch_gradient(self, name: str, parameter: str) -> Callable[..., None]:
-        def catch(runner: Run) -> None:  # now, since the gradients are set to zero soon
-            self._keep(name, _gradient(runner, parameter))
+        def catch_output(_module: Any, _inputs: Any, output: Any) -> None:
+            catch(_copied(output))
 
-        return catch
-
-    def _on_stage(self, stage: Any, function: Callable[..., None]) -> Callable[[], object]:
-        return hooks(stage).add("post", function, name=_NAME, priority=_LAST).remove
-
-    def _on_layer(self, name: str, layer: str, runner: Run) -> Callable[[], object]:
-        module = modules(runner)[layer]
-        if runner.backend.name == "torch":
+        if kind == "output" and runner.backend.name == "torch":
             _refuse_compiled(runner, name)
-
-            def catch(_module: Any, _inputs: Any, output: Any) -> None:
-                self._keep(name, _copied(output))
-
-            remove: Callable[[], object] = module.register_forward_hook(catch).remove
+            remove: Callable[[], object] = modules(runner)[rest].register_forward_hook(catch_output).remove
             return remove
-        return weave(module.forward, post=self._catch(name), name=_NAME, priority=_LAST).remove
-
-    def _keep(self, name: str, value: Any) -> None:
-        if name in self._wanted:
-            self._caught[name] = value
-            self._fresh.add(name)
+        if kind == "output":
+            return weave(modules(runner)[rest].forward, post=catch, name=_NAME, priority=_LAST).remove
+        if self.training and name == "loss":
+            return hooks(runner.forward).add("post", catch, name=_NAME, priority=_LAST).remove
+        if self.training and kind == "grad":
+            return hooks(runner.optimizer_step).add("post", catch_gradient, name=_NAME, priority=_LAST).remove
+        return None
 
     # Reading
 
@@ -133,7 +118,9 @@ class Reader:
         if kind == "grad":
             return self._caught[name] if name in self._fresh else _unscaled(_gradient(runner, rest), runner)
         if kind == "output":
-            return self._caught_number(name)
+            if name in self._caught:  # from now on as arrays: a tensor holds a graph, or memory of a GPU
+                self._caught[name] = numbers(self._caught[name])
+            return self._caught.get(name)
         return _logged(rest, runner)
 
     def _word(self, name: str, runner: Run) -> Any:
@@ -154,13 +141,6 @@ class Reader:
             return runner.backend.item(made["loss"])
         log = made.get("log_vars", {}) if is_any(made, Mapping) else runner.logs
         return float(log["loss"]) if "loss" in log else None
-
-    def _caught_number(self, name: str) -> Any:
-        """Return a caught value as NumPy arrays, and keep only these: a tensor holds a graph, or memory of a GPU."""
-        if name not in self._caught:
-            return None
-        value = self._caught[name] = numbers(self._caught[name])
-        return value
 
 
 def numbers(value: Any) -> Any:

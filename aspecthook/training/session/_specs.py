@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, final
 
-from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training._options import optional_number
+from aspecthook._errors import HookOptionError
+from aspecthook.training._options import function, one_of, optional_number
 from aspecthook.training.loop._run import Run
 
 # Any: an input_fn returns a loader, or anything else that yields batches.
@@ -17,11 +17,7 @@ InputFn = Callable[..., Any]
 
 def checked_input(input_fn: Any, who: str) -> InputFn:
     """Return a function that returns data; refuse the data themselves."""
-    if not callable(input_fn):
-        raise HookTypeError(
-            f"{who}: input_fn={brief(input_fn)} cannot be called; give a function that returns the data: lambda: loader"
-        )
-    found: InputFn = input_fn
+    found: InputFn = function(who, "input_fn", input_fn, "give a function that returns the data: lambda: loader")
     return found
 
 
@@ -144,7 +140,7 @@ class EstimatorSpec:
         >>> EstimatorSpec("training", Runner(abs))
         Traceback (most recent call last):
           ...
-        aspecthook.HookOptionError: EstimatorSpec: mode='training'; give one of train, eval, predict...
+        aspecthook.HookOptionError: EstimatorSpec(mode='training'): give 'train', 'eval' or 'predict'...
     """
 
     mode: str
@@ -155,11 +151,7 @@ class EstimatorSpec:
     prediction_hooks: Iterable[Any] = ()
 
     def __post_init__(self) -> None:
-        names = [str(key.value) for key in ModeKeys]
-        if self.mode not in names:
-            raise HookOptionError(
-                f"EstimatorSpec: mode={brief(self.mode)}; give one of {', '.join(names)}{nearest(self.mode, names)}"
-            )
+        one_of("EstimatorSpec", "mode", self.mode, [str(key) for key in ModeKeys])
         for name in ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 

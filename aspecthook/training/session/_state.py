@@ -8,6 +8,7 @@ from typing import Any, final
 from weakref import WeakKeyDictionary, ref
 
 from aspecthook._core.law.call import Call
+from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._run import Run
 
 from ._errors import LOST, QUIET
@@ -97,7 +98,7 @@ class SessionState:
         if not self.training:
             return
         run.later.clear()
-        saved = _newest(self.checkpoint_dir)
+        saved = None if self.checkpoint_dir is None else newest(self.checkpoint_dir)
         if saved is None:
             _go_back(run)
         else:
@@ -131,12 +132,6 @@ def _go_back(run: Run) -> None:
     run.progress = done
     if run.optimizer is not None:
         run.optimizer.zero_grad()
-
-
-def _newest(folder: Path | None) -> Path | None:
-    from aspecthook.training.checkpoint._format import newest
-
-    return None if folder is None else newest(folder)
 
 
 _states: WeakKeyDictionary[Run, dict[str, SessionState]] = WeakKeyDictionary()

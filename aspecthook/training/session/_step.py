@@ -10,7 +10,7 @@ from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._run import Run
 
-from ._fetches import entry_of, fed, foreign_feed, mapped
+from ._fetches import entry_of, fed, mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._reader import Reader
 from ._session import Session
@@ -82,7 +82,10 @@ class Step:
             read = self._reader.read(self._names, run, self._global_step)
             alone = {name: SessionRunValues(value) for name, value in read.items()}
             for key, fetches in self.asked.items():
-                self.values[key] = alone[fetches] if type(fetches) is str else SessionRunValues(_shaped(fetches, read))
+                is_alone = type(fetches) is str
+                self.values[key] = (
+                    alone[fetches] if is_alone else SessionRunValues(mapped(fetches, read.__getitem__, "the step"))
+                )
         return self.values
 
     def end(self) -> None:
@@ -96,12 +99,9 @@ class Step:
             run.after_stage(run.request_stop) if self._reader.training else run.request_stop()
 
 
-def _shaped(fetches: Any, values: Mapping[str, Any]) -> Any:
-    return mapped(fetches, values.__getitem__, "the step")
-
-
 def _foreign(answer: Any, who: str) -> tuple[Any, Mapping[Any, Any] | None]:
     """Return the fetches and the feed of an answer that is not ours; it may be an object of TensorFlow itself."""
     if not hasattr(answer, "fetches"):
         raise HookAnswerError(f"before_run of {who} returned {described(answer)}; return SessionRunArgs(...), or None")
-    return answer.fetches, foreign_feed(answer)
+    feed = getattr(answer, "feed", None)
+    return answer.fetches, getattr(answer, "feed_dict", None) if feed is None else feed

@@ -11,13 +11,13 @@ from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.checkpoint._files import unused_path
+from aspecthook.training.checkpoint._files import own_path, unused_path
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._session import Coordinator, Session
-from ._timers import SecondOrStepTimer, Timed
+from ._timers import SecondOrStepTimer, TimedHook
 
 
 @final
@@ -71,12 +71,12 @@ def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> Any:
         if not callable(getattr(writer, "add_scalar", None)):
             raise HookTypeError(f"summary_writer={brief(writer)} has no add_scalar(tag, value, step); give a writer")
         return writer
-    return None if output_dir is None else JsonSummaryWriter(Path(output_dir, "summaries.jsonl"))
+    return None if output_dir is None else JsonSummaryWriter(own_path(Path(output_dir), "summaries.jsonl"))
 
 
 @final
 @HOOKS.register
-class SummarySaverHook(Timed):
+class SummarySaverHook(TimedHook):
     """Write values at the first step, and then every N steps or seconds, on rank 0.
 
     An array is written as its mean, standard deviation, minimum and maximum.

@@ -90,7 +90,7 @@ def _seconds(who: str, value: object) -> float:
     return seconds
 
 
-class Timed(SessionRunHook):
+class TimedHook(SessionRunHook):
     """A hook with a timer, which restarts with each run unless the run was resumed with a state of the hook."""
 
     _timer: SecondOrStepTimer
@@ -134,3 +134,22 @@ class Timed(SessionRunHook):
         """Restore what `state_dict` returned."""
         self._loaded = True
         self._timer.load_state_dict(state["timer"])
+
+
+class IterationTimedHook(TimedHook):
+    """A hook whose timer counts the iterations of the run, and not the steps of the optimizer."""
+
+    _count: int = 0
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._count = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the timer, and the number of iterations so far."""
+        return {**super().state_dict(), "count": self._count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        super().load_state_dict(state)
+        self._count = state["count"]

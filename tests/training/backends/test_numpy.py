@@ -395,7 +395,7 @@ def test_no_grad_ends_with_its_block_and_frozen_parameters_get_no_gradient() -> 
         (lambda: BatchNorm1d(3)(np.zeros((1, 3))), "larger batches"),
         (lambda: SGD([], lr=0.1), "no parameters"),
         (lambda: SGD([1], lr=0.1), "SGD steps parameters, but was given int"),
-        (lambda: SGD([PARAMETER, PARAMETER]), "twice"),
+        (lambda: SGD([PARAMETER, PARAMETER]), "was given a parameter twice; leave it in one group"),
         (lambda: SGD([PARAMETER], lr=-1), "from 0 up"),
         (lambda: SGD([PARAMETER], lr=float("nan")), "from 0 up"),
         (lambda: SGD([PARAMETER], nesterov=True), "needs a momentum"),

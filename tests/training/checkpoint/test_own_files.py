@@ -8,18 +8,34 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from aspecthook import HookOptionError
 from aspecthook.cli import main as aspecthook
-from aspecthook.training import CheckpointHook, CsvLoggerHook, JsonLoggerHook, Runner, TextLoggerHook, TrainingError
+from aspecthook.training import (
+    CheckpointHook,
+    CsvLoggerHook,
+    JsonLoggerHook,
+    ProfilerHook,
+    ProgressHook,
+    Runner,
+    TextLoggerHook,
+    TrainingError,
+)
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.checkpoint._files import own_path, put, replacing
-from aspecthook.training.keras import CSVLogger, ModelCheckpoint
+from aspecthook.training.checkpoint._format import sealed
+from aspecthook.training.keras import CSVLogger, ModelCheckpoint, TensorBoard
+from aspecthook.training.keras._states import Memory
+from aspecthook.training.session import SummarySaverHook
 from tests.training.kit import data, run_of
 
 posix = pytest.mark.skipif(os.name == "nt", reason="pipes and modes of POSIX")
@@ -123,6 +139,52 @@ def test_the_config_is_not_read_through_a_symlink(tmp_path: Path, capsys: pytest
     assert "leads out of its folder" in capsys.readouterr().err
 
 
+# Files that the state of a hook names
+
+needs_tensorboard = pytest.mark.skipif(find_spec("tensorboardX") is None, reason="needs tensorboardX")
+
+
+@needs_tensorboard
+@pytest.mark.parametrize("folder", ["..", "../home", "/home", "train/../..", 5])
+def test_the_state_of_a_callback_names_no_folder_outside_its_own(folder: Any, tmp_path: Path) -> None:
+    """A checkpoint could have any file cut, and events appended to it."""
+    board = TensorBoard(tmp_path / "logs")
+    with pytest.raises(TrainingError, match="outside its folder"):
+        board.load_state_dict({"batches": 1, "files": {folder: ("victim", 2)}})
+
+
+@needs_tensorboard
+@pytest.mark.parametrize("link", ["train", "train/events"])
+def test_an_event_file_is_not_continued_through_a_symlink(link: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "events").write_text("mine\n")
+    path = tmp_path / "logs" / link
+    path.parent.mkdir(parents=True)
+    path.symlink_to(home if link == "train" else home / "events")
+    board = TensorBoard(tmp_path / "logs")
+    board.load_state_dict({"batches": 1, "files": {"train": ("events", 2)}})
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        board.on_train_begin()
+    assert (home / "events").read_text() == "mine\n"
+
+
+def test_the_state_of_a_callback_of_keras_sets_only_what_it_remembers() -> None:
+    """A checkpoint could replace the path that a `ModelCheckpoint` of Keras writes to."""
+    callback = SimpleNamespace(filepath="model.keras", best=1.0)
+    state = {"attributes": {"best": 0.5, "filepath": "/home/victim"}, "size": None}
+    Memory(callback, ("best", "wait")).restore_after(lambda: None, state)
+    assert callback == SimpleNamespace(filepath="model.keras", best=0.5)
+
+
+def test_summaries_are_not_written_through_a_symlink(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "summaries.jsonl").symlink_to(tmp_path / "victim")
+    with pytest.raises(TrainingError, match="leads out of its folder"):
+        SummarySaverHook(save_steps=1, output_dir=tmp_path / "run", summaries="loss")
+
+
 # Whole files, with the modes of those that they replace
 
 
@@ -202,3 +264,56 @@ def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> 
     again.fit(data(2))
     rows = list(csv.DictReader((tmp_path / "log.csv").read_text().splitlines()))
     assert len(rows) == 6 and all(row[shown] == "1.0" for row in rows) and not (tmp_path / "log.1.csv").exists()
+
+
+# States of hooks that no run writes
+
+
+@pytest.mark.parametrize(
+    ("hook", "change"),
+    [
+        (TextLoggerHook, {"rows": {"sums": {"loss": [None, 1.0]}, "iters": 3, "epochs": 1, "place": [0, 0]}}),
+        (TextLoggerHook, {"rows": {"sums": {}, "iters": None, "epochs": 1, "place": [0, 0]}}),
+        (JsonLoggerHook, {"due": [{"mode": "train", "epoch": 1, "iter": None}]}),
+        (CsvLoggerHook, {"due": [{"loss": 1.0}]}),
+        (ProgressHook, {"trained": {"loss": 1.0}}),
+        (ProfilerHook, {"profile": {"parts": [["run", "", "", "", 1, 2, "3"]], "parents": {"run": "run"}}}),
+        (ProfilerHook, {"profile": {"parts": [], "parents": {"run": "forward", "forward": "run"}}}),
+        (ProfilerHook, {"profile": {"parts": [["run", "", "", "", 1, 2, None]], "parents": {}}}),
+        (ProfilerHook, {"profile": {"parts": [["run", "look", "sometimes", "", 1, 2, 3]], "parents": {}}}),
+    ],
+)
+def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
+    hook: Any, change: dict[str, Any], tmp_path: Path
+) -> None:
+    """The run began, and failed in the middle or at its end; or measured a stage within itself without end."""
+    runner = fit(tmp_path / "a", hook())
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    checkpoint = load(saved)
+    checkpoint["hooks"][hook.__name__] |= change
+    save(saved, checkpoint)
+    again = run_of("numpy", hooks=[hook()], work_dir=tmp_path / "b")
+    with pytest.raises(TrainingError, match=f"hook {hook.__name__} cannot load its state"):
+        again.resume(saved)
+    assert again.iter == 0
+
+
+def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    evil = "\x1b[2J\x07"
+    caplog.set_level("INFO")
+    saved = fit(tmp_path / "a", ProfilerHook(), TextLoggerHook(interval=1)).save_checkpoint(tmp_path / "saved")
+    checkpoint = load(saved)
+    state = checkpoint["hooks"]
+    state[evil] = {"a": 1}
+    state["ProfilerHook"]["profile"]["parts"].append(["run", evil, "pre", evil, 1, 2, 3])
+    state["TextLoggerHook"]["due"] = [{"mode": evil, "epoch": 1, "iter": 1, evil: evil}]
+    save(saved, checkpoint)
+    again = run_of("numpy", hooks=[ProfilerHook(), TextLoggerHook(interval=1)], work_dir=tmp_path / "b", max_epochs=3)
+    again.resume(saved)
+    again.fit(data(2))
+    lines = [line for record in caplog.records for line in record.getMessage().splitlines()]
+    assert any("?[2J?" in line for line in lines) and [line for line in lines if not line.isprintable()] == []
+    save_file({evil: np.zeros(1)}, tmp_path / "broken", sealed("{}", {}))
+    with pytest.raises(TrainingError) as caught:
+        load(tmp_path / "broken")
+    assert str(caught.value).isprintable()

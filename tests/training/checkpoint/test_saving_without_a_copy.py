@@ -62,6 +62,19 @@ def test_a_state_without_copies_is_the_state(library: str, accumulate: int) -> N
     assert (shared["gradients"] is None) == (accumulate == 1)
 
 
+def test_a_state_dict_of_a_subclass_need_not_offer_its_arrays() -> None:
+    class Doubled(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(2, 1)
+
+        def state_dict(self) -> dict[str, Any]:  # type: ignore[override]
+            return {name: 2 * array for name, array in super().state_dict().items()}
+
+    model = Doubled()
+    state = Runner(model).state_dict(copy=False)["model"]
+    assert same(state, {name: 2 * value.data for name, value in model.named_parameters()})
+
+
 @both
 @pytest.mark.parametrize("hook", [Seeing, Ours])
 def test_hooks_of_others_may_change_and_keep_what_is_saved(library: str, hook: Any, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import pytest
 
 from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import (
+    HOOKS,
     ActivationHistogramHook,
     CheckpointHook,
     CheckpointLoaderHook,
@@ -17,6 +19,7 @@ from aspecthook.training import (
     EarlyStoppingHook,
     EvalHook,
 )
+from aspecthook.training.hooks._hook import load_hooks
 
 # What is made, the error, and what its message says. They were errors of `pathlib`, or noticed in the run, if at all.
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -26,6 +29,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ActivationHistogramHook(path=5), HookTypeError, "ActivationHistogramHook: path=5 is not a path"),
     (lambda: EarlyStoppingHook(5, rule="less"), HookTypeError, "EarlyStoppingHook: monitor=5 is not the name of"),
     (lambda: EvalHook([], evaluate=5), HookTypeError, "EvalHook: evaluate=5 is not callable"),
+    (lambda: EvalHook([], save_best=5), HookTypeError, "EvalHook: save_best=5 is not the name of a score"),
     (lambda: DeadNeuronHook(threshold="0"), HookTypeError, "DeadNeuronHook: threshold='0' is not a number"),
     (lambda: DeadNeuronHook(threshold=float("nan")), HookOptionError, "threshold=nan; give a number that is finite"),
     (lambda: DeadNeuronHook(dim=1.0), HookTypeError, "DeadNeuronHook: dim=1.0 is not a whole number"),
@@ -45,3 +49,50 @@ def test_an_impossible_option_is_refused_when_the_hook_is_made(
 
 def test_the_dimension_of_units_may_be_counted_from_the_end() -> None:
     DeadNeuronHook(dim=-1)
+
+
+# What hooks cannot be made without.
+NEEDED: dict[str, dict[str, Any]] = {
+    "BackupAndRestore": {"backup_dir": "backup"},
+    "CSVLogger": {"filename": "log.csv"},
+    "CheckpointLoaderHook": {"path": "run"},
+    "EarlyStoppingHook": {"monitor": "loss"},
+    "EvalHook": {"loader": []},
+    "DistEvalHook": {"loader": []},
+    "LoggingTensorHook": {"tensors": ["loss"], "every_n_iter": 1},
+    "ModelCheckpoint": {"filepath": "best"},
+    "SessionProfilerHook": {"save_steps": 1},
+}
+# `write_graph` and `write_images` are refused unless they are false. `warmup_by_epoch` has no effect without a warm-up.
+OTHERWISE = {"TensorBoard": {"write_graph", "write_images"}, "LrUpdaterHook": {"warmup_by_epoch"}}
+OTHERWISE["MomentumUpdaterHook"] = OTHERWISE["LrUpdaterHook"]
+
+
+def flags() -> list[tuple[str, str]]:
+    """Return each option of the registered hooks that is True or False, with the name of the hook."""
+    load_hooks()
+    kinds = {name: kind for name in HOOKS if isinstance(kind := HOOKS[name], type) and ours(kind)}
+    rows = [(name, one) for name, kind in kinds.items() for one in signature(kind).parameters.values()]
+    return [
+        (name, one.name) for name, one in rows if one.annotation == "bool" and one.name not in OTHERWISE.get(name, ())
+    ]
+
+
+def ours(kind: type) -> bool:
+    return kind.__module__.startswith("aspecthook.")
+
+
+@pytest.mark.parametrize(("hook", "option"), flags())
+def test_a_flag_is_true_or_false_and_nothing_else(hook: str, option: str) -> None:
+    # A string from a config was taken as true: by_epoch = "no" counted epochs.
+    for value in ("no", 1, None):
+        with pytest.raises(HookTypeError, match=rf": {option}={value!r} is neither True nor False"):
+            HOOKS.build_from_config({"type": hook, **NEEDED.get(hook, {}), option: value})
+    for value in (True, False):
+        HOOKS.build_from_config({"type": hook, **NEEDED.get(hook, {}), option: value})
+
+
+def test_the_flags_of_all_kinds_of_hooks_are_tested() -> None:
+    assert {("EvalHook", "by_epoch"), ("ModelCheckpoint", "save_best_only"), ("NanTensorHook", "fail_on_nan_loss")} <= {
+        *flags()
+    }

@@ -112,7 +112,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
-        ("lr.policy=cosin", "there is no policy 'cosin'"),
+        ("lr.policy=cosin", "; did you mean 'cosine'?"),
         ("data.type=digts", "did you mean 'digits'"),
         ("data.held_out=1", "give a fraction of at least 0"),
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
@@ -138,6 +138,19 @@ def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=message):
         train(settings(folder, change))
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("wrong", ['type = "EMAHok"', 'type = "EMAHook"\nmomentum = 3', "momentum = 0.5"])
+def test_an_error_of_a_hook_names_the_file_and_the_entry(wrong: str, tmp_path: Path) -> None:
+    # Only the hook was named, and a config may have many of its class.
+    file = tmp_path / "run.toml"
+    file.write_text(f'[[hooks]]\ntype = "EMAHook"\n[[hooks]]\n{wrong}\n')
+    with pytest.raises(ValueError, match="registry 'training hooks'|momentum=3") as caught:
+        train(load_settings(file, [f"run.work_dir='{tmp_path / 'run'}'"]))
+    assert caught.value.__notes__[-1] == f"in {file}, entry 2 of [[hooks]]"
+    with pytest.raises(ConfigError) as caught:
+        train(load_settings(changes=["hooks=['EMAHok']", f"run.work_dir='{tmp_path / 'run'}'"]))
+    assert caught.value.__notes__ == ["in --set hooks, entry 1 of [[hooks]]"]
 
 
 @pytest.mark.torch
@@ -358,13 +371,15 @@ def received(folder: Path, **sections: Any) -> Path:
         {"plot": {"path": "../{bait}"}},
         {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
         {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
+        {"hooks": [{"type": "RemoteMonitor", "root": "http://localhost:9"}]},
+        {"hooks": ["RemoteMonitor"]},
     ],
     ids=lambda sections: json.dumps(sections)[:60],
 )
 def test_the_config_of_a_received_folder_is_not_code(
     sections: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--resume` imported and called whatever the config.json in the folder named."""
+    """`--resume` imported and called whatever the config.json in the folder named, and sent metrics where it said."""
     bait = tmp_path / "bait"
     folder = received(tmp_path / "run", **json.loads(json.dumps(sections).replace("{bait}", str(bait))))
     monkeypatch.chdir(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, Return, hooks
-from aspecthook.training import HOOKS, EvalHook, Hook, LrUpdaterHook, Runner, TrainingError
+from aspecthook.training import HOOKS, EvalHook, Hook, JsonLoggerHook, LrUpdaterHook, Runner, TrainingError
 from aspecthook.training.hooks._hook import load_hooks
 from aspecthook.training.logging._numbers import number_of, numbers_of, short_text
 from aspecthook.training.logging._rows import value_of
@@ -24,7 +25,7 @@ from aspecthook.training.report._base import CurvesHook, _extremes
 from aspecthook.training.report._chart_layout import axis_of, panels_of, span_of
 from aspecthook.training.report._plots import PlotHook
 from aspecthook.training.report._record import Curves, Series
-from tests.training.kit import Loss, Optimizer, registered
+from tests.training.kit import Loss, Optimizer, data, registered, run_of
 
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
 
@@ -349,12 +350,26 @@ def test_a_run_without_a_folder_is_refused_before_it_begins(tmp_path: Path) -> N
 def test_impossible_options_are_refused() -> None:
     with pytest.raises(HookOptionError, match="interval=-1"):
         PlotHook(-1)
-    with pytest.raises(HookOptionError, match="share=2"):
+    with pytest.raises(HookOptionError, match="share=2; give a number from 0 to 1"):
         PlotHook(share=2)
     with pytest.raises(HookTypeError, match="path=3 is not a path"):
         PlotHook(path=3)  # type: ignore[arg-type]
     with pytest.raises(HookOptionError, match="dpi=0"):
         PlotHook(dpi=0)
+
+
+# Beside the logs
+
+
+def test_the_means_of_an_epoch_are_those_of_the_logs(tmp_path: Path) -> None:
+    """They counted each batch alike, and the logs each sample: the loss of an epoch was another one in the report."""
+    log = JsonLoggerHook(interval=0, ignore_last=False)
+    recorder = Recorder()
+    (whole,) = data(1)
+    runner = run_of("numpy", hooks=[recorder, log], work_dir=tmp_path)
+    runner.fit([*data(2, seed=5), tuple(part[:2] for part in whole)])
+    logged = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [row.value("loss") for row in recorder.curves.rows] == pytest.approx(logged)
 
 
 # Over resumes

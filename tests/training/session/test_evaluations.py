@@ -50,7 +50,7 @@ def test_a_spec_of_another_mode_is_refused() -> None:
 
 
 def test_a_spec_of_no_mode_is_refused() -> None:
-    with pytest.raises(HookOptionError, match="EstimatorSpec: mode='trian'; give one of train, eval, .*mean 'train'"):
+    with pytest.raises(HookOptionError, match=r"EstimatorSpec\(mode='trian'\): give 'train', 'eval' or .*mean 'train'"):
         EstimatorSpec("trian", plain())
 
 

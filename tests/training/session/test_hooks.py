@@ -314,6 +314,12 @@ def test_a_function_feeds_each_step() -> None:
         (SummarySaverHook, {"save_steps": 1, "output_dir": "x", "summaries": [3]}, HookTypeError, "fetches 3"),
         (FinalOpsHook, {"final_ops": 3}, HookTypeError, "FinalOpsHook fetches 3"),
         (FeedFnHook, {"feed_fn": {"batch": 1.0}}, HookTypeError, "FeedFnHook.* give a function that returns a feed"),
+        (
+            LoggingTensorHook,
+            {"tensors": ["loss"], "every_n_iter": 1, "formatter": "{loss}"},
+            HookTypeError,
+            "formatter=",
+        ),
     ],
 )
 def test_wrong_options_are_refused(hook: Any, options: dict[str, Any], error: type[Exception], says: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from aspecthook.training.backends._state import check_arrays
+from aspecthook.training.backends._state import check_arrays, offers_arrays
 
 from ._values import QUIET, Array, Buffer, Parameter
 
@@ -85,6 +85,7 @@ class Module:
                 if isinstance(value, kind):
                     yield f"{prefix}.{name}" if prefix else name, value
 
+    @offers_arrays
     def state_dict(self, *, copy: bool = True) -> dict[str, Array]:
         """Return all parameters and buffers by name; copies of them, unless told otherwise."""
         return {name: value.data.copy() if copy else value.data for name, value in self._state()}

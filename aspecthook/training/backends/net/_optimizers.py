@@ -9,7 +9,7 @@ import numpy as np
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
+from aspecthook.training.backends._state import is_any, offers_arrays
 
 from ._values import QUIET, Array, Parameter
 
@@ -100,6 +100,7 @@ class Optimizer:
             for parameter in group["params"]:
                 parameter.grad = None
 
+    @offers_arrays
     def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
         """Return the states and the groups of the parameters, with numbers instead of the parameters themselves.
 

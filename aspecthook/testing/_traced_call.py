@@ -1,4 +1,4 @@
-"""A call that has been made, with all that is needed to play it again, and what two such calls are compared by."""
+"""A call that was traced, with all that is needed to play it again, and what two such calls are compared by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
 
-from ._calls import Given, values_of
 from ._rows import Counts, Row, of_kind, ordered
 from ._steps import Step, Trace
 
@@ -24,21 +23,15 @@ COUNTED = frozenset({"once", "times", "every", "reentrant"})
 
 @final
 @dataclass(frozen=True, eq=False)
-class Played:
-    """A call that has been made, and all that is needed to play it again."""
+class TracedCall:
+    """A call that was traced, and all that is needed to play it again."""
 
     mount: MountPoint
     rows: list[Row]  # the hooks that should act in the call, in the order in which they were added
     trace: Trace
-    bound: tuple[object, ...]  # what a bound method passes by itself
-    given: Given
     counts: Counts
-    nested: dict[int, list[Played]]  # by the hook that has made them
-
-    @cached_property
-    def values(self) -> tuple[object, ...] | None:
-        """What the parameters were given; None: it did not fit."""
-        return values_of(self.mount, self.given, self.bound)
+    # What checks the calls that hooks have made in it, by the id of the hook.
+    nested: dict[int, list[Callable[[], str | None]]]
 
     @cached_property
     def chain(self) -> Chain:
@@ -69,6 +62,7 @@ class Admission:
     """Stands for the conditions of a hook that count."""
 
     reentrant = True  # the interpreter need not report when a run ends: `Counts.acting` has what is running
+    counts_every_alone = False
 
     def __init__(self, counts: Counts, hook: Hook, has_run: Callable[[], bool]) -> None:
         self.counts = counts

@@ -10,8 +10,8 @@ from typing import Any, cast, final
 
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.guard import Guard
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.guard import guard_for
+from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Signature
@@ -31,23 +31,18 @@ def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
     return made
 
 
-def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = True) -> Hook:
+def recording_clone(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = True) -> Hook:
     """Make a hook that does what this one does, and notes it."""
     clone = copy.copy(hook)
-    if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
-        clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
+    if not counts and (hook.conditions.times or hook.conditions.every):
+        clone.guard = guard_for(hook.conditions._replace(times=None, every=None), clone)
     style = signature.style
     words, shown = words_of(hook.asks, signature.names), labels(hook, signature.names)
     is_python = isinstance(hook.function, (FunctionType, MethodType))
 
-    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-        step = Step(hook.kind, hook.name, given_of(shown, args, kwargs), trace.steps)
-        trace.steps.append(step)
-        return step
-
     def call(step: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hook.proceeds:
-            args, kwargs = with_proceed(words, args, kwargs, lambda proceed: _noting_proceed(proceed, step, style))
+            args, kwargs = with_proceed(words, args, kwargs, lambda proceed: _recording_proceed(proceed, step, style))
         try:
             return hook.function(*args, **kwargs)
         except TypeError as error:
@@ -55,22 +50,27 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
             step._is_unfit = is_python and not began
             raise
 
-    clone.function = _WRAPPERS[hook.style](call, begin, _finish_of(hook, style))
+    clone.function = _WRAPPERS[hook.style](call, _begins(hook, shown, trace, trace.steps), _finish_of(hook, style))
     if hook.when is not None:
-        assert hook.when_asks is not None
-        asked, when = words_of(hook.when_asks, signature.names), hook.when
-
-        def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-            step = Step(hook.kind, hook.name, given_of(asked, args, kwargs), trace.steps)
-            trace._asked.append(step)
-            return step
-
-        wrapper = _async if hook.when_awaits else _plain
-        finish = _keep if hook.when_awaits or style not in _ASYNC else _watched
-        clone.when = wrapper(lambda _step, args, kwargs: when(*args, **kwargs), ask, finish)
+        when, asks, awaits = hook.when
+        ask = _begins(hook, words_of(asks, signature.names), trace, trace._asked)
+        wrapper = _async if awaits else _plain
+        finish = _keep if awaits or style not in _ASYNC else _watched
+        clone.when = Predicate(wrapper(lambda _step, args, kwargs: when(*args, **kwargs), ask, finish), asks, awaits)
     clone.ref = clone.inner = None  # it is kept for the length of the call
     clone.reshape()
     return clone
+
+
+def _begins(hook: Hook, words: list[str], trace: Trace, steps: list[Step]) -> Begin:
+    """Return what adds a step for a hook, or for its predicate, to the steps of that sort."""
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+        step = Step(hook.kind, hook.name, given_of(words, args, kwargs), trace.steps)
+        steps.append(step)
+        return step
+
+    return begin
 
 
 def _finish_of(hook: Hook, style: str) -> Finish:
@@ -84,34 +84,27 @@ def _finish_of(hook: Hook, style: str) -> Finish:
 
 
 def words_of(asks: Asks, names: tuple[str, ...]) -> list[str]:
-    """Return the names of what is passed by position."""
-    return [
-        names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0] for how, what in asks if not how
-    ]
+    """Return what is passed by position, by name; of an argument's attribute, the name that follows the dot."""
+    passed = [what for how, what in asks if not how]
+    return [names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0] for what in passed]
 
 
 def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
-    """Return the names of what a hook is given by position: those of its own parameters, whatever was meant.
+    """Return the names of what a hook is given by position, as its own parameters are called.
 
-    Where the hook names them as it likes, and behind the end of its parameters, it is what they are asked for.
+    So a trace shows when an argument has come to the wrong parameter. Parameters that may have any name are called as
+    what they ask for: those that are positional-only, and the `self` of a hook that is a method of the target's class.
     """
     words = words_of(hook.asks, names)
     inner: Any = hook.function.__func__ if isinstance(hook.function, MethodType) else hook.function
     if type(inner) is not FunctionType or inner.__dict__.keys() & {"__wrapped__", "__signature__"}:
         return words
-    code = inner.__code__
-    bound = inner is not hook.function
-    free = max(code.co_posonlyargcount - bound, 0)
+    code, bound = inner.__code__, inner is not hook.function
     own = code.co_varnames[bound : code.co_argcount]
-    given = [what for how, what in hook.asks if not how]
-    # A positional-only parameter, and the `self` of a hook that is a method of the target's class, have any name.
+    free = max(code.co_posonlyargcount - bound, 0) or int(own[:1] != () and own[0] not in names)
+    attributes = [str(what).startswith(".") for how, what in hook.asks if not how]
     return [
-        own[place]
-        if place < len(own)
-        and (place >= max(free, 1) or (not free and own[place] in names))
-        and not str(given[place]).startswith(".")
-        else word
-        for place, word in enumerate(words)
+        own[place] if free <= place < len(own) and not attributes[place] else word for place, word in enumerate(words)
     ]
 
 
@@ -131,7 +124,7 @@ def with_proceed(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
     return (*args[:place], wrap(args[place]), *args[place + 1 :]), kwargs
 
 
-def _noting_proceed(proceed: Callable[..., Any], step: Step, style: str) -> Callable[..., Any]:
+def _recording_proceed(proceed: Callable[..., Any], step: Step, style: str) -> Callable[..., Any]:
     """Return a `proceed` that records each time that the hook calls it."""
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proceeding:
@@ -250,7 +243,7 @@ class _Watched:
         return _settled(self.answer, self.step).__await__()
 
 
-def noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
+def recording_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
     signature = mount.site().signature
     named = signature.names[: signature.positional]
 

@@ -12,7 +12,7 @@ from aspecthook import Hook, HookTypeError, MountPoint, hookable, hooks, post, p
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.law import guard, options, order
 from aspecthook.testing import Candidate, HookMachine, LawError, before, law, run_laws
-from aspecthook.testing._small_world import explored
+from aspecthook.testing._short_stories import play_short_stories
 
 
 def nothing() -> None: ...
@@ -88,13 +88,13 @@ def test_a_planted_bug_breaks_a_law_in_a_short_story(
 ) -> None:
     monkeypatch.setattr(owner, name, value)
     with pytest.raises(LawError) as caught:
-        explored(type("Machine", (machine,), {}))
+        play_short_stories(type("Machine", (machine,), {}))
     assert caught.value.law == broken
 
 
 @pytest.mark.parametrize("machine", [Small, OfInstance])
 def test_the_short_stories_pass(machine: type[HookMachine]) -> None:
-    explored(type("Machine", (machine,), {}))
+    play_short_stories(type("Machine", (machine,), {}))
 
 
 def test_a_target_that_lives_on_by_itself_is_not_asked_to_die() -> None:
@@ -105,7 +105,7 @@ def test_a_target_that_lives_on_by_itself_is_not_asked_to_die() -> None:
             made.append(super().make())
             return made[-1]
 
-    explored(Keeping)
+    play_short_stories(Keeping)
     assert made
 
 
@@ -116,7 +116,7 @@ def test_methods_of_the_users_own_may_have_any_name_that_is_not_documented() -> 
 
         hook = check = begin = odd = never = steps = function
 
-    explored(Own)
+    play_short_stories(Own)
 
 
 def test_a_hook_of_the_class_that_is_added_later_runs_behind_one_of_the_instance() -> None:
@@ -124,6 +124,22 @@ def test_a_hook_of_the_class_that_is_added_later_runs_behind_one_of_the_instance
     hooks(method).add("pre", nothing, name="of the instance")
     hooks(method.__func__).add("pre", nothing, name="of the class")
     run_laws(method, before("of the instance", "of the class"), args=(1,))
+
+
+def test_a_machine_knows_in_which_order_the_hooks_of_an_instance_and_of_its_class_were_added() -> None:
+    # They were taken over as those of the class, and then those of the instance: a law was said to be broken.
+    class Hooked(OfInstance):
+        candidates = ()
+
+        def make(self) -> Any:
+            method = super().make()
+            hooks(method).add("pre", nothing, name="of the instance")
+            hooks(method.__func__).add("pre", nothing, name="of the class")
+            return method
+
+    state = Hooked()
+    state.call((1,))
+    state.teardown()
 
 
 def test_a_hook_is_traced_with_what_it_is_given_by_the_names_of_its_own_parameters() -> None:
@@ -178,4 +194,4 @@ def test_marked_methods_may_name_each_other() -> None:
 
         auth_first = before("auth", "audit")
 
-    explored(Marked)
+    play_short_stories(Marked)

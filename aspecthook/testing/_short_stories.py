@@ -38,9 +38,9 @@ _PAIRS = 16  # hooks of which one is named by the other
 _GUESTS = 150  # stories with a guest
 
 
-def explored(machine: type[Rules]) -> None:
+def play_short_stories(machine: type[Rules]) -> None:
     """Play the short stories, and raise what the first, and so the shortest one, raises that fails."""
-    before, machine._in_small_world = machine._in_small_world, True
+    before, machine._plays_short_stories = machine._plays_short_stories, True
     try:
         first = machine()
         keys = list(first._keys)
@@ -63,7 +63,7 @@ def explored(machine: type[Rules]) -> None:
                 _play(machine, partial(_share, key=key, other=other))
         for key in keys:
             _play(machine, partial(_change, key=key))
-        guests = list(map(str, first._guests))
+        guests = first._guests
         step = min(len(keys), 1 + len(keys) * len(guests) // (_GUESTS + 1))
         drives = cycle(first._drives)
         for number, key in enumerate(keys):
@@ -72,7 +72,7 @@ def explored(machine: type[Rules]) -> None:
                 if first._drives:
                     _play(machine, partial(_have_guest, key=key, guest=guest, drive=next(drives)))
     finally:
-        machine._in_small_world = before
+        machine._plays_short_stories = before
 
 
 def _stories(first: Rules) -> Iterator[tuple[tuple[str, ...], str, range]]:
@@ -97,7 +97,7 @@ def _alike(first: Rules, size: int) -> list[tuple[str, ...]]:
     kinds = [[key for key, one in first._keys.items() if one.kind == kind] for kind in KINDS]
     found = [added for keys in kinds for added in permutations(keys, size)]
     # The kit's own hooks are alike in most of what matters here.
-    return found if len(found) <= _MOST and not first._is_small else _some(found, _FEW)
+    return found if len(found) <= _MOST and not first._has_kit_hooks else _some(found, _FEW)
 
 
 def _mixed(first: Rules, size: int, count: int) -> list[tuple[str, ...]]:
@@ -179,7 +179,7 @@ def _have_twins(state: Rules, key: str, other: str) -> None:
         state.add(other)
     state.call(state._samples[0])
     for by in ("handle", "block", "name") if state._is_plain() else (None,):
-        _take_off(state, other, by)
+        _remove_if_there(state, other, by)
         state.call(state._samples[0])
 
 
@@ -194,7 +194,7 @@ def _contradict(state: Rules, key: str, other: str) -> None:
     state.call(state._samples[0])
 
 
-def _take_off(state: Rules, key: str, by: str | None = None) -> None:
+def _remove_if_there(state: Rules, key: str, by: str | None = None) -> None:
     """Remove a hook, unless it has run as often as it may and is removed already."""
     if key in {state._key(row) for row in state._own_rows()}:
         state.remove(key, by=by)
@@ -210,9 +210,9 @@ def _share(state: Rules, key: str, other: str) -> None:
         state.pause_all(of="class")
         state.call(state._samples[0])
         state.resume_all()
-    _take_off(state, key)
+    _remove_if_there(state, key)
     state.call(state._samples[0])
-    _take_off(state, other)
+    _remove_if_there(state, other)
     if not state._keys[other].leaves_open("before"):
         return
     contrary = {"before": state._keys[key].name}
@@ -262,7 +262,7 @@ def _calls_itself(machine: type[Rules], key: str) -> bool:
         return False
     try:
         for number, sample in enumerate(state._samples):
-            witness = state.mount.add("pre", _noting(entered, number), name="witness", priority=0)
+            witness = state.mount.add("pre", partial(entered.append, number), name="witness", priority=0)
             with witness, quiet(), suppress(Exception):  # what is wrong with the call itself comes out in the stories
                 state._traced(sample)
     finally:
@@ -271,17 +271,10 @@ def _calls_itself(machine: type[Rules], key: str) -> bool:
     return len(entered) > len(set(entered))
 
 
-def _noting(entered: list[int], number: int) -> Callable[[], None]:
-    def note() -> None:
-        entered.append(number)
-
-    return note
-
-
 # A failure, written as a test function that repeats it
 
 
-def test_function(machine: type[Any], name: str, lines: Iterable[str]) -> str:
+def source_of_test(machine: type[Any], name: str, lines: Iterable[str]) -> str:
     """Write a test function of these lines, in which ``state`` is the machine."""
     if "<locals>" in machine.__qualname__:
         found = f"# {machine.__name__} is made in {machine.__qualname__.partition('.')[0]} of {machine.__module__}."
@@ -295,7 +288,7 @@ def test_function(machine: type[Any], name: str, lines: Iterable[str]) -> str:
 
 def with_story(error: BaseException, machine: type[Any], lines: Iterable[str]) -> BaseException:
     """Add the test function that repeats a failure to an error, in place of the steps that Hypothesis prints."""
-    text = test_function(machine, getattr(error, "law", "") or "story", lines)
+    text = source_of_test(machine, getattr(error, "law", "") or "story", lines)
     notes = [note for note in getattr(error, "__notes__", ()) if not _is_step(note)]
     error.__notes__ = [f"To see it again:\n\n{text}\n", *notes]
     return error.with_traceback(_of_users(error.__traceback__))
