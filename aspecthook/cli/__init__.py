@@ -2,7 +2,9 @@
 
 For maintainers: `_commands` has the commands and their options. A program is run by the interpreter itself, in a
 process of its own (`_program`). The folder `_startup` comes first on its PYTHONPATH: Python runs the `sitecustomize`
-there as it starts, in that process and in all that it starts, and `_begin` then weaves or records.
+there as it starts, in that process and in all that it starts, and `_begin` then weaves or records. Calls go to files;
+`_live` reads them as they grow, and `_report` shows and saves the calls. `_attach` does the same with a process that
+runs already: it sends `_arrival` there, which loads `_attached`.
 """
 
 from __future__ import annotations

@@ -244,13 +244,6 @@ class RecordedCall:
             self._labels = around if self.label in around else around | {self.label}
         return self._labels
 
-    def innermost_of(self, recorder: object) -> RecordedCall | None:
-        """Return the innermost call of a recorder that runs in the context in which this one does."""
-        call: RecordedCall | None = self
-        while call is not None and call._recorder is not recorder:
-            call = call._outer
-        return call
-
     def end(self, end: float, result: Any, exc: BaseException | None) -> None:
         """Record how the call has ended."""
         self._end, self._result, self.exc = end, result, exc

@@ -139,7 +139,7 @@ class Recorder:
         """Return a call that begins now."""
         call = RecordedCall(function, self.now(), (args, kwargs) if keep else None, self.redaction)
         call._recorder = self
-        call.parent = self.innermost()
+        call.parent = self._innermost(current.get())
         call.task = _task()
         return call
 
@@ -164,10 +164,11 @@ class Recorder:
         """Return the time since the tape began."""
         return CLOCK[0]() - self.epoch
 
-    def innermost(self) -> RecordedCall | None:
-        """Return the innermost coroutine or generator of this recorder that runs in this context."""
-        call = current.get()
-        return None if call is None else call.innermost_of(self)
+    def _innermost(self, call: RecordedCall | None) -> RecordedCall | None:
+        """Return the innermost call of this recorder in the context in which a call of any recorder runs."""
+        while call is not None and call._recorder is not self:
+            call = call._outer
+        return call
 
     # Reading notes
 
@@ -223,7 +224,7 @@ class Recorder:
                 strand.inside.append(0.0)
                 return
             call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
-            call.parent = None if outer is None else outer.innermost_of(self)
+            call.parent = self._innermost(outer)
             self._add(strand, call, drawn=True)
             self._push(strand, call)
         elif type(about) is End:
@@ -258,7 +259,7 @@ class Recorder:
         """Whether a call is left out with its tree, so that nothing need be known of it."""
         if strand.stack:
             return not strand.stack[-1].kept
-        return (outer is None or outer.innermost_of(self) is None) and not self.limits.keep_tree()
+        return self._innermost(outer) is None and not self.limits.keep_tree()
 
     def _end(self, strand: Strand, function: Function, at: float, result: Any, exc: BaseException | None) -> None:
         stack = strand.stack

@@ -120,9 +120,9 @@ class Counts:
             return None
         if options.get("reentrant") is False and any(one is hook for one in self.acting):
             return False
-        every, times = options.get("every"), _times(hook)
-        if (every or times) and id(hook) not in self.known:
+        if self.is_unknown(hook):
             return None
+        every, times = options.get("every"), _times(hook)
         if every:
             self.asked[id(hook)] = self.asked.get(id(hook), 0) + 1
             if self.asked[id(hook)] % every:

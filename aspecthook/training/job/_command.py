@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> i
         if options.traceback:
             raise
         print(f"{prog}: {_message_of(error)}", file=sys.stderr)
-        return 2 if isinstance(error, (ValueError, ModuleNotFoundError)) else 1
+        return 2 if isinstance(error, (ValueError, TypeError, ModuleNotFoundError)) else 1
 
 
 def _message_of(error: Exception) -> str:

@@ -59,7 +59,7 @@ class Epoch:
     number: int = 0
     train: SortedMeans = field(default_factory=SortedMeans)
     val: dict[str, Any] = field(default_factory=dict[str, Any])
-    validated: bool = False
+    validated: bool = False  # whether it had a validation, with or without numbers
     ends_after: str | None = None  # the stage that it ends after, "train" or "val"; None while it is under way
     is_over: bool = False  # whether that stage has run, so that `on_epoch_end` is due
     logs: dict[str, Any] | None = None  # for `on_epoch_end`, and what callbacks have added to them

@@ -20,6 +20,7 @@ from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.job import load_settings, train
 from aspecthook.training.job._build import DATA
+from aspecthook.training.job._command import main
 from aspecthook.training.job._settings import default_text, with_policy_defaults
 
 QUIET = ["progress=false", "plot=false", "report=false"]
@@ -272,6 +273,16 @@ def test_a_misspelt_option_is_refused_in_one_line(
     said = capsys.readouterr().err
     assert caught.value.code == 2 and said.startswith(f"aspecthook train: {says}")
     assert said.endswith("; see aspecthook train --help\n") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("change", ["checkpoint.by_epoch=no", "checkpoint.interval=1.5", "checkpoint.interval=-1"])
+def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type_or_impossible(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # It was 1, as if the training had failed, for a value of another type.
+    assert main(["--set", change, "--work-dir", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err.startswith("aspecthook train: CheckpointHook: ")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_command_ends_with_one_line_if_a_setting_is_wrong(tmp_path: Path) -> None:
