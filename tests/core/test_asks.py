@@ -270,6 +270,13 @@ def test_star_kwargs_leave_out_no_argument_if_the_keywords_themselves_are_asked_
     assert shop.seen == [dict(rest=(7,), extra={"colour": "green"}, others=others)]
 
 
+def test_star_kwargs_leave_out_a_keyword_that_is_named_as_the_keywords_themselves() -> None:
+    target, seen = hookable(lambda *rest, **extra: None), []
+    target.pre(lambda extra, **others: seen.append((extra, others)))
+    target(extra=1, zz=2)
+    assert seen == [({"extra": 1, "zz": 2}, {"zz": 2})]
+
+
 @given(signatures(), st.data())
 def test_star_kwargs_take_the_keywords_that_are_not_asked_for_by_name(
     drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject

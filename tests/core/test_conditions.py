@@ -524,3 +524,11 @@ def test_a_hook_that_is_removed_in_the_middle_of_a_call_runs_to_its_end(till: Ti
         hooks(till.pay).add("pre", till.hook(f"times={times}"), times=times)
     till.pay()
     assert till.ran == ["times=1", "times=2"] and not hooks(till.pay)
+
+
+def test_every_may_be_greater_than_any_number_of_calls() -> None:
+    target, seen = hookable(lambda: None), []
+    target.pre(lambda: seen.append("ran"), every=10**15)
+    for _ in range(5):
+        target()
+    assert seen == []

@@ -140,6 +140,18 @@ def test_a_reference_taken_before_sees_the_hooks(target: types.FunctionType, way
     assert noted(taken) == []
 
 
+def test_a_hook_is_displaced_where_somebody_puts_the_original_code_back() -> None:
+    def price(n: int) -> int:
+        return n
+
+    plain = price.__code__
+    with weave(price, post=lambda result: result + 1) as weaving:
+        assert (price(1), weaving.state) == (2, "woven")
+        price.__code__ = plain
+        assert (price(1), weaving.state) == (1, "displaced")
+    assert price.__code__ is plain and vars(price) == {}
+
+
 def test_the_frame_that_calls_a_hook_of_a_closure_shows_the_variables_of_the_closure_to_debuggers() -> None:
     rate, seen = 2, []
 

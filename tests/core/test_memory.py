@@ -160,6 +160,17 @@ def test_a_thousand_events_that_die_leave_nothing(options: Any, hooked: bool) ->
     assert growth(step, 500) < max(FEW, 0.5)  # of which replay has lists that grow by steps
 
 
+def test_equal_hooks_of_many_functions_share_what_describes_them() -> None:
+    def hook(x: int) -> None: ...
+
+    functions = [make(lasting=True) for _ in range(3)]
+    for function in functions:
+        hooks(function).pre(hook, priority=30)
+    members = [next(iter(hooks(function))) for function in functions]
+    assert len({id(one.shape) for one in members}) == 1
+    assert len({id(one.identity) for one in members}) == 1
+
+
 def test_no_more_than_some_thousand_shapes_are_kept() -> None:
     for number in range(1100):
         function = hookable(eval(f"lambda a{number}: None"))

@@ -17,10 +17,25 @@ EQUIVALENT = {
         "ReplaceBinaryOperator_Sub_BitXor",
     ): "behind the last subscriber there are no more to name",
     (
+        "aspecthook/_core/law/law.py",
+        "if type(answer) is Args:",
+        "ReplaceComparisonOperator_Is_Eq",
+    ): "other classes of answers are refused before, and these two are compared by identity as well",
+    (
+        "aspecthook/_core/law/law_sync.py",
+        "if type(answer) is Args:",
+        "ReplaceComparisonOperator_Is_Eq",
+    ): "likewise",
+    (
         "aspecthook/_core/law/tally.py",
         'self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None',
         "ReplaceComparisonOperator_Eq_GtE",
     ): "of the three words, the two others come before it",
+    (
+        "aspecthook/_core/law/signature.py",
+        'if function is None or ("__signature__" not in space and space.get("__wrapped__") in (None, original)):',
+        "ReplaceOrWithAnd",
+    ): "a shortcut: a function that wraps nothing shows its own parameters",
     (
         "aspecthook/_core/law/signature.py",
         "if len(_known) >= _MOST:",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aspecthook import HookSignatureError, HookTypeError, around, hookable, hooks, weave
+from tests.tracebacks import shown_frames
 
 
 @hookable
@@ -384,3 +385,23 @@ def test_a_factory_whose_context_manager_swallows_the_exception_ends_the_call() 
     assert pay(1) is None  # type: ignore[func-returns-value]
     with pytest.raises(ValueError, match="0"):
         pay(0)
+
+
+class Fails(contextlib.AbstractContextManager[None]):
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __enter__(self) -> None:
+        1 / (self.where != "__enter__")
+
+    def __exit__(self, *_: object) -> None:
+        1 / (self.where != "__exit__")
+
+
+@pytest.mark.parametrize("where", ["__enter__", "__exit__"])
+def test_a_context_manager_that_fails_has_no_frames_of_ours_in_its_traceback(where: str) -> None:
+    target = hookable(lambda: None)
+    target.around(around.using(Fails(where)))
+    with pytest.raises(ZeroDivisionError) as caught:
+        target()
+    assert shown_frames(caught.value) == []
