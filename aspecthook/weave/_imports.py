@@ -51,6 +51,7 @@ def unwatch(watcher: Watcher) -> None:
     if not _watchers:
         _restore_specs()
         _remove_finder()
+        _restore_loaders()
 
 
 def is_being_imported(module: ModuleType) -> bool:
@@ -252,6 +253,25 @@ def _wrap_loader(spec: machinery.ModuleSpec, *, reload: bool) -> None:
         spec.loader = wrapped
 
 
+# The modules that a wrapped loader has executed. An import hook around it, such as that of ddtrace, may have put it
+# back into the module afterwards, as the loader that it had found.
+_loaded: set[str] = set()
+
+
+def _restore_loaders() -> None:
+    while _loaded:
+        module: Any = sys.modules.get(_loaded.pop())
+        if not issubclass(type_of(module), ModuleType):
+            continue
+        space = object.__getattribute__(module, "__dict__")  # without loading a lazy module
+        held, spec = space.get("__loader__"), space.get("__spec__")
+        if type(held) is _Loader:
+            space["__loader__"] = held._loader
+        held = getattr(spec, "loader", None)
+        if type(held) is _Loader:
+            spec.loader = held._loader
+
+
 class _Loader:
     """A wrapped loader, which notifies the watchers when a module has been loaded."""
 
@@ -278,6 +298,7 @@ class _Loader:
         if getattr(module, "__loader__", None) is self:
             module.__loader__ = self._loader
         name = spec.name if spec is not None else module.__name__
+        _loaded.add(name)
         self._loader.exec_module(module)
         _notify(name)
 

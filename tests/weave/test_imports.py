@@ -531,6 +531,44 @@ def test_a_finder_that_asks_all_but_itself_is_not_asked_by_the_one_in_its_place(
         sys.meta_path.remove(asking)
 
 
+class Chaining(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Wraps the loader that the other finders have found, and puts it back when the module has run, as ddtrace does."""
+
+    loader: Any = None
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        found = (one.find_spec(name, path, target) for one in sys.meta_path if one is not self)
+        spec = next((spec for spec in found if spec is not None), None)
+        if spec is not None:
+            self.loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        self.loader.exec_module(module)
+        assert module.__spec__ is not None
+        module.__loader__ = module.__spec__.loader = self.loader
+
+
+def test_no_loader_of_ours_stays_where_an_import_hook_puts_back_the_one_it_has_found(
+    write: Write, woven: Weave
+) -> None:
+    write({"ahw_a.py": ONE, "ahw_plain.py": ""})
+    a = load("ahw_a")
+    weaving = woven("ahw_a:one", post=ten)
+    chaining = Chaining()
+    sys.meta_path.insert(0, chaining)
+    try:
+        importlib.reload(a)
+        assert a.one() == 10
+    finally:
+        sys.meta_path.remove(chaining)
+    weaving.remove()
+    assert loaders(a) == loaders(load("ahw_plain"))
+
+
 @pytest.mark.parametrize("name", ["ahw_a", "ahw_b"])
 def test_a_weaving_removed_while_importlib_asks_the_finders_has_none_of_them_passed_by(
     write: Write, woven: Weave, name: str
