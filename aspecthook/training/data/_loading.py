@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import flag
 from aspecthook.training.backends._state import remade
 
 from ._position import ResumableLoader, share_of
@@ -118,11 +119,11 @@ class Sampler:
                 f"Sampler(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
             )
         self.length = length
-        self.shuffle = shuffle
+        self.shuffle: bool = flag("Sampler", "shuffle", shuffle)
         self.seed = seed
         self.rank = rank
         self.world_size = world_size
-        self.drop_last = drop_last
+        self.drop_last: bool = flag("Sampler", "drop_last", drop_last)
         self.epoch: int = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -198,8 +199,9 @@ class DataLoader(ResumableLoader):
             )
         self.dataset = dataset
         self.batch_size = batch_size
-        self.drop_last = drop_last
+        self.drop_last: bool = flag("DataLoader", "drop_last", drop_last)
         self.collate = collate
+        shuffle = flag("DataLoader", "shuffle", shuffle)
         self.sampler: Sampler = Sampler(len(dataset), shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
 
     @property

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._errors import ConfigError
+from aspecthook.training._options import flag
 from aspecthook.training._ranks import rank_and_world_size
 
 from ._checks import check_parts, positive, seed_of, workflow_of
@@ -132,7 +133,7 @@ class Run:
         self.loss = loss
         self.backend: Backend = backend_of(model)
         self.backend.place(model, device)
-        self.amp: Any = self.backend.amp(True, model) if amp else None
+        self.amp: Any = self.backend.amp(True, model) if flag("Runner", "amp", amp) else None
         self.accumulate: int = positive("accumulate", accumulate) or 1
         self.seed: int | None = seed_of(seed)
         self.meta: dict[str, Any] = dict(meta or {})

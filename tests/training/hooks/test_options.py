@@ -18,8 +18,11 @@ from aspecthook.training import (
     DeadNeuronHook,
     EarlyStoppingHook,
     EvalHook,
+    Runner,
 )
+from aspecthook.training.data import DataLoader, Sampler
 from aspecthook.training.hooks._hook import load_hooks
+from aspecthook.training.numpy import Linear
 
 # What is made, the error, and what its message says. They were errors of `pathlib`, or noticed in the run, if at all.
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -96,3 +99,20 @@ def test_the_flags_of_all_kinds_of_hooks_are_tested() -> None:
     assert {("EvalHook", "by_epoch"), ("ModelCheckpoint", "save_best_only"), ("NanTensorHook", "fail_on_nan_loss")} <= {
         *flags()
     }
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (lambda **given: DataLoader(range(4), 2, **given), "shuffle"),
+        (lambda **given: DataLoader(range(4), 2, **given), "drop_last"),
+        (lambda **given: Sampler(4, **given), "shuffle"),
+        (lambda **given: Sampler(4, **given), "drop_last"),
+        (lambda **given: Runner(Linear(1, 1), **given), "amp"),
+    ],
+)
+def test_a_flag_of_a_loader_or_a_runner_is_true_or_false_and_nothing_else(
+    make: Callable[..., object], option: str
+) -> None:
+    with pytest.raises(HookTypeError, match=f": {option}='no' is neither True nor False"):
+        make(**{option: "no"})
