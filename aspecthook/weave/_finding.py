@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, MethodType, ModuleType
 
-from aspecthook._core.law.callables import code_of
+from aspecthook._core.law.callables import code_of, type_of
 from aspecthook._errors import WeaveError, plural, qualified
 from aspecthook._hints import Any, NamedTuple, TypeAlias, cast, final
 
@@ -115,7 +115,7 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
     spot = library.spot_of_method(target) if library is not None else None
     if spot is None:
         spot = spot_of_object(target)
-    if spot is None and isinstance(target, (list, tuple, set)) and target:
+    if spot is None and type_of(target) in (list, tuple, set) and target:
         raise WeaveError(
             f"{shown(target)} cannot be woven: a weaving has one target; weave each of them, or name them in one "
             f"pointcut, as in 'shop:price, shop:Cart.*'"

@@ -141,14 +141,17 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
                         f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "
                         f"give {instead_of(hook, kind)}"
                     )
-                is_exception_type = isinstance(hook, type) and issubclass(hook, BaseException)
-                if is_exception_type:
+                if _is_exception_type(hook):
                     raise WeaveError(
                         f"{called}={brief(hook)} is an exception type, and cannot be a hook on {label}; give the hook "
                         f"for it, as in exception={{KeyError: hook}}"
                     )
                 found.append(_checked(kind, hook, types, options, label))
     return found
+
+
+def _is_exception_type(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 def _checked(
