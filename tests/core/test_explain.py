@@ -665,3 +665,14 @@ def test_the_call_of_a_gathering_event_names_all_subscribers() -> None:
         sold.on(lambda item: None, name=name)
     (line,) = [line for line in hooks(sold).explain().split("\n") if "gathered(" in line]
     assert all(f"{name}, test_explain.py" in line for name in ("one", "two", "three"))
+
+
+def test_names_that_hooks_leave_out_of_their_kwargs_are_numbered_in_the_source_as_hooks_are() -> None:
+    @hookable
+    def target(a: int, **extra: int) -> None: ...
+
+    target.pre(lambda b=0, **rest: None)
+    target.post(lambda c=0, **rest: None)
+    source = hooks(target).explain()
+    assert "pre_1(**without(extra, names_1))" in source
+    assert "post_1(**without(extra, names_2))" in source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -275,6 +275,7 @@ def test_a_callable_that_is_added_twice_is_one_hook(
     assert point.pre(made(), **options) == made()
     first = point.pre[0]
     assert point.add("pre", made(), **options) is first
+    assert point.add(cast("Any", "".join(("p", "re"))), made(), **options) is first  # an equal string, not the same
     assert point.pre(**options)(made()) == made()
     assert [*point] == [first]
     again = point.add("pre", made(), again=True, **options)

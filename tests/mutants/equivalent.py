@@ -17,6 +17,21 @@ EQUIVALENT = {
         "ReplaceBinaryOperator_Sub_BitXor",
     ): "behind the last subscriber there are no more to name",
     (
+        "aspecthook/_core/law/answers.py",
+        'if kind == "pre":',
+        "ReplaceComparisonOperator_Eq_GtE",
+    ): "of the words for kinds, it is the last one",
+    (
+        "aspecthook/_core/compile/copies.py",
+        "return itemgetter(0), ((self._witness, _Put(self._function, self._witness)),)",
+        "NumberReplacer",
+    ): "both are loaded as None",
+    (
+        "aspecthook/_core/mount/point.py",
+        "continue",
+        "ReplaceContinueWithBreak",
+    ): "`_settle` opens until it is open, the next time in the place that is found here",
+    (
         "aspecthook/_core/law/law.py",
         "if type(answer) is Args:",
         "ReplaceComparisonOperator_Is_Eq",
