@@ -268,6 +268,10 @@ class Weaving:
         # First which imports have ended, then what is missing: another thread weaves before its import ends.
         imported = [(one, module) for one in terms for module in modules(one) if not is_being_imported(module)]
         missing = self._missing()
+        if any(term in missing for term, _ in imported):
+            # A reload, which another thread makes, takes its module out of `sys.modules` for a moment.
+            self._weave(self._search().in_modules(self._plans))
+            missing = self._missing()
         for term, module in imported:
             if term not in missing:
                 continue

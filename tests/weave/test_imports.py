@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from aspecthook import WeaveError, WeaveWarning, Weaving, hooks, pre, weave
-from aspecthook.weave import _imports
+from aspecthook.weave import _finding, _imports
 from tests.threads import at_once
 from tests.weave.conftest import Write
 
@@ -965,6 +965,17 @@ def test_a_module_that_another_thread_has_half_imported_is_woven_at_its_end(
     assert type(a.__spec__) is ModuleSpec
     weaving.remove()
     assert_clean(a)
+
+
+def test_module_that_a_reload_takes_out_for_a_moment_is_woven(
+    write: Write, woven: Weave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # importlib takes it out of `sys.modules` and puts it back. A weaving in another thread said it had no such name.
+    write({"ahw_a.py": ONE})
+    a, modules, moments = load("ahw_a"), _finding.modules, [[]]
+    monkeypatch.setattr(_finding, "modules", lambda term: moments.pop() if moments else modules(term))
+    woven("ahw_a:one", post=ten)
+    assert not moments and a.one() == 10
 
 
 def test_weavings_that_come_and_go_while_threads_reload_leave_no_trace(write: Write, woven: Weave) -> None:
