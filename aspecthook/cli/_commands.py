@@ -149,7 +149,7 @@ _OPTIONS = (
 
 
 def _recording(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that say what is recorded, shown and written."""
+    """Return a command with the options that say what is recorded, shown and written."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
