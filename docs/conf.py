@@ -61,7 +61,6 @@ NOT_CALLED = {
     "aspecthook.aspects.Timing",
     "aspecthook.aspects.Timings",
     "aspecthook.plugins.Plugin",
-    "aspecthook.record.Cost",
     "aspecthook.record.RecordedCall",
     "aspecthook.record.RecordedError",
     "aspecthook.record.Sink",

@@ -138,9 +138,7 @@ _OPTIONS = (
     click.option("--no-arguments", is_flag=True, help="Record times alone, which is faster."),
     click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200]."),
     _output("--html", ".html", "One page to look at in a browser; the first 100,000 calls."),
-    _output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev."),
-    _output("--speedscope", ".speedscope.json", "For speedscope.app."),
-    _output("--folded", ".folded", "Collapsed stacks, for flame graphs."),
+    _output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev or speedscope.app."),
     _output("--jsonl", ".jsonl", "JSON lines, which aspecthook.record.read reads."),
     click.option(
         "--otlp", metavar="URL", callback=_check_url, help="A collector of OpenTelemetry, which is sent spans."

@@ -13,14 +13,11 @@ from aspecthook._lazy import load_lazily
 if TYPE_CHECKING:
     from ._calls import RecordedCall, RecordedError
     from ._json_lines import JsonLines
-    from ._profile import Cost, Costs, profile
     from ._reading import RecordingError, read
     from ._sinks import RecordWarning, Sink
     from ._tape import Tape, record
 
 __all__ = [
-    "Cost",
-    "Costs",
     "JsonLines",
     "RecordWarning",
     "RecordedCall",
@@ -28,7 +25,6 @@ __all__ = [
     "RecordingError",
     "Sink",
     "Tape",
-    "profile",
     "read",
     "record",
 ]
@@ -38,7 +34,6 @@ load_lazily(
     {
         "_calls": "RecordedCall RecordedError",
         "_json_lines": "JsonLines",
-        "_profile": "Cost Costs profile",
         "_reading": "RecordingError read",
         "_sinks": "RecordWarning Sink",
         "_tape": "Tape record",

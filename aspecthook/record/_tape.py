@@ -187,9 +187,8 @@ class Tape:
     def save(self, path: Path) -> None:
         """Write the calls to a file, in the format that its suffix names.
 
-        ``.jsonl``: JSON lines, which `read` reads; ``.speedscope.json``: for speedscope.app; ``.json``: Chrome's
-        trace format, for ui.perfetto.dev; ``.folded``: collapsed stacks, for flame graphs; ``.html``: one page, for a
-        browser.
+        ``.jsonl``: JSON lines, which `read` reads; ``.json``: Chrome's trace format, which ui.perfetto.dev and
+        speedscope.app open; ``.html``: one page, for a browser.
 
         Raises:
             ValueError: The suffix is none of these.

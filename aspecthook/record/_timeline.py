@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ._calls import RecordedCall
@@ -41,17 +41,3 @@ def _nested(rows: list[Slice]) -> list[Slice]:
         open_.append(one)
         cut.append(one)
     return cut
-
-
-def walk(rows: list[Slice]) -> Iterator[tuple[bool, float, Slice]]:
-    """Yield the begin (true) and the end (false) of each slice of one thread, in order."""
-    open_: list[Slice] = []
-    for row in rows:
-        while open_ and open_[-1].end <= row.begin:
-            one = open_.pop()
-            yield False, one.end, one
-        yield True, row.begin, row
-        open_.append(row)
-    while open_:
-        one = open_.pop()
-        yield False, one.end, one

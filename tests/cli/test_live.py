@@ -79,9 +79,9 @@ def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
         for number in range(10):
             work(number)
     monkeypatch.setattr(_report, "_MOST_ON_PAGE", 3)
-    page, lines, stacks = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.folded"))
-    View(folder, 0).report(["shop:*"], outputs=[page, lines, stacks], otlp=None, service="shop")
+    page, lines, slices = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.json"))
+    View(folder, 0).report(["shop:*"], outputs=[page, lines, slices], otlp=None, service="shop")
     err = capsys.readouterr().err
-    assert f"written: {page}, the first 3 of 10 calls\nwritten: {lines}\nwritten: {stacks}\n" in err
+    assert f"written: {page}, the first 3 of 10 calls\nwritten: {lines}\nwritten: {slices}\n" in err
     assert '"left_out":7' in page.read_text() and page.read_text().count('"call":') == 3
     assert [call.shown_arguments()["number"] for call in read(lines)] == [str(number) for number in range(10)]

@@ -14,7 +14,7 @@ from aspecthook import HookOptionError
 from aspecthook._values import Redaction, Shortener
 from aspecthook.record import read, record
 
-FORMATS = (".jsonl", ".json", ".speedscope.json", ".folded")
+FORMATS = (".jsonl", ".json")
 
 
 class Refused(Exception):

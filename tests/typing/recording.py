@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import assert_type
 
-from aspecthook.record import Cost, Costs, RecordedCall, Tape, profile, read, record
+from aspecthook.record import RecordedCall, Tape, read, record
 
 
 def price(item: str, qty: int = 1) -> float:
@@ -35,11 +35,6 @@ for call in tape:
     assert_type(call.exc, BaseException | None)
 for row in tape.functions():
     assert_type(row.p99, float)
-with profile() as costs:
-    price("tea")
-assert_type(costs, Costs)
-for cost in costs:
-    assert_type(cost, Cost)
 
 
 def files() -> None:

@@ -46,10 +46,6 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _NO_PAUSES: frozenset[object] = frozenset()
 
 
-# What is told of each new hook: a profile that is being made.
-observers: list[Callable[[Members, Hook], None]] = []
-
-
 class Members(Attribute):
     """The hooks of one mount point, whatever that is and however its function runs them."""
 
@@ -351,11 +347,9 @@ class Members(Attribute):
         return self.mentions
 
     def announce(self, hook: Hook) -> None:
-        """Notify whoever observes hooks of a new one, and the pytest plugin, if pytest has loaded it."""
+        """Notify the pytest plugin of a new hook, if pytest has loaded it."""
         # It imports modules, so this is not under the lock. It is itself loaded into every run of pytest and must not
         # import us, so it is looked up here for each hook.
-        for observe in observers:
-            observe(self, hook)
         hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
         if hook_added is not None:
             hook_added(self, hook)
