@@ -231,49 +231,44 @@ class Shown:
     def replace(self, name: str, value: Any, revised: list[Any]) -> bool:
         """Replace an argument in `revised`, or add it; return whether there is a place for it."""
         own, parameter, place = self._own, self._signature.parameters[name], self._places.get(name)
+        # As the wrapper is called: the shown parameters are counted from its first argument on, whatever parameters of
+        # its own that one is for.
+        args, kwargs = own.split(tuple(revised))
         if parameter.kind is parameter.VAR_KEYWORD:
             if own.varkw is None or not isinstance(value, dict):
                 return False
             kept = {key: one for key, one in revised[own.varkw].items() if key in self._keywords}
             revised[own.varkw] = kept | value
             return True
-        rest: tuple[Any, ...] = () if own.varargs is None else revised[own.varargs]
-        behind = None if place is None else place - own.positional
         if parameter.kind is parameter.VAR_POSITIONAL:
-            if behind is None or not isinstance(value, (tuple, list)):
+            if not isinstance(value, (tuple, list)):
                 return False
-            return self._put(revised, (*self._filled(revised, behind), *cast("tuple[Any, ...]", value)))
-        if place is not None and place < own.positional:
-            revised[place] = value
-            return True
-        if behind is not None and behind < len(rest):
-            return self._put(revised, (*rest[:behind], value, *rest[behind + 1 :]))
-        if own.varkw is not None and name in self._keywords:
-            revised[own.varkw] = {**revised[own.varkw], name: value}
-            return True
-        return behind is not None and self._put(revised, (*self._filled(revised, behind), value))
-
-    def _put(self, revised: list[Any], rest: tuple[Any, ...]) -> bool:
-        """Replace the ``*args`` of the wrapper, if it takes any and none is missing; return whether it did."""
-        if self._own.varargs is None or any(one is ABSENT for one in rest):
+            args = (*self._filled(args, kwargs, name), *cast("tuple[Any, ...]", value))
+        elif place is not None and place < len(args):
+            args = (*args[:place], value, *args[place + 1 :])
+        elif own.varkw is not None and name in self._keywords:
+            kwargs[name] = value
+        elif place is not None:
+            args = (*self._filled(args, kwargs, name), value)
+        else:
             return False
-        revised[self._own.varargs] = rest
+        fits = len(args) == own.positional or (len(args) > own.positional and own.varargs is not None)
+        if not fits or any(one is ABSENT for one in args):
+            return False
+        revised[:] = own.join(args, kwargs)
         return True
 
-    def _filled(self, revised: list[Any], count: int) -> tuple[Any, ...]:
-        """Return the first `count` of the wrapper's ``*args``; those that the call names are taken from its keywords.
+    def _filled(self, args: Values, kwargs: dict[str, Any], name: str) -> Values:
+        """Return the positional arguments up to a parameter; those that the call names leave its keywords.
 
         What the call leaves out has its default, or is `ABSENT`.
         """
-        own, most = self._own, max(count, 0)
-        rest: tuple[Any, ...] = () if own.varargs is None else revised[own.varargs]
-        named: dict[str, Any] = {} if own.varkw is None else dict(revised[own.varkw])
-        filled = list(rest[:most])
-        for one in list(self._signature.parameters.values())[own.positional + len(rest) : own.positional + most]:
+        own, place = self._own, self._places[name]
+        filled = list(args[:place])
+        for one in list(self._signature.parameters.values())[len(args) : place]:
             default = ABSENT if one.default is one.empty else one.default
-            filled.append(named.pop(one.name, default) if one.name in self._keywords else default)
-        if own.varkw is not None:
-            revised[own.varkw] = named
+            passed = one.name in self._keywords and one.name not in own.names[: own.regular]
+            filled.append(kwargs.pop(one.name, default) if passed else default)
         return tuple(filled)
 
 
