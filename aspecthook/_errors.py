@@ -184,16 +184,13 @@ class HookWarning(RuntimeWarning):
 
     Example:
         >>> import warnings
-        >>> class Till:
-        ...     @hookable
-        ...     def open(self): ...
-        ...     def ring(self): ...
-        >>> till = Till()
+        >>> @hookable
+        ... def price(item, result=0): ...
         >>> with warnings.catch_warnings(record=True) as caught:
         ...     warnings.simplefilter("always")
-        ...     hook = till.open.pre(till.ring)
-        >>> print(str(caught[0].message).partition(":Till.open: ")[2])
-        the pre hook 'ring' is a method of one Till, and would act for every Till; ...
+        ...     hook = price.post(lambda result: None)
+        >>> print(str(caught[0].message).partition(") ")[2])
+        asks for 'result' and is given the result of the call; ... has a parameter called 'result' too, which is ...
     """
 
 

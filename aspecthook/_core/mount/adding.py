@@ -33,7 +33,6 @@ class Adds(Protocol):
         options: Adding,
         *,
         direct: bool,
-        lasting: bool,
     ) -> Hook:
         """Add a hook; see `Members.add_hook`."""
         ...
@@ -95,12 +94,12 @@ def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> A
     if rest:
         if kind == "exception" and isinstance(rest[0], type):  # `@f.exception(int)`: it is meant as a type, not a hook
             check_types(kind, rest, mount.name)
-        mount.add_hook(kind, rest[0], types, options, direct=True, lasting=True)
+        mount.add_hook(kind, rest[0], types, options, direct=True)
         return rest[0]
 
     @entrance
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount.add_hook(kind, function, types, options.copy(), direct=True, lasting=True)
+        mount.add_hook(kind, function, types, options.copy(), direct=True)
         return function
 
     return add

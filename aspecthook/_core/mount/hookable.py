@@ -11,7 +11,7 @@ from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried
 from aspecthook._core.law.kinds import KINDS, RESERVED, Kind
 from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
-from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
+from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified
 from aspecthook._hints import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from .adding import attach
@@ -37,29 +37,7 @@ class Adder(Attribute):
 
     @entrance
     def __call__(self, *args: Any, **options: Any) -> Any:
-        for function in args:
-            if type(function) is not FunctionType:
-                self._warn_of_instance(function)
         return attach(self._mount, self._kind, args, cast("Adding", options))
-
-    def _warn_of_instance(self, function: object) -> None:
-        """Warn of a method of one instance that becomes a hook of all instances of its class.
-
-        `a.m.pre` is `A.m.pre`: a bound method looks its attributes up on its function, so the two cannot be told apart.
-        But a hook that is a bound method of `a` is nearly always meant for `a` alone.
-        """
-        hook: object = function.func if isinstance(function, partial) else function
-        if not isinstance(hook, MethodType) or isinstance(hook.__self__, type):
-            return
-        mounted: Any = self._mount.function
-        cls, name = type(hook.__self__), mounted.__name__
-        members = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
-        if any(one is mounted for member in members for one in callables_of(member)):
-            warn(
-                f"{self._mount.name}: the {self._kind} hook {hook.__name__!r} is a method of one {cls.__name__}, and "
-                f"would act for every {cls.__name__}; for that one alone write hooks(it.{name}).{self._kind}(...), for "
-                f"all of them hooks({cls.__name__}.{name}).{self._kind}(...)"
-            )
 
     def found_at(self) -> tuple[FunctionType | None, str]:
         """Return the function whose attribute it is, or None, and the name of the attribute."""

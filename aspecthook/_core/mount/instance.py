@@ -1,33 +1,27 @@
 """Hooks on one instance: the mount point of the function keeps them, by the `id` of the function's first argument.
 
 They are kept for as long as the instance lives, so a hook that refers to the instance keeps it alive. CPython could tie
-the lifetime of a hook to that of an instance only with an attribute of the instance, which would be a trace. So there
-is a warning where such a reference can be found cheaply.
+the lifetime of a hook to that of an instance only with an attribute of the instance, which would be a trace.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, MethodType
 
-from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.weak import is_ending
-from aspecthook._errors import MountError, warn
+from aspecthook._errors import MountError
 from aspecthook._hints import Any, cast, final
 
 from .lock import under_lock
 from .place import Place
-from .point import MountPoint, mount_of
+from .point import MountPoint
 from .site import MountSite
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-# How many objects are searched for a reference from a hook to its instance.
-_MOST = 100
 
 
 @under_lock
@@ -55,7 +49,7 @@ class InstanceMountPoint(MountPoint):
 
     A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive until the hook is
     removed. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``. Methods
-    of the instance itself may be given as they are. Where another reference is found, there is a `HookWarning`.
+    of the instance itself may be given as they are.
     """
 
     __slots__ = ("_key", "instance", "parent")
@@ -91,20 +85,6 @@ class InstanceMountPoint(MountPoint):
 
     def unbinds(self) -> Callable[[Any], Any] | None:
         return self.unbound
-
-    def warn_of_lifetime(self, hook: Hook) -> None:
-        """Warn of a hook that keeps the instance alive, unless its ``once`` or ``times`` will remove it."""
-        instance = self.instance()
-        lasts = hook.options.keys().isdisjoint(("once", "times"))
-        if instance is not None and lasts and _leads(hook, instance):
-            thing, first = type(instance).__name__, self.parent.site().signature.names[0]
-            weakly = ", or add the hook with weak=True and keep it elsewhere"
-            if hook.ref or hook.kind == "around":
-                weakly = ""
-            warn(
-                f"{self.name}: {hook.who} refers to that {thing} itself, or to an object whose own hooks lead back to "
-                f"it, and so keeps it alive until the hook is removed; ask for it by its name, {first!r}{weakly}"
-            )
 
     @property
     def displaced(self) -> bool:
@@ -155,53 +135,6 @@ class InstanceMountPoint(MountPoint):
         if self.parent.instances.get(self._key) is self:
             place.put_instance(self._key, bound)
         return bound
-
-
-def _leads(hook: Hook, instance: object) -> bool:
-    """Whether a reference from a hook to an instance is found within the first `_MOST` objects."""
-    waiting, seen = list(_kept(hook)), dict[int, object]()
-    while waiting and len(seen) < _MOST:
-        value = waiting.pop()
-        if value is instance:
-            return True
-        if id(value) not in seen:
-            seen[id(value)] = value
-            waiting += _references(value)
-    return False
-
-
-def _kept(hook: Hook) -> Iterator[object]:
-    """Yield the callables that a hook keeps."""
-    yield hook.function
-    for option in ("when", "before", "after"):
-        value = hook.options.get(option)
-        yield from cast("Iterable[object]", value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
-
-
-def _references(value: Any) -> Iterator[object]:
-    """Yield what a callable refers to, and what the hooks of an instance keep."""
-    kind = type_of(value)
-    if kind is MethodType:
-        yield from (value.__self__, value.__func__)
-    elif kind is BuiltinMethodType:
-        yield value.__self__
-    elif kind is partial:
-        yield from (value.func, *value.args, *value.keywords.values())
-    elif kind is FunctionType:
-        yield from value.__defaults__ or ()
-        yield from (value.__kwdefaults__ or {}).values()
-        for cell in value.__closure__ or ():
-            try:
-                yield cell.cell_contents
-            except ValueError:
-                continue  # the variable has no value yet: the function that is being decorated, for example
-    else:
-        for base in kind.__mro__:
-            for member in list(vars(base).values()):
-                mount = mount_of(member) if type(member) is FunctionType else None
-                own = mount.instances.get(id(value)) if mount is not None else None
-                for hook in own.members if own is not None else ():
-                    yield from _kept(hook)
 
 
 @final

@@ -101,9 +101,6 @@ class Members(Attribute):
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
 
-    def warn_of_lifetime(self, hook: Hook) -> None:
-        """Warn of a hook that would keep alive what it is on."""
-
     def replays(self, kind: Kind) -> bool:  # noqa: ARG002  # some events look at it
         """Whether past calls are replayed to hooks of this kind before they are added."""
         return False
@@ -222,7 +219,6 @@ class Members(Attribute):
         gate: Predicate | None = None,
         *,
         direct: bool = False,
-        lasting: bool = False,
     ) -> Hook:
         """Add a hook and return it, or the hook that its callable is already.
 
@@ -234,7 +230,6 @@ class Members(Attribute):
             gate: While it is closed, the hook does not act.
             direct: Whether a user adds it to this function alone. Otherwise a weaving or a plugin does, which keeps
                 lists of its own: then the callable may be another hook beside this one.
-            lasting: Whether nobody is given its handle, so that it is meant to stay.
         """
         self.prepare()
         again: object = cast("Adding", options).pop("again", not direct) if options else not direct
@@ -244,8 +239,6 @@ class Members(Attribute):
         if direct and hook.doubts:
             for doubt in hook.doubts:
                 warn(doubt)
-        if lasting:
-            self.warn_of_lifetime(hook)
         if not self.replays(kind):
             found = self.insert(hook)
         else:
