@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 
-from aspecthook._core.law.hook import check_options, instead_of
+from aspecthook._core.law.hook import instead_of
 from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import OPTIONS, Options
 from aspecthook._core.mount.adding import check_types
@@ -159,8 +159,7 @@ def _checked(
 ) -> Wanted:
     # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
     check_types(kind, types, label)
-    check_options(kind, hook, options, label)
-    return Wanted(kind, hook, types, options)
+    return Wanted(kind, hook, types, options, label)
 
 
 def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...], Any]]:

@@ -6,40 +6,49 @@ import weakref
 from collections.abc import Callable
 
 from aspecthook._core.law.callables import identity
-from aspecthook._core.law.hook import Hook, Maker
+from aspecthook._core.law.hook import EXCEPTION, Hook, Maker, check_options
 from aspecthook._core.law.kinds import Kind
-from aspecthook._core.law.options import Options, priority_of
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._hints import Any, cast, final
+from aspecthook._hints import Any, final
 
 from ._gates import Claim, gate
 
 
 @final
 class Wanted:
-    """One hook that is to be woven. Two with an equal `key` are one hook on a mount point."""
+    """One hook that is to be woven.
 
-    __slots__ = ("function", "key", "kind", "options", "types")
+    Raises:
+        HookTypeError: An option is unknown, or has the wrong type.
+        HookOptionError: An option has a value that it cannot have.
+    """
+
+    __slots__ = ("_meaning", "_same", "function", "key", "kind", "options", "types")
 
     def __init__(
-        self, kind: Kind, function: Callable[..., Any], types: tuple[type[BaseException], ...], options: Options
+        self,
+        kind: Kind,
+        function: Callable[..., Any],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        label: str,
     ) -> None:
         self.kind: Kind = kind
         self.function = function
         self.types = types
         self.options = options
-        compared = frozenset((name, _comparable(name, value)) for name, value in options.items())
-        chosen = frozenset(types or (Exception,)) if kind == "exception" else None
-        self.key: object = (kind, identity(function), chosen, compared)
+        self._meaning = check_options(kind, function, options, label)
+        self._same = (kind, identity(function), frozenset(types or EXCEPTION))
+        self.key: object = (self._same, frozenset(self._meaning.items()))
 
-
-def _comparable(name: str, value: Any) -> object:
-    if name == "priority":
-        return priority_of(value, name)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return frozenset(_comparable("", one) for one in cast("Any", value))
-    return (type(value), value) if isinstance(value, (str, int)) else identity(value)
+    def key_on(self, mount: MountPoint) -> object:
+        """Return what tells hooks apart on a mount point: two with an equal key are one hook there."""
+        if mount.emission is None:
+            return self.key
+        left_out = {name: one for name, one in mount.defaults(self.kind).items() if name not in self.options}
+        return (self._same, frozenset({**self._meaning, **left_out}.items()))
 
 
 @final
@@ -128,7 +137,7 @@ def _release(shared: weakref.ref[SharedHook], watch: object) -> None:
 
 def is_woven(mount: MountPoint, wanted: Wanted, *, again: bool) -> bool:
     """Whether a hook is on a mount point already; under the lock."""
-    found = None if again else _found(mount, wanted.key)
+    found = None if again else _found(mount, wanted.key_on(mount))
     return found is not None and found.attached
 
 
@@ -162,7 +171,7 @@ def acquire(
     Raises:
         AspecthookError: The hook is refused.
     """
-    key = (wanted.key, object()) if again else wanted.key
+    key = (wanted.key, object()) if again else wanted.key_on(mount)
     before = mount.members
     try:
         found = _found(mount, key)

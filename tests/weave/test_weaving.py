@@ -15,12 +15,16 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from aspecthook import (
     HookTypeError,
+    Priority,
     Return,
     WeaveError,
+    event,
     hookable,
     hooks,
     weave,
@@ -32,6 +36,11 @@ log: list[object] = []
 
 def double(n: int) -> int:
     return 2 * n
+
+
+@hookable
+def mounted(n: int) -> int:
+    return n
 
 
 def triple(n: int) -> int:
@@ -143,7 +152,7 @@ def test_the_same_hook_twice_in_one_weaving_is_one_unless_again() -> None:
         ({"pre": note}, {"pre": note, "when": lambda: True}),
         ({"pre": note}, {"pre": note, "times": 5}),
         ({"pre": note, "when": lambda: True}, {"pre": note, "when": lambda: True}),
-        ({"pre": note, "priority": 1, "once": True}, {"pre": note, "priority": 1, "times": 1}),
+        ({"pre": note, "once": True}, {"pre": note, "times": 2}),
     ],
 )
 def test_another_kind_or_other_options_make_another_hook(first: dict[str, Any], second: dict[str, Any]) -> None:
@@ -164,6 +173,39 @@ def test_other_exception_types_make_another_hook_and_the_same_do_not() -> None:
         with pytest.raises(KeyError):
             fails()
         assert log == ["note", "note"]
+
+
+# What may be said of a hook, each in several ways that come to the same; the empty one leaves the option out.
+SPELLINGS: tuple[tuple[dict[str, Any], ...], ...] = (
+    ({}, {"name": "note"}),
+    ({}, {"priority": 50}, {"priority": "normal"}, {"priority": Priority.NORMAL}),
+    ({}, {"before": ()}, {"before": []}, {"before": None}),
+    ({"after": "x"}, {"after": ["x"]}, {"after": ("x", "x")}),
+    ({}, {"when": None}),
+    ({"once": True}, {"times": 1}, {"once": True, "times": 1}),
+    ({}, {"every": None}, {"every": 1}),
+    ({}, {"isolate": False}, {"reentrant": True}),
+)
+
+
+@hypothesis.given(st.tuples(*[st.tuples(st.sampled_from(ways), st.sampled_from(ways)) for ways in SPELLINGS]))
+def test_options_that_come_to_the_same_are_one_hook(spelled: tuple[tuple[dict[str, Any], dict[str, Any]], ...]) -> None:
+    first, second = ({name: value for pair in spelled for name, value in pair[side].items()} for side in (0, 1))
+    with weave(double, pre=note, **first), weave(double, pre=note, **second):
+        assert len(hooks(double)) == 1
+    with hooks(mounted).add("pre", note, **first) as hook:
+        assert hooks(mounted).add("pre", note, **second) is hook
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_an_event_that_isolates_its_subscribers_is_one_more_way_to_say_so(isolate: bool) -> None:
+    @event(errors="isolate" if isolate else "raise")
+    def sold(item: str) -> None: ...
+
+    with weave(sold, on=note), weave(sold, on=note, isolate=isolate):
+        assert len(hooks(sold)) == 1
+        with weave(sold, on=note, isolate=not isolate):
+            assert len(hooks(sold)) == 2
 
 
 def test_equal_options_are_shared_whatever_their_order() -> None:

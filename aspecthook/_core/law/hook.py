@@ -21,7 +21,7 @@ from .call import Site
 from .callables import CODE, code_of, identity, name_of, style_of, unwrap, who_is
 from .guard import Entry, Guard, guard_for
 from .kinds import Kind
-from .options import Conditions, Handle, Options, key_of, read, read_name, several
+from .options import Conditions, Handle, Options, key_of, meaning, read, read_name, several
 from .signature import Style
 from .weak import Mention, is_ending, together, weak_predicate, weakly
 
@@ -59,14 +59,16 @@ class Who:
         return f"{self._label}: {who_is(self._kind, self._name, self._function)}"
 
 
-def check_options(kind: Kind, function: Callable[..., Any], options: Options, label: str) -> None:
-    """Check the options of a hook that is added later.
+def check_options(kind: Kind, function: Callable[..., Any], options: Options, label: str) -> dict[str, object]:
+    """Check the options of a hook that is added later, and return what they come to.
 
     Raises:
         HookTypeError: An option is unknown, or has the wrong type.
         HookOptionError: An option has a value that it cannot have.
     """
-    read(options, Who(label, kind, read_name(options, function, kind, label), function))
+    name = read_name(options, function, kind, label)
+    conditions = read(options, Who(label, kind, name, function))
+    return meaning(name, conditions._replace(when=conditions.when and identity(conditions.when)))
 
 
 class Maker:
@@ -362,10 +364,9 @@ class Hook(Handle):
         code = code_of(self.function) if self.kind == "pre" else None
         return code is not None and "Args" in code.co_names
 
-    def settings(self) -> dict[str, object]:
-        """Return the effective options, so that two hooks of one callable can be compared."""
-        orders = {"before": frozenset(self.before), "after": frozenset(self.after)}
-        return {"name": self.name, **self.conditions._asdict(), **orders}
+    def meaning(self) -> dict[str, object]:
+        """Return what its options come to."""
+        return meaning(self.name, self.conditions._replace(before=self.before, after=self.after))
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""

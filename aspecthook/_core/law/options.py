@@ -76,6 +76,12 @@ class Conditions(NamedTuple):
     weak: bool = False
 
 
+def meaning(name: str, conditions: Conditions) -> dict[str, object]:
+    """Return what the options of a hook come to, however they were written, so that two hooks can be compared."""
+    orders = {"before": frozenset(conditions.before), "after": frozenset(conditions.after)}
+    return {"name": name, **conditions._asdict(), **orders}
+
+
 class Handle:
     """The base of `Hook`, which is defined above this module: `before` and `after` may name a hook by its handle."""
 
@@ -177,6 +183,11 @@ def _flag(value: object, who: object, option: str) -> bool:
     return value
 
 
+def _every(value: object, who: object, option: str) -> int | None:
+    number = _count(value, who, option)
+    return None if number == 1 else number  # each call, as without the option
+
+
 def _count(value: object, who: object, option: str) -> int | None:
     if value is None:
         return None
@@ -195,7 +206,7 @@ _READERS: dict[str, Callable[[object, object, str], Any]] = {
     "when": _predicate,
     "once": _flag,
     "times": _count,
-    "every": _count,
+    "every": _every,
     "isolate": _flag,
     "reentrant": _flag,
     "weak": _flag,

@@ -271,9 +271,13 @@ class Members(Attribute):
             raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
         if types:
             check_types(kind, types, self.name)
-        if kind == "on" and self.emission is not None and self.emission.isolate:
-            options = cast("Options", {"isolate": True, **options})
+        if self.emission is not None:
+            options = cast("Options", {**self.defaults(kind), **options})
         return Hook(kind, function, types or EXCEPTION, options, self, gate, again=again)
+
+    def defaults(self, kind: Kind) -> Options:
+        """Return the options that hooks of a kind have here unless they are added with others."""
+        return {"isolate": True} if kind == "on" and self.emission is not None and self.emission.isolate else {}
 
     @under_lock
     def insert(self, hook: Hook) -> Hook:
@@ -299,8 +303,10 @@ class Members(Attribute):
         if hook.again or not self.mentions.may_be_again(hook):
             return None
         older = next((one for one in self._members if not one.again and one.is_again(hook)), None)
-        if older is not None and older.settings() != hook.settings():
-            were, are = older.settings(), hook.settings()
+        if older is None:
+            return None
+        were, are = older.meaning(), hook.meaning()
+        if were != are:
             others = ", ".join(option for option in are if are[option] != were[option])
             raise HookOptionError(
                 f"{self.name}: {older.who} is added already, with another {others}; remove that one first, or give "
