@@ -134,7 +134,7 @@ class ConfigError(AspecthookError, ValueError):
     """A config that cannot be built, or a name that is taken; the message says which and what to write instead.
 
     Example:
-        >>> from aspecthook.plugins import Registry
+        >>> from aspecthook.training import Registry
         >>> shapes = Registry("shapes")
         >>> @shapes.register
         ... class Circle: ...
@@ -440,3 +440,11 @@ def nearest(word: str, words: list[str], cutoff: float = 0.5) -> str:
     if not found and len(word) > 1:
         found = [w for w in words if sorted(w) == sorted(word)][:1]
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def add_note(error: Exception, note: str) -> None:
+    """Add a note to an exception that is to be raised again, if it takes one."""
+    try:
+        error.add_note(note)
+    except Exception:  # a frozen exception takes none; it is still what went wrong
+        pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -51,6 +52,13 @@ def test_the_core_is_loaded_when_a_name_of_it_is_used() -> None:
 
 def test_names_that_are_loaded_later_are_listed() -> None:
     assert loaded("import aspecthook; assert {*aspecthook.__all__} <= {*dir(aspecthook)}")
+
+
+@pytest.mark.parametrize("package", ["aspecthook", "aspecthook.plugins", "aspecthook.training"])
+def test_a_name_that_a_package_does_not_have_is_an_attribute_error(package: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = import_module(package).nothing
+    assert str(caught.value) == f"module {package!r} has no attribute 'nothing'"
 
 
 def test_hooking_a_function_loads_nothing_heavy() -> None:

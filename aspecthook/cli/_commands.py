@@ -299,7 +299,7 @@ def _explain(target: str, config: str | None) -> int:
       aspecthook explain --config aspects.toml requests.sessions:Session.send
     """
     from aspecthook import explain
-    from aspecthook.plugins._import_paths import import_path
+    from aspecthook.training.registry._import_paths import import_path
 
     from ._config import apply, read_config
 

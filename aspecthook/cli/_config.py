@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import OPTIONS
-from aspecthook._errors import AspecthookError, ConfigError, described, nearest
-from aspecthook.plugins._config import add_note, listed, load_toml, string, strings
+from aspecthook._errors import AspecthookError, ConfigError, add_note, described, nearest
 from aspecthook.plugins._entry_points import entry_points_of
-from aspecthook.plugins._import_paths import import_path
+from aspecthook.training.registry._configs import listed, load_toml, string, strings
+from aspecthook.training.registry._import_paths import import_path
 from aspecthook.weave import Weaving, weave
 from aspecthook.weave._aspects import marked
 from aspecthook.weave._pointcut import Pointcut

@@ -6,10 +6,12 @@ returning the others. Here each is read as it is written, and one that is malfor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aspecthook._errors import printable
+from aspecthook._errors import PluginError, brief, printable
+from aspecthook.weave._aspects import marks_of
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -68,3 +70,38 @@ def _written(distribution: Distribution, group: str) -> Iterator[EntryPoint]:
 
 def _shown(distribution: Distribution | None) -> str:
     return f"{distribution.name} {distribution.version}" if distribution is not None else "no distribution"
+
+
+def plugins_of(group: str, exclude: Iterable[str], known: Iterable[str], label: str) -> list[tuple[EntryPoint, Any]]:
+    """Return the entry points of a group whose names are not known yet, each with the plugin that it names.
+
+    They come in the order of their names: they are found in the order of folders on a disk, which differs by machine.
+    """
+    left_out = {*([exclude] if isinstance(exclude, str) else exclude), *known}
+    points: dict[str, list[EntryPoint]] = {}
+    for point in entry_points_of(group):
+        if point.name not in left_out:
+            points.setdefault(point.name, []).append(point)
+    for name, several in points.items():
+        if len(several) > 1:
+            shown = "; ".join(sorted(map(str, several)))
+            raise PluginError(
+                f"{label}: {len(several)} entry points have the same name: {shown}; uninstall all but "
+                f"one, or leave them out with exclude={name!r} and register one yourself"
+            )
+    return [(points[name][0], _plugin_of(points[name][0], label)) for name in sorted(points)]
+
+
+# Any: a plugin may be any object.
+def _plugin_of(point: EntryPoint, label: str) -> Any:
+    """Return what an entry point names; a class, or a function that makes a plugin, is called."""
+    try:
+        found = point.load()
+        if isinstance(found, type) or (isinstance(found, FunctionType) and not marks_of(found)):
+            return found()
+        return found
+    except Exception as error:
+        raise PluginError(
+            f"{label}: {point} fails with {brief(error, 200)}; fix or uninstall it, or leave it out with "
+            f"exclude={point.name!r}"
+        ) from error

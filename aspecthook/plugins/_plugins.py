@@ -10,23 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from os import PathLike
 from types import MethodType
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, cast, final
 
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._core.mount.who_answers import answers_of
-from aspecthook._errors import HookLookupError, PluginError, brief, entrance, nearest, printable
+from aspecthook._errors import (
+    HookLookupError,
+    HookTypeError,
+    PluginError,
+    add_note,
+    brief,
+    entrance,
+    nearest,
+    printable,
+)
 
-from ._config import add_note, entries_of, load_toml, shown_path, string
-from ._loading import Found, from_configs, from_entry_points, named, numbered
+from ._entry_points import plugins_of
 from ._specification import PluginHook, Specification, name_of_plugin, read_flag, read_names
-
-if TYPE_CHECKING:
-    from ._registry import Registry
 
 __all__ = ["Plugin", "Plugins"]
 
@@ -189,6 +193,13 @@ class Plugins:
     def __repr__(self) -> str:
         return f"<plugins of {self._spec.label}: {', '.join(self._registered) or 'none'}>"
 
+    def __str__(self) -> str:
+        rows = [(one.name, "enabled" if one.enabled else "disabled", ", ".join(one.implements)) for one in self]
+        table = [("name", "state", "events"), *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+        return "\n  ".join([f"plugins of {self._spec.label}", *(lines if rows else ["none"])])
+
     def order(self, event: str) -> tuple[str, ...]:
         """Return the names of the subscribers of an event, in the order in which they run.
 
@@ -327,52 +338,19 @@ class Plugins:
             PluginError: One cannot be loaded or does not fit, or two have the same name. The message names them and
                 their distributions.
         """
-        return self._register_all(from_entry_points(group, exclude, self._registered, self._spec.label))
-
-    def load_config(self, config: Iterable[Any], registry: Registry | None = None) -> list[Plugin]:
-        """Register the plugins that a config lists, each a mapping with its ``type``, or the type alone.
-
-        The type is a name in the registry, a class, or, where the registry's ``imports`` allows it, an import path:
-        ``"package.module:Class"``, or ``"package.module:"`` for a module that is the plugin. ``name``, ``priority``,
-        ``before``, ``after`` and ``enabled`` are as in `register`; all other keys go to the constructor. If one does
-        not fit, none is registered.
-
-        Raises:
-            ConfigError: One cannot be built.
-            PluginError: One does not fit the specification.
-        """
-        who = f"plugins of {self._spec.label}"
-        return self._register_all(from_configs(numbered(config, who), registry, who))
-
-    def load_toml(
-        self, path: str | PathLike[str], table: str = "plugins", registry: Registry | None = None
-    ) -> list[Plugin]:
-        """Register the plugins that a TOML file lists, as in `load_config`.
-
-        The file has a table ``[[plugins]]`` for each; or a named table such as ``[plugins.sale]``, whose name is the
-        plugin's unless it gives a ``name``, and the type if it gives no ``type``.
-
-        Raises:
-            ConfigError: It is not valid TOML, has no such table, or one cannot be built.
-            PluginError: One does not fit the specification.
-            OSError: The file cannot be read.
-        """
-        who = f"plugins of {self._spec.label}, {shown_path(path)}"
-        document = load_toml(path)
-        rows = entries_of(document, string(table, f"{who}: the table is"), who)
-        return self._register_all(from_configs(named(rows, document, table), registry, who))
-
-    def _register_all(self, found: list[Found]) -> list[Plugin]:
+        label, name = self._spec.label, cast("object", group)
+        if not isinstance(name, str) or not name:
+            raise HookTypeError(f"{label}: load_entry_points is given the group {brief(name)}; give a name")
         done: list[Plugin] = []
         try:
-            for one in found:
+            for point, plugin in plugins_of(group, exclude, self._registered, label):
                 try:
-                    done.append(self.register(one.plugin, **one.options))
+                    done.append(self.register(plugin, point.name))
                 except Exception as error:
-                    add_note(error, one.source)
+                    add_note(error, f"{label}: while registering {point}")
                     raise
         except BaseException:
-            for plugin in done:
-                plugin.unregister()
+            for one in done:
+                one.unregister()
             raise
         return done

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .logging._timers import IterTimerHook
     from .loop._runner import Runner
     from .profile._hook import ProfilerHook
+    from .registry._registry import Registry
     from .report._page import ReportHook
     from .report._plots import PlotHook
     from .schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
@@ -59,6 +60,7 @@ __all__ = [
     "PlotHook",
     "ProfilerHook",
     "ProgressHook",
+    "Registry",
     "ReportHook",
     "Runner",
     "SyncBuffersHook",
@@ -87,6 +89,7 @@ load_lazily(
         "report._plots": "PlotHook",
         "profile._hook": "ProfilerHook",
         "logging._progress": "ProgressHook",
+        "registry._registry": "Registry",
         "report._page": "ReportHook",
         "logging._tensorboard": "TensorboardLoggerHook",
         "loop._runner": "Runner",

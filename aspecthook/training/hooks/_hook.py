@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
-from aspecthook.plugins._registry import Registry
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import GENERAL, IN_ORDER, NAMES, WORDS
+from aspecthook.training.registry._registry import Registry
 
 # A config of training is code, as a script is: it may import its own hooks, models and data.
 HOOKS = Registry("training hooks", imports=True)

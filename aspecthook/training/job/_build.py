@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aspecthook._errors import ConfigError, brief
-from aspecthook.plugins._registry import Registry
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.data._digits import load_digits
 from aspecthook.training.data._loading import permutation
+from aspecthook.training.registry._registry import Registry
 
 Images: TypeAlias = NDArray[Any]
 Labels: TypeAlias = NDArray[Any]

@@ -8,8 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from aspecthook._errors import ConfigError, brief, nearest
-from aspecthook.plugins._config import add_note
+from aspecthook._errors import ConfigError, add_note, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, put
 from aspecthook.training.checkpoint._format import newest

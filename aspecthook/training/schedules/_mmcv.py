@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from aspecthook._errors import ConfigError, brief, nearest
-from aspecthook.plugins._config import outline
 from aspecthook.training.hooks._hook import HOOKS, build_hook
 from aspecthook.training.loop._run import Run
+from aspecthook.training.registry._configs import outline
 
 from ._hooks import LrUpdaterHook, MomentumUpdaterHook
 from ._policy import POLICIES

@@ -145,14 +145,6 @@ def _type_name(value: object) -> str:
 # What all of the room uses
 
 
-def add_note(error: Exception, note: str) -> None:
-    """Add a note to an exception that is to be raised again, if it takes one."""
-    try:
-        error.add_note(note)
-    except Exception:  # a frozen exception takes none; it is still what went wrong
-        pass
-
-
 def listed(names: Iterable[str]) -> str:
     """Return names as messages list them."""
     return ", ".join(map(repr, names)) or "nothing"

@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -35,7 +34,8 @@ from aspecthook import (
 )
 from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import is_changing
-from aspecthook.plugins import Registry, load_toml
+from aspecthook.training import Registry
+from aspecthook.training.registry._configs import load_toml
 from tests.plugins.shop import BROKEN, GROUP, Install, message
 from tests.threads import at_once
 
@@ -1148,15 +1148,3 @@ def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str)
     for read in (load_toml, Registry("hooks").build_from_toml):
         text = message(ConfigError, partial(read, path))
         assert text == f"{path} is not valid TOML: its values are nested too deeply; correct it"
-
-
-# What it costs
-
-
-def test_importing_it_loads_nothing_that_it_may_not_need() -> None:
-    root = str(Path(__file__).parents[2])
-    program = f"import sys; sys.path.insert(0, {root!r}); import aspecthook.plugins; print(*sys.modules)"
-    command = [sys.executable, "-I", "-S", "-c", program]
-    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-    assert "aspecthook.plugins" in loaded
-    assert loaded.isdisjoint({"inspect", "tomllib", "importlib.metadata", "pathlib", "pkgutil", "difflib"})

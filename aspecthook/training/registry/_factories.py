@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from aspecthook._core.law.callables import Parameter, parameters, unwrap
 from aspecthook._errors import ConfigError, brief, described, nearest, printable
 
-from ._config import listed
+from ._configs import listed
 
 # Any: only whoever registered a factory knows what it takes and makes.
 Factory: TypeAlias = Callable[..., Any]

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 from aspecthook._core.law.callables import identity
 from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, brief, nearest
+from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, add_note, brief, nearest
 
-from ._config import add_note, entries_of, listed, load_toml, outline, read_entry, shown_path, string, strings
+from ._configs import entries_of, listed, load_toml, outline, read_entry, shown_path, string, strings
 from ._factories import Factory, check_arguments, check_callable, defined_at, names_of, parameters_of, set_priority
 from ._import_paths import import_path, read_imports
 
 if TYPE_CHECKING:
-    from ._entry_points import EntryPoint
+    from aspecthook.plugins._entry_points import EntryPoint
+
     from ._import_paths import Imports
 
 Registered = TypeVar("Registered", bound=Factory)
@@ -164,7 +165,7 @@ class Registry:
             >>> Registry("hooks").load_entry_points("a.group.that.no.package.has")
             ()
         """
-        from ._entry_points import entry_points_of
+        from aspecthook.plugins._entry_points import entry_points_of
 
         group = string(group, f"{self._who}: load_entry_points is given the group")
         found = entry_points_of(group)

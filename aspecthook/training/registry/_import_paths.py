@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any, TypeAlias
 
-from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook._errors import ConfigError, add_note, brief, nearest
 
-from ._config import add_note, listed, strings
+from ._configs import listed, strings
 
 # What a registry may import: everything, nothing, or what is in some packages.
 Imports: TypeAlias = bool | tuple[str, ...]

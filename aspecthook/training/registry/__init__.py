@@ -1,0 +1,1 @@
+"""Registries: names for classes and functions, out of which configs (mappings, TOML files) build."""
