@@ -46,7 +46,8 @@ upstream: ## Run the tests of hooks that mmengine and Keras are needed for, Kera
 	@$(MAKE) --no-print-directory test-all VENV=.venv-upstream EXTRA=upstream \
 	  PYTEST_ARGS="$(PYTEST_ARGS) tests/training/keras tests/training/mmengine"
 
-planted: $(VENV)/.stamp-$(EXTRA) ## Plant bugs in the core, see what finds them (minutes); PLANTED_ARGS="order --kit" for less
+# PLANTED_ARGS="weave order" for less; PLANTED_ARGS=--matrix runs all tests of each bug (two hours on two cores).
+planted: $(VENV)/.stamp-$(EXTRA) ## Plant bugs in the package, one at a time, and see which test finds each
 	$(BIN)/python -m tests.planted $(PLANTED_ARGS)
 
 # Four tests of events fail while coverage.py traces; `make test` shows whether the tests pass, and this what they run.

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 _COPIED = ("aspecthook", "tests", "_aspecthook_pytest.py", "pyproject.toml")
 _LINKED = ("benchmarks", "docs", "examples", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "constraints.txt")
 
-_OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "tests.planted.imported", "--timeout", "120")
+_OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "tests.planted.watch", "--timeout", "120")
 _OPTIONS += ("-m", "not (stress or torch or wide)", "--tb", "line")
 _OPTIONS += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # Hypothesis is imported before
 
