@@ -1,7 +1,9 @@
 """JSON lines: calls in a file, one a line, as they end.
 
 The invariant: each line is written by one system call, at the end of the file. So a process that is killed leaves a
-file that can be read, threads do not mix their lines, and no lock is held when the process forks.
+file that can be read, threads do not mix their lines, and no lock is held when the process forks. And nothing is
+written to a file of the program: a daemon closes descriptors by their numbers, ours among them, and what it opens next
+gets the same numbers.
 """
 
 from __future__ import annotations
@@ -61,13 +63,16 @@ class JsonLines:
 
     def _open(self, path: str) -> None:
         self.path = path
-        self._file = _File(path)
+        self._file = _File(path, os.O_CREAT | os.O_TRUNC)
         self._functions, self._numbers = {}, count()
         self._write(_line(_header(os.getpid(), self._parent, self._started)))
 
     def _write(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
         file = self._file
+        if file is not None and not file.is_ours():
+            file.number = -1  # which is nobody's: the file that is opened now may get the number again
+            file = self._file = _File(self.path, 0)  # with what was written before; if it is gone, this raises
         while file is not None and data:  # a full disk raises at the next attempt
             data = data[os.write(file.number, data) :]
 
@@ -100,19 +105,51 @@ class JsonLines:
         self._file = None
 
 
+# Programs that close a range of descriptors, such as `os.closerange(3, 256)`, seldom reach so far.
+_HIGH = 512
+
+
 @final
 class _File:
-    """An open file, closed when no thread writes to it any more: from then on another file may have its number."""
+    """A file that is open for appending, closed when no thread writes to it any more.
 
-    __slots__ = ("number",)
+    It knows which file its number was for: the program may have closed it, and opened another one that got the number.
+    """
 
-    def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        self.number = os.open(path, flags, 0o600)
+    __slots__ = ("_which", "number")
+
+    def __init__(self, path: str, flags: int) -> None:
+        number = os.open(path, os.O_WRONLY | os.O_APPEND | flags | getattr(os, "O_BINARY", 0), 0o600)
+        self.number = _moved_up(number)
+        which = os.fstat(self.number)
+        self._which = which.st_dev, which.st_ino
+
+    # The functions are defaults, since a file may be closed as the interpreter ends, when modules are empty.
+    def is_ours(self, fstat: Callable[[int], os.stat_result] = os.fstat) -> bool:
+        """Whether its number is still that of its file."""
+        try:
+            now = fstat(self.number)
+        except OSError:  # it is closed
+            return False
+        return self._which == (now.st_dev, now.st_ino)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        if hasattr(self, "number"):  # otherwise it could not be opened
+        if hasattr(self, "_which") and self.is_ours():  # otherwise it could not be opened, or is another file by now
             close(self.number)
+
+
+def _moved_up(number: int) -> int:
+    """Return a high descriptor of the same file, if the process may have one; the low one is closed then."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows
+        return number
+    try:
+        high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    except OSError:  # the process may open fewer files
+        return number
+    os.close(number)
+    return high
 
 
 def _header(process: int, parent: int | None, started: float) -> dict[str, Any]:

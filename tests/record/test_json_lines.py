@@ -255,20 +255,60 @@ def test_where_warnings_are_errors_the_program_gets_none():
             assert price("tea") == 2.5
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_a_full_disk_is_one_warning(monkeypatch, tmp_path):
     path = tmp_path / "calls.jsonl"
     tape = record(price, to=path)
     price("tea")
-    full = os.open("/dev/full", os.O_WRONLY)
-    (sink,) = tape._recorder.sinks.all
-    os.dup2(full, sink._file.number)
-    os.close(full)
+
+    def is_full(number, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", is_full)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert price("tea") == price("tea") == 2.5
         tape.stop()
     assert ["No space left on device" in str(one.message) for one in caught] == [True] and len(read(path)) == 1
+
+
+# A daemon closes descriptors by their numbers, those of others too, and its own files get the numbers next.
+LOST = {
+    "closed": lambda number, _: os.close(number),
+    "closed, and open as another file": lambda number, own: os.dup2(own.fileno(), number),
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_file_whose_descriptor_the_program_takes_is_opened_again(lost, tmp_path):
+    path, of_program = tmp_path / "calls.jsonl", tmp_path / "of the program"
+    with of_program.open("wb") as own, record(price, to=path) as tape:
+        price("tea")
+        number = tape._recorder.sinks.all[0]._file.number
+        LOST[lost](number, own)
+        price("milk")
+        if lost != "closed":
+            os.write(number, b"mine")  # it is open still
+            os.close(number)
+    assert of_program.read_bytes() == (b"" if lost == "closed" else b"mine")
+    assert [call.shown_arguments()["item"] for call in read(path)] == ["'tea'", "'milk'"]
+
+
+def test_a_file_that_is_closed_and_gone_ends_the_recording_with_one_warning(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(price, to=path) as tape:
+        os.close(tape._recorder.sinks.all[0]._file.number)
+        path.unlink()
+        with pytest.warns(RecordWarning, match="has stopped"):
+            price("tea")
+        assert price("tea") == 2.5
+    assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no fcntl")
+def test_the_file_of_a_recording_keeps_out_of_the_low_descriptors(tmp_path):
+    with record(price, to=tmp_path / "calls.jsonl") as tape:
+        number = tape._recorder.sinks.all[0]._file.number
+        assert number > 256 and not os.get_inheritable(number)
 
 
 def test_what_a_sink_calls_is_not_recorded(tmp_path):
