@@ -102,5 +102,7 @@ def _record(options: dict[str, Any]) -> None:
         if os.path.exists(path):
             os.unlink(path)
         raise
+    # A recorded call takes two frames, and three if it is of an `lru_cache`; what records it takes some more.
+    sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
     atexit.register(tape.stop)
     _kept.extend((tape, hide_frames()))

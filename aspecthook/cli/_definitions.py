@@ -129,9 +129,13 @@ if sys.version_info >= (3, 12):
 else:
 
     def _with_tracing(name: str) -> None:
+        found = False
+
         def trace(frame: FrameType, _: str, __: object) -> Any:
-            if not _is_module(frame, name):
+            nonlocal found
+            if found or not _is_module(frame, name):  # code that `exec` runs in the module looks like it too
                 return None
+            found = True
             definitions = _Definitions(name, frame.f_code, frame.f_globals)
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
 

@@ -144,7 +144,6 @@ class Hooks:
                 recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
                 recorder.note_turn(strand, recorded, "begin")
             if not recorded.ended:
-                recorder.note_turn(strand, recorded, "end")
                 recorder.note_end(strand, recorded, result if keep else None, exc)
 
         return end
@@ -175,7 +174,11 @@ def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
     here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any) -> None:
-        here.note((function, clock(), args, None, outer()))
+        try:
+            around = outer()
+        except RecursionError:  # which may need a frame more than the end of this call, see `variable`
+            around = None
+        here.note((function, clock(), args, None, around))
 
     return begin
 
@@ -184,7 +187,11 @@ def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
     here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any, **kwargs: Any) -> None:
-        here.note((function, clock(), args, kwargs, outer()))
+        try:
+            around = outer()
+        except RecursionError:  # which may need a frame more than the end of this call, see `variable`
+            around = None
+        here.note((function, clock(), args, kwargs, around))
 
     return begin
 
@@ -235,14 +242,18 @@ def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> C
     def begin(*args: Any, **kwargs: Any) -> None:
         strand = here.strand
         if not strand.busy:
-            recorder.take_now(strand, (function, clock(), args, kwargs, outer()))
+            try:
+                around = outer()
+            except RecursionError:
+                around = None
+            given = (args, kwargs) if arguments else (None, None)
+            strand.note((function, clock(), *given, around))
+            try:
+                recorder.take_now(strand)
+            except RecursionError:  # there is no room for a call of it; see there
+                pass
 
-    def timed() -> None:
-        strand = here.strand
-        if not strand.busy:
-            recorder.take_now(strand, (function, clock(), None, None, outer()))
-
-    return begin if arguments else timed
+    return begin
 
 
 def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..., None]:
@@ -251,6 +262,10 @@ def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..
     def end(result: object, exc: BaseException | None) -> None:
         strand = here.strand
         if not strand.busy:
-            recorder.take_now(strand, (about, clock(), result if arguments else None, exc))
+            strand.note((about, clock(), result if arguments else None, exc))
+            try:
+                recorder.take_now(strand)
+            except RecursionError:  # there is no room for a call of it; see there
+                pass
 
     return end

@@ -49,7 +49,10 @@ class End:
 
 @final
 class Strand:
-    """What a recorder knows of one thread: the notes that are not read yet, and the calls that run."""
+    """What a recorder knows of one thread: the notes that are not read yet, and the calls that run.
+
+    Where calls are made at once, a note waits only if a recursion of the program has left no room to read it.
+    """
 
     def __init__(self) -> None:
         self.notes: list[Any] = []
@@ -144,21 +147,19 @@ class Recorder:
         return call
 
     def note_turn(self, strand: Strand, call: RecordedCall, what: str) -> None:
-        """Note that a call is begun, entered, left or ended."""
-        note = (call, CLOCK[0](), what)
+        """Note that a call is begun, entered or left."""
+        strand.note((call, CLOCK[0](), what))
         if self.live:
-            self.take_now(strand, note)
-        else:
-            strand.note(note)
+            self.take_now(strand)
 
     def note_end(self, strand: Strand, call: RecordedCall, result: object, exc: BaseException | None) -> None:
         """Note how a call has ended."""
+        at = CLOCK[0]()
+        strand.note((call, at, "end", result, exc))
         if self.live:
-            strand.busy = True
-        try:
-            self.finish(call, self.now(), result, exc)
-        finally:
-            strand.busy = False
+            self.take_now(strand)
+        else:
+            self.finish(call, at - self.epoch, result, exc)
 
     def now(self) -> float:
         """Return the time since the tape began."""
@@ -204,11 +205,20 @@ class Recorder:
         else:
             strand.pending = note
 
-    def take_now(self, strand: Strand, note: Note) -> None:
-        """Take a note at once. What a sink, a predicate or a `repr` calls meanwhile is not recorded."""
+    def take_now(self, strand: Strand) -> None:
+        """Take the notes of a thread at once. What a sink, a predicate or a `repr` calls meanwhile is not recorded.
+
+        Close to the limit of recursion there may be room for the program's own calls, and none for what we do with
+        them. What could not be read then is read with the next note.
+        """
+        notes, note = strand.notes, None
         strand.busy = True
         try:
-            self.take(strand, note)
+            while notes:
+                note = notes.pop(0)
+                self.take(strand, note)
+        except RecursionError:
+            notes.insert(0, note)
         except Exception as error:
             self.sinks.complain(f"a call could not be recorded: {error!r:.200}")
         finally:
@@ -228,9 +238,14 @@ class Recorder:
             self._add(strand, call, drawn=True)
             self._push(strand, call)
         elif type(about) is End:
-            self._end(strand, about.function, at, note[2], note[3])
+            # From now on it is known which call has ended: that must be found out once, see `take_now`.
+            ended = (self._ending(strand, about.function, at), note[1], "end", note[2], note[3])
+            if self.live:
+                strand.notes.insert(0, ended)
+            else:
+                self.take(strand, ended)
         elif type(about) is RecordedCall:
-            self._turn(strand, about, at, note[2])
+            self._turn(strand, about, at, *note[2:])
 
     def _add(self, strand: Strand, call: RecordedCall, *, drawn: bool = False) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far.
@@ -261,18 +276,15 @@ class Recorder:
             return not strand.stack[-1].kept
         return self._innermost(outer) is None and not self.limits.keep_tree()
 
-    def _end(self, strand: Strand, function: Function, at: float, result: Any, exc: BaseException | None) -> None:
-        stack = strand.stack
-        for place in range(len(stack) - 1, -1, -1):
-            if stack[place].function is function:
-                call = stack[place]
-                self._pop(strand, place, at)
-                break
-        else:  # an earlier pre hook has ended the call before it was seen to begin
-            call = RecordedCall(function, at, None, self.redaction)
-            self._add(strand, call)
-        if call.kept:
-            self.finish(call, at, result, exc)
+    def _ending(self, strand: Strand, function: Function, at: float) -> RecordedCall:
+        """Return the innermost call of a function that runs in a thread."""
+        for call in reversed(strand.stack):
+            if call.function is function:
+                return call
+        # An earlier pre hook has ended the call before it was seen to begin.
+        call = RecordedCall(function, at, None, self.redaction)
+        self._add(strand, call)
+        return call
 
     def finish(self, call: RecordedCall, at: float, result: Any, exc: BaseException | None) -> None:
         """Record the end of a call."""
@@ -283,7 +295,15 @@ class Recorder:
         if call.kept and call.process == self.process:
             self.sinks.write(call)
 
-    def _turn(self, strand: Strand, call: RecordedCall, at: float, what: str) -> None:
+    def _turn(
+        self,
+        strand: Strand,
+        call: RecordedCall,
+        at: float,
+        what: str,
+        result: Any = None,
+        exc: BaseException | None = None,
+    ) -> None:
         """Take a note about a call that is known: it begins, it is entered, left, or ended."""
         stack = strand.stack
         if what == "begin":
@@ -292,10 +312,14 @@ class Recorder:
             call._entered = at
             self._push(strand, call)
         else:
-            if call in stack:
-                self._pop(strand, stack.index(call), at)
+            for place in range(len(stack) - 1, -1, -1):
+                if stack[place] is call:
+                    self._pop(strand, place, at)
+                    break
             if what == "leave" and call._entered is not None:
                 call.add_turn(call._entered, at)
+            if what == "end" and call.kept:
+                self.finish(call, at, result, exc)
 
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)

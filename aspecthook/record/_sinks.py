@@ -87,14 +87,14 @@ class Sinks:
     def begin(self, call: RecordedCall) -> None:
         """Pass a call on that begins."""
         if self.all:
-            self._open[call.number] = call
             self._send(self.all, "begin", call)
+            self._open[call.number] = call
 
     def write(self, call: RecordedCall) -> None:
         """Pass a call on that has ended."""
         if self.all:
-            self._open.pop(call.number, None)
             self._send(self.all, "write", call)
+            self._open.pop(call.number, None)
 
     def enter(self, call: RecordedCall) -> None:
         """Pass a call on that runs from now on, in this thread and context."""
@@ -111,6 +111,8 @@ class Sinks:
                 try:
                     method(*call)
                 except Exception as error:
+                    if isinstance(error, RecursionError) and not _has_room(_ROOM):
+                        raise  # the program's recursion: the recorder tries again when there is room
                     self._drop(sink, error)
 
     def _drop(self, sink: Sink, error: Exception) -> None:
@@ -152,3 +154,15 @@ class Sinks:
             import logging
 
             logging.getLogger("aspecthook").warning(message)
+
+
+# How many frames a sink may need. One that needs more fails by a recursion of its own.
+_ROOM = 100
+
+
+def _has_room(frames: int) -> bool:
+    """Whether so many more calls may be made inside this one."""
+    try:
+        return frames == 0 or _has_room(frames - 1)
+    except RecursionError:
+        return False

@@ -82,6 +82,14 @@ def test_the_file_of_a_program_has_two_names(aspecthook: Run, app: Path, target:
     assert [call.label for call in tape] == ["__main__:price", "__main__:price"] and "Cart" not in done.stderr
 
 
+def test_code_that_a_program_executes_does_not_end_the_watch_for_its_definitions(
+    aspecthook: Run, tmp_path: Path
+) -> None:
+    """Dataclasses are made so; up to Python 3.11 nothing that followed was traced."""
+    (tmp_path / "app.py").write_text("def first(): ...\nexec('pass')\ndef second(): ...\nfirst()\nsecond()\n")
+    assert "__main__:second() -> None" in aspecthook("trace", "app:*", "--", "app.py").stderr
+
+
 def test_a_module_runs_with_m(aspecthook: Run, python: Run, app: Path) -> None:
     alone, traced = python("-m", "app"), aspecthook("trace", "app:Cart.*", "--", "-m", "app")
     assert (traced.returncode, traced.stdout) == (3, alone.stdout)
@@ -279,6 +287,60 @@ def test_tracebacks_have_no_frames_of_ours(aspecthook: Run, python: Run, tmp_pat
     assert (alone.returncode, traced.returncode) == (1, 1)
     shown, _, table = traced.stderr.rpartition("\nfunction ")
     assert shown.rstrip() == alone.stderr.rstrip() and "__main__:Shop.price" in table
+
+
+DEEP = """
+import functools
+
+def down(n):
+    return 0 if n == 0 else 1 + down(n - 1)
+
+@functools.lru_cache
+def cached(n):
+    return 0 if n == 0 else 1 + cached(n - 1)
+
+def forever(n):
+    return forever(n + 1)
+
+def after(n): ...
+
+print(down(980), cached(450))
+try:
+    forever(0)
+except RecursionError:
+    print("handled")
+after("all")
+"""
+
+
+def test_a_program_recurses_as_deep_as_without_us_and_is_recorded_after_its_recursion_errors(
+    aspecthook: Run, python: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(DEEP)
+    alone = python("app.py")
+    traced = aspecthook("trace", "app:*", "--lines", "0", "--jsonl", "calls.jsonl", "--", "app.py")
+    assert (traced.returncode, traced.stdout) == (0, alone.stdout) and alone.stdout == "980 450\nhandled\n"
+    tape = read(tmp_path / "calls.jsonl")
+    assert (len(tape.calls("down")), len(tape.calls("cached")), len(tape.calls("after"))) == (981, 451, 1)
+    assert all(call.ended for call in tape) and "Warning" not in traced.stderr
+
+
+def test_a_program_that_closes_all_descriptors_gets_nothing_of_ours_in_its_files(
+    aspecthook: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text("""
+import os
+def note(n): ...
+note(1)
+os.closerange(3, 2048)
+with open("its own", "w") as file, open("another", "w"):
+    note(2)
+    file.write("mine")
+note(3)
+""")
+    done = aspecthook("trace", "app:*", "--jsonl", "calls.jsonl", "--", "app.py")
+    assert (done.returncode, (tmp_path / "its own").read_text(), (tmp_path / "another").read_text()) == (0, "mine", "")
+    assert [call.shown_arguments() for call in read(tmp_path / "calls.jsonl")] == [{"n": "1"}, {"n": "2"}, {"n": "3"}]
 
 
 # Children

@@ -14,6 +14,7 @@ import threading
 import time
 import tracemalloc
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -561,3 +562,57 @@ def test_a_sink_that_is_dropped_is_closed():
     price("tea")
     tape.stop()
     assert sink.closed == 1
+
+
+def forever(n):
+    return forever(n + 1)
+
+
+def some_of_it(n):
+    """Handle the error where there is little room, in the middle of the recursion."""
+    try:
+        return some_of_it(n + 1)
+    except RecursionError:
+        return n
+
+
+class Forever:
+    def __iter__(self):
+        yield from Forever()
+
+
+@pytest.mark.parametrize("recursion", [forever, some_of_it, lambda _: list(Forever())], ids=lambda one: one.__name__)
+def test_a_recursion_that_the_program_handles_is_recorded_whole(recursion, tmp_path, recwarn):
+    """The sink had no room either: it was dropped, and all that followed was missing."""
+    path = tmp_path / "calls.jsonl"
+    with record(forever, some_of_it, Forever.__iter__, price, to=path):
+        for _ in range(2):
+            with suppress(RecursionError):
+                recursion(0)
+            price("tea")
+    tape = read(path)
+    assert [call.parent for call in tape.calls("price")] == [None, None] and not tape.left_out
+    deep = [call for call in tape if call.name != "price"]
+    assert len(deep) > 100 and all(call.ended for call in deep)
+    assert [len(call.children) for call in deep].count(0) == 2  # two chains, one for each time
+    assert not [str(one.message) for one in recwarn]
+
+
+def test_a_sink_that_recurses_without_end_is_dropped():
+    class Sink:
+        def write(self, call):
+            self.write(call)
+
+        def close(self): ...
+
+    with record(price, to=Sink()), pytest.warns(RecordWarning, match="RecursionError"):
+        price("tea")
+
+
+def test_calls_that_waited_for_room_are_in_the_file_in_their_order(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(forever, to=path):
+        with suppress(RecursionError):
+            forever(0)
+        numbers = [int(one["arguments"]["n"]) for one in entries(path) if "call" in one]
+    assert numbers == list(range(len(numbers)))[::-1] and len(numbers) > 100
