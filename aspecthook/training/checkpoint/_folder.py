@@ -1,6 +1,7 @@
 """How a folder passes from one run to the next.
 
 The invariant: at any moment, also after a kill, the folder names one run, and `newest` finds only checkpoints of it.
+Of a run that was resumed from an earlier checkpoint than its last, what was saved after that is set aside too.
 """
 
 from __future__ import annotations
@@ -11,26 +12,28 @@ from pathlib import Path
 from aspecthook.training._errors import TrainingError
 
 from ._files import own_path, put
-from ._format import oldest_first, saved_by, shards_of
+from ._format import oldest_first, origin_of, saved_by, shards_of
 from ._identity import KEY, NAME, identity_in
 
 
-def take_folder(folder: Path, identity: str, *, resumed: bool) -> Path | None:
-    """Make a folder that of a run, and move the checkpoints of others in it to a folder inside, ``run.1``.
+def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Path | None:
+    """Make a folder that of a run, and move the checkpoints that it does not continue to a folder inside, ``run.1``.
 
+    These are the checkpoints of other runs, and of a resumed one those after more than the iterations that it has done.
     Checkpoints that name no run are those of others too, unless the run was resumed, maybe from one of them.
 
     Returns:
         The folder that they were moved to, which now is that of the other run; None if there were none.
     """
-    if identity_in(folder) == identity:
+    is_ours = identity_in(folder) == identity
+    others = [path for path in oldest_first(folder) if _is_other(path, identity, resumed=resumed, done=done)]
+    if is_ours and not others:
         return None
-    known = {None, identity, "" if resumed else None}
-    others = [path for path in oldest_first(folder) if saved_by(path) not in known]
     try:
         aside = _begun(folder, saved_by(others[-1])) if others else None
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder, identity)  # from here on `newest` ignores the others
+        if not is_ours:
+            _write(folder, identity)  # from here on `newest` ignores the others
         for path in others:
             assert aside is not None
             shards = shards_of(path)
@@ -43,6 +46,16 @@ def take_folder(folder: Path, identity: str, *, resumed: bool) -> Path | None:
             "or give another work_dir"
         ) from error
     return aside
+
+
+def _is_other(path: Path, identity: str, *, resumed: bool, done: int) -> bool:
+    """Whether a file is a checkpoint that the run does not continue."""
+    origin = origin_of(path)
+    if origin is None:
+        return False
+    if origin.run == identity:
+        return resumed and origin.iter > done
+    return origin.run != "" or not resumed
 
 
 def _begun(folder: Path, identity: str | None) -> Path:

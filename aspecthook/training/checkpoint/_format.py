@@ -20,10 +20,11 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 from aspecthook._errors import brief, printable
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 
 from ._files import allocate, replacing, write
 from ._identity import identity_in, identity_of
@@ -41,6 +42,7 @@ Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
 SHARDS = ".shards."  # in the name of each folder with the shards of a checkpoint
 _FORMAT, _VERSION = "aspecthook.checkpoint", 1
+_SUFFIXES = (".safetensors", ".ckpt")  # of the files that a run saves
 # The names of NumPy's types in safetensors.
 _DTYPES = {
     "bool": "BOOL",
@@ -164,10 +166,12 @@ def load(path: AnyPath, *, max_bytes: int | None = None) -> dict[str, Any]:  # A
 
 
 def newest(folder: AnyPath) -> Path | None:
-    """Return the newest checkpoint in a folder; None if there is none, or no such folder.
+    """Return the checkpoint of a folder that is furthest in its run; None if there is none, or no such folder.
 
-    If two are equally old, the higher number in the name wins. Other files are ignored, and so are damaged checkpoints,
-    with a warning in the log. If the folder is that of a run, checkpoints of other runs are ignored too.
+    That is the one after the most iterations: times of files change when a folder is copied, or a clock is set back.
+    They decide only between two after equally many iterations, and then the higher number in the name. Other files
+    are ignored, and so are checkpoints that are damaged or cannot be read, with a warning in the log. If the folder is
+    that of a run, checkpoints of other runs are ignored too.
 
     Raises:
         TrainingError: The folder is a file, or cannot be read; or what names its run is damaged.
@@ -180,17 +184,51 @@ def newest(folder: AnyPath) -> Path | None:
         ...     newest(folder).name
         'epoch_10.safetensors'
     """
-    owner = identity_in(Path(folder))
-    for file in reversed(oldest_first(Path(folder))):
+    return next(iter(_furthest_first(Path(folder), logging.getLogger("aspecthook.training"))), None)
+
+
+def _furthest_first(folder: Path, logger: logging.Logger | None = None) -> list[Path]:
+    """Return the checkpoints in a folder of its run; tell a logger about those that are ignored."""
+    owner = identity_in(folder)
+    found: list[tuple[int, Path]] = []
+    for file in reversed(oldest_first(folder)):
         try:
-            with _opened(file) as (tree, _):
-                if owner is None or _named_in(tree) in ("", owner):
-                    return file
-            logging.getLogger("aspecthook.training").info("ignored: %s is a checkpoint of another run", file)
+            origin = _origin(file)
         except _NoCheckpointError as error:
-            if error.ours:
-                logging.getLogger("aspecthook.training").warning("ignored: %s %s", file, error)
-    return None
+            if error.ours and logger is not None:
+                logger.warning("ignored: %s %s", file, error)
+            continue
+        if owner is None or origin.run in ("", owner):
+            found.append((origin.iter, file))
+        elif logger is not None:
+            logger.info("ignored: %s is a checkpoint of another run", file)
+    return [file for _, file in sorted(found, key=lambda one: one[0], reverse=True)]  # a stable sort: the newest first
+
+
+class Origin(NamedTuple):
+    """The run that has saved a checkpoint, "" if it names none, and after how many iterations, -1 if it has no run."""
+
+    run: str
+    iter: int
+
+
+def _origin(path: Path) -> Origin:
+    with _opened(path) as (text, _):
+        try:
+            tree: Any = json.loads(text)
+        except (ValueError, RecursionError):  # `load` says what is wrong with it
+            tree = {}
+    progress: Any = tree.get("progress") if is_any(tree, dict) else None
+    count: Any = progress.get("iter") if is_any(progress, dict) else None
+    return Origin(identity_of(tree) or "", count if is_any(count, int) else -1)
+
+
+def origin_of(path: Path) -> Origin | None:
+    """Return where a checkpoint is from; None if it is not complete."""
+    try:
+        return _origin(path)
+    except _NoCheckpointError:
+        return None
 
 
 def is_checkpoint(path: AnyPath) -> bool:
@@ -200,16 +238,13 @@ def is_checkpoint(path: AnyPath) -> bool:
         >>> is_checkpoint("nowhere.safetensors")
         False
     """
-    return saved_by(Path(path)) is not None
+    return origin_of(Path(path)) is not None
 
 
 def saved_by(path: Path) -> str | None:
     """Return the identity of the run that has saved a checkpoint; "" if it names none, None if it is not complete."""
-    try:
-        with _opened(path) as (tree, _):
-            return _named_in(tree)
-    except _NoCheckpointError:
-        return None
+    origin = origin_of(path)
+    return None if origin is None else origin.run
 
 
 def shards_of(path: Path) -> str | None:
@@ -225,13 +260,6 @@ def shards_of(path: Path) -> str | None:
 def names_shards(name: object) -> TypeGuard[str]:
     """Whether a name is that of a folder with shards; it leads nowhere else."""
     return isinstance(name, str) and SHARDS in name and name == Path(name).name
-
-
-def _named_in(tree: str) -> str:
-    try:
-        return identity_of(json.loads(tree)) or ""
-    except (ValueError, RecursionError):  # `load` says what is wrong with it
-        return ""
 
 
 # The tree
@@ -382,7 +410,7 @@ def _scalar(name: str, digits: str) -> Any:
 
 
 class _NoCheckpointError(Exception):
-    """What is wrong with a file, and what to do; `ours` if it is a damaged checkpoint."""
+    """What is wrong with a file, and what to do; `ours` if it is, or may be, a checkpoint."""
 
     def __init__(self, text: str, *, ours: bool = False) -> None:
         super().__init__(printable(text))  # it may have names from the file
@@ -420,7 +448,7 @@ def _opened(path: Path, max_bytes: int | None = None) -> Generator[tuple[str, An
     except FileNotFoundError as error:
         raise _NoCheckpointError("does not exist; name another file") from error
     except OSError as error:
-        raise _NoCheckpointError(f"cannot be read: {error.strerror}") from error
+        raise _NoCheckpointError(f"cannot be read: {error.strerror}", ours=True) from error
     except SafetensorError as error:
         raise _damaged(str(error)) from error
 
@@ -433,7 +461,7 @@ def _look_at(path: Path, max_bytes: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise _NoCheckpointError("is not a regular file; name one")
     if status.st_size == 0:
-        raise _NoCheckpointError("is empty; name another file")
+        raise _NoCheckpointError("is empty; name another file", ours=path.suffix in _SUFFIXES)
     if max_bytes is not None and status.st_size > max_bytes:
         raise _NoCheckpointError(f"has {status.st_size} bytes, more than max_bytes={max_bytes}; allow more, if it may")
     with path.open("rb") as file:
@@ -443,14 +471,16 @@ def _look_at(path: Path, max_bytes: int | None) -> None:
                 f"of its {status.st_size} bytes most are holes, as in a copy that is not complete; if they are not "
                 "damage, load it with max_bytes="
             )
-    length = int.from_bytes(start[:8], "little")
-    if start[8:] == b"{":
-        if length > status.st_size - 8:
-            raise _damaged(f"it has {status.st_size} bytes, and its header alone would have {length}")
-        if length > _LONGEST:
-            raise _damaged(f"its header has {length} bytes, and no checkpoint has more than {_LONGEST}")
+    length, header = int.from_bytes(start[:8], "little"), start[8:] + more
+    # A text may have a brace there too: its first eight characters make a far greater number than any length.
+    is_header = header.startswith(b"{") and (length < 2**32 or _FORMAT.encode() in header)
+    if is_header and length > status.st_size - 8:
+        raise _damaged(f"it has {status.st_size} bytes, and its header alone would have {length}")
+    if is_header and length > _LONGEST:
+        raise _damaged(f"its header has {length} bytes, and no checkpoint has more than {_LONGEST}")
+    if is_header:
         return
-    if _FORMAT.encode() in more:
+    if _FORMAT.encode() in header:
         raise _damaged("its first bytes")
     for magic, text in _STRANGERS.items():
         if start.startswith(magic):
@@ -518,11 +548,10 @@ def _age(file: Path) -> tuple[int, list[str | int]]:
 def _good_one_beside(damaged: Path) -> str:
     """Return the end of a message: which checkpoint to load instead of a damaged one."""
     try:
-        files, owner = oldest_first(damaged.parent)[::-1], identity_in(damaged.parent)
+        files = _furthest_first(damaged.parent)
     except TrainingError:
         return ""
-    ours = [file for file in files if file != damaged and (owner is None or saved_by(file) in ("", owner))]
-    good = next(filter(_is_good, ours), None)
+    good = next((file for file in files if file != damaged and _is_good(file)), None)
     return "" if good is None else f". The newest good checkpoint in its folder is {good}"
 
 

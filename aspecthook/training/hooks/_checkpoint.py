@@ -273,7 +273,7 @@ class CheckpointLoaderHook(Hook):
     """Load a checkpoint before the run begins; if the runner runs several times, before the first.
 
     Args:
-        path: A file, or a folder whose newest checkpoint is loaded.
+        path: A file, or a folder whose furthest checkpoint is loaded: see `newest`.
         resume: Resume the run; otherwise load only the parameters of the model.
         missing_ok: Start from scratch if there is no such file, or no checkpoint in the folder. A damaged file is
             always an error.

@@ -79,7 +79,7 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         const=True,
         default=False,
         metavar="CHECKPOINT",
-        help="continue from this checkpoint, or from the newest in the folder, with the settings of that run",
+        help="continue from this checkpoint, or from the furthest in the folder, with the settings of that run",
     )
     add(
         "--trust-config",

@@ -66,7 +66,7 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
 
     Args:
         settings: The settings, from `load_settings`.
-        resume: The checkpoint to resume from; True for the newest in the ``work_dir``.
+        resume: The checkpoint to resume from; True for the furthest in the ``work_dir``.
         overwrite: Whether to begin in a ``work_dir`` that holds another run, whose checkpoints are then set aside: a
             new run, or with `resume` that of the checkpoint.
 

@@ -481,16 +481,19 @@ class Runner(Classical):
     def take_folder(self) -> Path | None:
         """Make the ``work_dir`` the folder of this run; each run does so when it begins.
 
-        Checkpoints of another run in it are moved to ``run.1`` inside, and that folder is returned.
+        Checkpoints in it that this run does not continue, those of another run or after the one that it was resumed
+        from, are moved to ``run.1`` inside, and that folder is returned.
         """
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
         from aspecthook.training.checkpoint._folder import take_folder
 
-        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed)
+        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.done.iter)
         if aside is not None:
-            self.logger.info("%s held another run, whose checkpoints were moved to %s", self.work_dir, aside)
+            self.logger.info(
+                "%s held checkpoints that this run does not continue, which were moved to %s", self.work_dir, aside
+            )
         return aside
 
     def state_dict(self, meta: Mapping[str, Any] | None = None, *, copy: bool = True) -> dict[str, Any]:

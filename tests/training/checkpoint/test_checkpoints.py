@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -322,7 +323,9 @@ STRANGERS = {
     "npy": (b"\x93NUMPY" + bytes(99), "is a single array"),
     "random": (random.Random(3).randbytes(999), "is not a safetensors file"),
     "header beyond the end": (header(b"{}", 3), "is cut short or damaged (it has 10 bytes, and its header alone would"),
-    "header of exabytes": (header(b"{}" + bytes(99), 2**63), "is cut short or damaged"),
+    "header of exabytes": (b"\xff" * 8 + forged({})[8:], "is cut short or damaged"),
+    "text with a brace": (b"int main{ return 0; }", "is not a safetensors file (it begins with b'int main{')"),
+    "tex with a brace": (b"\\section{Results}" + b" of a run" * 99, "is not a safetensors file"),
     "header that is no json": (header(b"{nothing}"), "is cut short or damaged"),
     "other safetensors": (header(b"{}"), "is a safetensors file, but not a checkpoint of aspecthook"),
     "of pytorch": (
@@ -957,7 +960,18 @@ def test_paths_may_be_strings_and_relative(tmp_path: Path, monkeypatch: pytest.M
 # The newest
 
 
-def test_newest_returns_the_checkpoint_that_was_saved_last(tmp_path: Path) -> None:
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 300)), min_size=1, max_size=6))
+def test_newest_returns_the_checkpoint_after_the_most_iterations_whatever_its_time(runs: list[tuple[int, int]]) -> None:
+    """Of a copied folder, or after a clock was set back, `--resume` continued an older one without a word."""
+    with TemporaryDirectory() as folder:
+        for number, (done, time) in enumerate(runs):
+            save(f"{folder}/file_{number}", {"progress": {"iter": done}})
+            os.utime(f"{folder}/file_{number}", (time, time))
+        furthest = max((*run, number) for number, run in enumerate(runs))
+        assert newest(folder) == Path(folder, f"file_{furthest[-1]}")
+
+
+def test_newest_returns_the_checkpoint_that_was_saved_last_of_those_without_progress(tmp_path: Path) -> None:
     for epoch, time in ((1, 300), (2, 100), (3, 200)):
         save(tmp_path / f"epoch_{epoch}", {})
         os.utime(tmp_path / f"epoch_{epoch}", (time, time))
@@ -996,6 +1010,30 @@ def test_newest_ignores_a_broken_checkpoint_with_a_warning(tmp_path: Path, caplo
         assert newest(tmp_path) == tmp_path / "epoch_1"
     (said,) = caplog.messages
     assert said.startswith(f"ignored: {tmp_path / 'epoch_2'} is cut short or damaged")
+
+
+@pytest.mark.parametrize("fault", ["empty", "unreadable"])
+def test_newest_warns_of_a_checkpoint_that_it_cannot_read(
+    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "epoch_1.safetensors", {"progress": {"iter": 1}})
+    last = tmp_path / "epoch_2.safetensors"
+    save(last, {"progress": {"iter": 2}})
+    if fault == "empty":
+        os.truncate(last, 0)
+    else:
+        whole = Path.open
+
+        def opened(path: Path, *args: Any) -> Any:
+            if path == last:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return whole(path, *args)
+
+        monkeypatch.setattr(Path, "open", opened)
+    with caplog.at_level(logging.WARNING):
+        assert newest(tmp_path) == tmp_path / "epoch_1.safetensors"
+    (said,) = caplog.messages
+    assert said.startswith(f"ignored: {last} " + {"empty": "is empty", "unreadable": "cannot be read"}[fault])
 
 
 def test_newest_returns_none_without_a_checkpoint(tmp_path: Path) -> None:

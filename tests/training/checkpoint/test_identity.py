@@ -66,7 +66,8 @@ def test_a_new_run_sets_the_checkpoints_of_the_one_before_aside(
         second = trained(tmp_path, 1)
     assert names(tmp_path) == ["epoch_1.safetensors", "run.1", "run.json"]
     assert {path.name: path.read_bytes() for path in (tmp_path / "run.1").iterdir()} == before
-    assert f"{tmp_path} held another run, whose checkpoints were moved to {tmp_path / 'run.1'}" in caplog.messages
+    told = f"{tmp_path} held checkpoints that this run does not continue, which were moved to {tmp_path / 'run.1'}"
+    assert told in caplog.messages
     trained(tmp_path, 1)
     assert names(tmp_path) == ["epoch_1.safetensors", "run.1", "run.2", "run.json"]
     assert load(tmp_path / "run.2" / "epoch_1.safetensors")["meta"]["identity"] == second.identity
@@ -85,6 +86,17 @@ def test_a_run_that_goes_on_leaves_its_folder_as_it_is(tmp_path: Path) -> None:
     resumed.fit(data(2))
     assert resumed.identity == runner.identity
     assert names(tmp_path) == [*(f"epoch_{epoch}.safetensors" for epoch in range(1, 5)), "run.json"]
+
+
+def test_a_run_that_is_resumed_from_an_earlier_checkpoint_sets_the_later_ones_aside(tmp_path: Path) -> None:
+    """They are of another course of the run, and the furthest in the folder is what `--resume` continues."""
+    trained(tmp_path, 4)
+    resumed = run_of("numpy", None, [CheckpointHook()], work_dir=tmp_path, max_epochs=3)
+    resumed.resume(tmp_path / "epoch_2.safetensors")
+    resumed.fit(data(2))
+    assert names(tmp_path) == [*(f"epoch_{epoch}.safetensors" for epoch in (1, 2, 3)), "run.1", "run.json"]
+    assert names(tmp_path / "run.1") == ["epoch_3.safetensors", "epoch_4.safetensors", "run.json"]
+    assert newest(tmp_path) == tmp_path / "epoch_3.safetensors"
 
 
 def test_other_files_stay_and_checkpoints_without_an_identity_are_set_aside_by_a_new_run(tmp_path: Path) -> None:
