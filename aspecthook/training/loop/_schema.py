@@ -23,7 +23,7 @@ def check_state(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> Non
         _check_array(f"model[{name!r}]", array)
     if resume:
         _check_progress(_mapping(checkpoint, "progress"))
-        _check_optimizer(checkpoint.get("optimizer"))
+        _check_optimizer(run, checkpoint.get("optimizer"))
         _check_gradients(run, checkpoint.get("gradients"))
         for name, value in _mapping(checkpoint, "logs").items():
             if not is_any(value, int, float, str):
@@ -76,7 +76,7 @@ def _check_progress(counts: Mapping[str, Any]) -> None:
             )
 
 
-def _check_optimizer(state: Any) -> None:
+def _check_optimizer(run: Run, state: Any) -> None:
     if not state and (state is None or is_any(state, Mapping)):
         return
     if not is_any(state, Mapping):
@@ -93,6 +93,20 @@ def _check_optimizer(state: Any) -> None:
     for group in groups:
         if not is_any(group, Mapping) or not is_any(group.get("params"), list):
             raise _wrong("one of the optimizer's 'param_groups'", "a dict with 'params'", group)
+    for ours, theirs in zip(getattr(run.optimizer, "param_groups", ()), groups, strict=False):
+        for name, value in ours.items():
+            _check_number(f"the optimizer's {name!r}", value, theirs.get(name, value))
+
+
+def _check_number(where: str, ours: Any, theirs: Any) -> None:
+    """Refuse what is no number where the optimizer has one, or a tuple of them: it would fail in the first step."""
+    if is_any(ours, tuple):
+        if not is_any(theirs, tuple, list) or len(theirs) != len(ours):
+            raise _wrong(where, f"{len(ours)} numbers", theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            _check_number(where, one, other)
+    elif is_any(ours, int, float) and not (is_any(theirs, int, float) or hasattr(theirs, "shape")):
+        raise _wrong(where, "a number", theirs)
 
 
 def _check_gradients(run: Run, gradients: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training.checkpoint import load, save
-from tests.training.kit import LIBRARIES, data, run_of
+from tests.training.kit import LIBRARIES, data, model_of, run_of
 
 GONE = object()
 
@@ -40,6 +40,9 @@ WRONG = [
     (("optimizer", "state", "state"), 3, "state"),
     (("optimizer", "state", "param_groups"), 3, "param_groups"),
     (("optimizer", "state", "param_groups", 0), {}, "param_groups"),
+    (("optimizer", "state", "param_groups", 0, "lr"), None, "the optimizer's 'lr' in this checkpoint is None"),
+    (("optimizer", "state", "param_groups", 0, "momentum"), "0.9", "of 3 characters, and not a number"),
+    (("optimizer", "state", "param_groups", 0, "weight_decay"), {}, "and not a number"),
     (("gradients",), 3, "gradients"),
     (("gradients",), {"0.weight": "x"}, "gradients"),
     (
@@ -111,3 +114,22 @@ def test_weights_of_another_precision_are_loaded(library: str, tmp_path: Path) -
     runner.resume(tmp_path / "wide.ckpt")
     narrow = runner.backend.state(runner.model)
     assert all(np.allclose(narrow[name], array) for name, array in wide.items())
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("betas", [(0.9, None), None, (0.9,)])
+def test_betas_that_are_no_numbers_are_refused(betas: object, library: str) -> None:
+    """A None in the groups of the optimizer was restored, and the first step failed."""
+    if library == "torch":
+        from torch.optim import Adam
+    else:
+        from aspecthook.training.numpy import Adam
+
+    model = model_of(library)
+    runner = run_of(library, model)
+    runner.optimizer = Adam(model.parameters(), lr=0.1)
+    state = runner.state_dict()
+    runner.restore(deepcopy(state), resume=True)
+    state["optimizer"]["state"]["param_groups"][0]["betas"] = betas
+    with pytest.raises(TrainingError, match="the optimizer's 'betas' in this checkpoint is .*nothing was changed"):
+        runner.restore(state, resume=True)
