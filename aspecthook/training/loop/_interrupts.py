@@ -20,18 +20,21 @@ class Interrupts:
     """Signal handlers for SIGINT and SIGTERM inside ``with``; they note the first signal until the iteration ends.
 
     A second signal raises at once. While `at_once` is set, the first one does too: a session sets it between two steps,
-    when the user's own code runs.
+    when the user's own code runs. While `judging` is set, from the end of a validation until all its hooks have been
+    called and the best checkpoint has been saved, only a third one does: the score would be lost.
     """
 
     def __init__(self) -> None:
         self.came: BaseException | None = None
         self.at_once: bool = False
+        self.judging: bool = False
+        self._count = 0
         self._terminated = False
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
 
     def take(self) -> None:
         """Install the handlers, except where the program has a handler of its own."""
-        self.came, self.at_once, self._terminated = None, False, False
+        self.came, self.at_once, self.judging, self._count, self._terminated = None, False, False, 0, False
         if threading.current_thread() is not threading.main_thread():  # Python sets handlers only in the main thread
             return
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -43,9 +46,10 @@ class Interrupts:
     def _note(self, number: int, _: FrameType | None) -> None:
         self._terminated = self._terminated or number == signal.SIGTERM
         error = KeyboardInterrupt() if number == signal.SIGINT else Terminated("SIGTERM")
-        if self.at_once or self.came is not None:
+        self._count += 1
+        if self.at_once or self._count > (2 if self.judging else 1):
             raise error
-        self.came = error
+        self.came = self.came or error
 
     def raise_noted(self) -> None:
         """Raise the interrupt that was noted, if one was."""

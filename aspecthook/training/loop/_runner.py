@@ -319,7 +319,9 @@ class Runner(Classical):
         if due:
             done.due = None
         evaluate(self, "val", self.val_iter)
-        done.validated += due
+        if due:
+            self.interrupts.judging = True
+            done.validated += 1
 
     @hookable(provides=STATE)
     def test_epoch(self) -> None:
@@ -512,6 +514,8 @@ class Runner(Classical):
         cause = self.interrupts.came or error
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
+        if self.interrupts.judging:  # not all hooks have seen the validation, which is cheap to repeat
+            self.done.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
@@ -523,7 +527,13 @@ class Runner(Classical):
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:
-            self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
+            self.logger.warning("interrupted after iteration %d; saved %s", self.done.iter, path)
+            if (self.iter, self.epoch) != (self.done.iter, self.done.epoch):
+                self.logger.warning(
+                    "the hooks after it had not all been called, so the run that is resumed from %s lacks what they "
+                    "would have done; for an exact one, resume from an earlier checkpoint",
+                    path,
+                )
         return cause
 
     def remove_interrupted(self, folder: Path | None) -> None:

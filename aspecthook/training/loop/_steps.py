@@ -65,6 +65,7 @@ def count_epoch(run: Run, mode: str) -> None:
     elif skipped:
         done.validated += 1
     call_later(run)
+    run.interrupts.judging = False
     run.epoch = done.epoch
     agree_to_end(run)
     run.interrupts.raise_noted()

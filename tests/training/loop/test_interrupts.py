@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Return, hooks
-from aspecthook.training import Hook, Runner
+from aspecthook.training import CheckpointHook, Hook, Runner
 from aspecthook.training.checkpoint import load
 from aspecthook.training.session import MonitoredTrainingSession
 from tests.training.kit import data, run_of
@@ -85,6 +85,66 @@ def test_an_interrupt_after_the_last_step_of_a_session_is_raised(stage: str, tmp
             session.run()
     assert runner.iter == 4 and (tmp_path / "interrupted.ckpt").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Scores(Hook):
+    """Logs a score for each epoch, and sends signals while the first one is judged."""
+
+    def __init__(self, signals: int, priority: str) -> None:
+        self.signals, self.priority = signals, priority
+
+    def after_val_epoch(self, runner: Runner) -> None:
+        runner.logs = {**runner.logs, "val_score": [1.0, 3.0, 2.0][runner.epoch - 1]}
+        if runner.epoch == 1:
+            for _ in range(self.signals):
+                os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("signals", [1, 2, 3])
+@pytest.mark.parametrize("priority", ["HIGHEST", "NORMAL"])
+def test_a_validation_is_judged_though_signals_come_meanwhile(signals: int, priority: str, tmp_path: Path) -> None:
+    """The second signal dropped it, and the resumed run took the second epoch for the best."""
+
+    def begun(count: int) -> tuple[Runner, CheckpointHook]:
+        best = CheckpointHook(save_best="val_score", rule="less")
+        runner = run_of("numpy", None, [Scores(count, priority), best], work_dir=tmp_path, max_epochs=3)
+        return runner, best
+
+    runner, _ = begun(signals)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(2), data(1))
+    resumed, best = begun(0)
+    resumed.resume(tmp_path / "interrupted.ckpt")
+    resumed.fit(data(2), data(1))
+    assert best.best_score == 1.0
+    assert best.best is not None and best.best.name == "best_val_score_epoch_1.safetensors"
+
+
+def test_a_second_signal_while_the_best_checkpoint_is_saved_waits_for_it(tmp_path: Path) -> None:
+    best = CheckpointHook(0, save_best="val_score", rule="less", save_last=False)
+    runner = run_of("numpy", None, [Scores(1, "HIGHEST"), best], work_dir=tmp_path, max_epochs=3)
+    hooks(runner.write_checkpoint).pre(lambda path: os.kill(os.getpid(), signal.SIGINT), times=1)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(2), data(1))
+    assert best.best_score == 1.0 and best.best is not None and best.best.exists()
+    assert load(tmp_path / "interrupted.ckpt")["hooks"]["CheckpointHook"]["best_score"] == 1.0
+
+
+def test_a_second_signal_among_the_hooks_of_an_iteration_says_what_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = run_of("numpy", work_dir=tmp_path)
+
+    def interrupt(iter: int) -> None:
+        for _ in range(2 if iter == 1 else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    hooks(runner.train_iter).post(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(2))
+    first, second = caplog.messages
+    assert first == f"interrupted after iteration 2; saved {tmp_path / 'interrupted.ckpt'}"
+    assert second.startswith("the hooks after it had not all been called")
 
 
 PROGRAM = """
