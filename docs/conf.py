@@ -68,8 +68,6 @@ NOT_CALLED = {
     "aspecthook.testing.Trace",
     "aspecthook.testing.Underconstrained",
     "aspecthook.torch.Capture",
-    "aspecthook.torch.HistogramWatch",
-    "aspecthook.torch.NeuronWatch",
     "aspecthook.torch.Seen",
     "aspecthook.training.data.Dataset",
     "aspecthook.training.job.Outcome",

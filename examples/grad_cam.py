@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aspecthook.torch import capture, dead_neurons
+from aspecthook.torch import capture
 from aspecthook.training import Runner
 from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
 
@@ -95,8 +95,6 @@ def main() -> None:
     print(f"what it looks at is in {options.out}")
     share = float((rows[0][1] * (images[chosen] > 0.25)).sum() / rows[0][1].sum())
     print(f"of what speaks for its answers, {share:.0%} lies on the strokes")
-    for name, neurons in dead_neurons(model, images.split(128)).items():
-        print(f"{name}: {len(neurons.dead)} of {neurons.units} channels never fire")
     same = all(vars(module) == before[name] for name, module in model.named_modules())
     print(f"is the network as it was? {same}")
 

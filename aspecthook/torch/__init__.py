@@ -1,4 +1,4 @@
-"""Looking into models of PyTorch: activations, gradients, histograms and dead neurons, by hooks that leave no trace.
+"""Looking into models of PyTorch: activations and gradients, by hooks that leave no trace.
 
 For maintainers: `_model` is what `weave` loads for modules and tensors of PyTorch; it chooses them by `_names`. Their
 mount points (`_own`) are functions that are put into slots: `_forward` has the slot in a module, `_callbacks` those in
@@ -13,29 +13,7 @@ from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._capture import Capture, Seen, capture
-    from ._histograms import Histogram, HistogramWatch, drawn, histograms, watch_histograms
-    from ._neurons import Neurons, NeuronWatch, dead_neurons, watch_neurons
 
-__all__ = [
-    "Capture",
-    "Histogram",
-    "HistogramWatch",
-    "NeuronWatch",
-    "Neurons",
-    "Seen",
-    "capture",
-    "dead_neurons",
-    "drawn",
-    "histograms",
-    "watch_histograms",
-    "watch_neurons",
-]
+__all__ = ["Capture", "Seen", "capture"]
 
-load_lazily(
-    __name__,
-    {
-        "_capture": "Capture Seen capture",
-        "_histograms": "Histogram HistogramWatch drawn histograms watch_histograms",
-        "_neurons": "NeuronWatch Neurons dead_neurons watch_neurons",
-    },
-)
+load_lazily(__name__, {"_capture": "Capture Seen capture"})

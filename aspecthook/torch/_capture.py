@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Unpack, cast, final
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, Self, Unpack, cast, final
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.weave import Names
+from aspecthook.weave import Names, Weaving, weave
 
 from ._carried import is_module
 from ._own import OwnMountPoint
 from ._values import copied, mapped
-from ._watch import Watch
 
 
 class _Grad:
@@ -107,7 +107,7 @@ class Seen:
 
 
 @final
-class Capture(Watch[Seen]):
+class Capture(Mapping[str, Seen]):
     """What `capture` returns: for each module, by its name, what was collected.
 
     A context manager, which removes its hooks at the end of its block, as `remove` does. What was collected stays, and
@@ -123,10 +123,10 @@ class Capture(Watch[Seen]):
         >>> seen.remove()
     """
 
-    collected: dict[str, Seen]
+    weaving: Weaving
 
     def __init__(self, inputs: bool, gradients: bool, keep: int | None, each: Callable[[Any], Any]) -> None:
-        super().__init__()
+        self.collected: dict[str, Seen] = {}
         self._inputs = inputs
         self._gradients = gradients
         self._keep = keep
@@ -138,14 +138,33 @@ class Capture(Watch[Seen]):
             raise KeyError(f"no module {brief(name)} is captured; those that are: {known}")
         return self.collected[name]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.collected)
+
+    def __len__(self) -> int:
+        return len(self.collected)
+
     def clear(self) -> None:
         """Forget what was collected so far."""
         for seen in self.collected.values():
             seen._calls.clear()
 
-    def name_modules(self) -> Capture:
-        """Add an empty row for each module, by the name under which it is woven."""
-        assert self.weaving is not None
+    def remove(self) -> None:
+        """Remove the hooks. What was collected stays."""
+        self.weaving.remove()
+
+    def __enter__(self) -> Self:
+        self.weaving.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.weaving.__exit__(kind, error, trace)
+
+    def begin(self, model: Any, names: Names | None, options: Options) -> Self:
+        """Put the hooks on, and add an empty row for each module, by the name under which it is woven."""
+        self.weaving = weave(model, names, post=self.note, **options)
         for mount in self.weaving.mounts:
             owner: Any = cast("OwnMountPoint", mount).owner()
             self.collected[owner.__aspecthook__.name] = Seen(owner.__aspecthook__.name)
@@ -205,5 +224,4 @@ def capture(
     if not callable(each):
         raise HookTypeError(f"capture: each={brief(each)} is not callable; give a function of a tensor")
     given: Options = {"priority": "LOWEST", "name": "capture", **options}
-    capturing = Capture(inputs, gradients, keep, each)
-    return capturing.begin(model, names, capturing.note, given).name_modules()
+    return Capture(inputs, gradients, keep, each).begin(model, names, given)

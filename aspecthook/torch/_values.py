@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, cast
 
@@ -26,33 +25,6 @@ def mapped(value: Any, function: Callable[[Any], Any], kind: Any = torch.Tensor)
     return value
 
 
-def tensors(value: Any) -> list[Any]:
-    """Return the tensors in a value."""
-    found: list[Any] = []
-    mapped(value, found.append)
-    return found
-
-
 def copied(tensor: Any) -> Any:
     """Return a copy outside of the graph, since the next layer may change the tensor in place."""
     return tensor.detach().clone()
-
-
-@contextmanager
-def evaluating(model: Any) -> Generator[None]:
-    """Disable gradients and switch to evaluation mode; at the end each module is in its own mode again."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def run(model: Any, batches: Any) -> None:
-    """Call a model with the inputs of batches: the batches themselves, or their first entries."""
-    with evaluating(model):
-        for batch in batches:
-            model(batch[0] if isinstance(batch, (tuple, list)) else batch)

@@ -13,7 +13,6 @@ from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._errors import TrainingError
-    from .hooks._activations import ActivationHistogramHook, DeadNeuronHook
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
     from .hooks._device import EmptyCacheHook, SyncBuffersHook
     from .hooks._early_stop import EarlyStoppingHook
@@ -36,12 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOOKS",
-    "ActivationHistogramHook",
     "AmpOptimizerHook",
     "CheckpointHook",
     "CheckpointLoaderHook",
     "CsvLoggerHook",
-    "DeadNeuronHook",
     "DistEvalHook",
     "DistSamplerSeedHook",
     "EMAHook",
@@ -73,7 +70,6 @@ __all__ = [
 load_lazily(
     __name__,
     {
-        "hooks._activations": "ActivationHistogramHook DeadNeuronHook",
         "hooks._checkpoint": "CheckpointHook CheckpointLoaderHook",
         "hooks._device": "EmptyCacheHook SyncBuffersHook",
         "hooks._evaluation": "DistEvalHook EvalHook",

@@ -29,12 +29,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aspecthook.training import (
-    ActivationHistogramHook,
     AmpOptimizerHook,
     CheckpointHook,
     CheckpointLoaderHook,
     CsvLoggerHook,
-    DeadNeuronHook,
     DistEvalHook,
     EarlyStoppingHook,
     EMAHook,
@@ -184,7 +182,6 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
 # The other hooks of the package that have a state, but for those that only measure time.
 OTHERS: dict[str, Callable[[Path], Any]] = {
     "evaluation": lambda _: EvalHook(batches(2, seed=6), interval=2, by_epoch=False, save_best="loss", rule="less"),
-    "dead neurons": lambda _: DeadNeuronHook(["3"]),  # of PyTorch alone
     "report": lambda _: ReportHook(interval=0),
     "progress": lambda _: ProgressHook(2, file=io.StringIO()),
     "text": lambda _: TextLoggerHook(2, ignore_last=False),
@@ -197,7 +194,6 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "keras backup": lambda folder: BackupAndRestore(folder / "backup", save_freq=2),
     "distributed evaluation": lambda _: DistEvalHook(batches(2, seed=7), interval=3, by_epoch=False),
     "plots": lambda _: PlotHook(interval=0),
-    "histograms": lambda _: ActivationHistogramHook(["3"], path=None),  # of PyTorch alone
     "loss scale": lambda _: AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 4.0, "growth_interval": 2}),
     "session saver": lambda folder: CheckpointSaverHook(folder / "session", save_steps=3),
     "session stop": lambda _: StopAtStepHook(last_step=11),
@@ -208,7 +204,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-OF_TORCH = ("dead neurons", "histograms", "loss scale")
+OF_TORCH = ("loss scale",)
 
 
 class BadLosses(Hook):

@@ -24,5 +24,4 @@ def test_grad_cam_draws_what_the_network_looks_at_and_leaves_no_trace(tmp_path: 
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=EXAMPLES.parent)
     assert done.returncode == 0, done.stderr
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
-    for fact in ("features.8: ", "of 48 channels never fire", "is the network as it was? True"):
-        assert fact in done.stdout
+    assert "is the network as it was? True" in done.stdout

@@ -18,7 +18,7 @@ warnings.simplefilter("ignore")
 import torch
 from torch import distributed, nn
 from aspecthook import weave
-from aspecthook.torch import capture, dead_neurons
+from aspecthook.torch import capture
 from tests.torch.nets import Net, state, untouched
 
 rank, port = int(sys.argv[1]), sys.argv[2]
