@@ -1,7 +1,7 @@
 """How values of a program are shown: shortened texts, in which nothing redacted appears.
 
-The invariant: no text is made of something huge, no `repr` that raises reaches the program, and a redacted string is in
-no text, wherever else the program passes it.
+The invariant: no text is made of something huge, no `repr` that raises reaches the program, no watcher notes what a
+`repr` calls, and a redacted string is in no text, wherever else the program passes it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from reprlib import Repr
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import HookOptionError, brief, printable
 from aspecthook._hints import Any, TypeAlias, cast, final
+from aspecthook._watching import Unwatched
 
 Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
+
+# What Python and handlers of signals raise to end a program, in whatever code happens to run: Ctrl-C and SIGTERM have
+# to end it also where they come while a text is made. Any other exception is the doing of a `repr` alone, which the
+# program would not have called here, so that it becomes a part of the text: that of `pytest.fail`, that of a generator
+# which is closed, or one of the program's own below `BaseException`.
+_ENDS_PROGRAMS = (KeyboardInterrupt, SystemExit)
 
 _SHORTEST_SECRET = 4  # shorter strings are everywhere, and would make every text unreadable
 _MOST_SECRETS = 1_000
@@ -94,8 +101,11 @@ class Redaction:
             return False
         if self._predicate is not None:
             try:
-                return bool(self._predicate(name, value))
-            except Exception:  # a value that the predicate cannot look at may be a secret
+                with Unwatched():
+                    return bool(self._predicate(name, value))
+            except _ENDS_PROGRAMS:
+                raise
+            except BaseException:  # a value that the predicate cannot look at may be a secret
                 return True
         hidden = self._known.get(name)
         if hidden is None:
@@ -110,12 +120,15 @@ class Redaction:
             return value
         hidden = self.hides(name, value)
         try:
-            if not hidden:
-                self._look_into(value, 3)
-            else:
-                for secret in _strings(value):
-                    self._keep(secret)
-        except Exception:  # a container that cannot be looked into; neither can its text be made
+            with Unwatched():
+                if not hidden:
+                    self._look_into(value, 3)
+                else:
+                    for secret in _strings(value):
+                        self._keep(secret)
+        except _ENDS_PROGRAMS:
+            raise
+        except BaseException:  # a container that cannot be looked into; neither can its text be made
             pass
         return REDACTED if hidden else value
 
@@ -203,8 +216,11 @@ class Shortener(Repr):
             elif kind is not int or -_BIG < cast("int", value) < _BIG:
                 return repr(value)
         try:
-            text = self.repr(value)
-        except Exception as error:  # a repr that fails must not hide what happened
+            with Unwatched():
+                text = self.repr(value)
+        except _ENDS_PROGRAMS:
+            raise
+        except BaseException as error:  # a repr that fails must not hide what happened
             return f"<{printable(type(value).__name__)} whose repr raised {printable(type(error).__name__)}>"
         return self._redaction.masked(printable(" ".join([line.strip() for line in text.splitlines()])))
 
@@ -212,9 +228,13 @@ class Shortener(Repr):
         """Return the shortened message of an exception."""
         try:
             plain = type(error).__str__ is BaseException.__str__ and len(error.args) != 1
-            text = self.repr1(error.args, self.maxlevel) if plain and error.args else self._redaction.masked(str(error))
-        except Exception as other:
+            with Unwatched():
+                text = self.repr1(error.args, self.maxlevel) if plain and error.args else str(error)
+        except _ENDS_PROGRAMS:
+            raise
+        except BaseException as other:
             return f"<whose str raised {printable(type(other).__name__)}>"
+        text = self._redaction.masked(text)
         return printable(_cut(" ".join([line.strip() for line in text.splitlines()]), 200))
 
     def repr1(self, x: Any, level: int) -> str:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from types import ModuleType
 
-from aspecthook._core.law.callables import signature_of, type_of
+from aspecthook._core.law.callables import CODE, code_of, signature_of, type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast
@@ -49,6 +49,7 @@ class ProxyMountPoint(MountPoint):
         binding: Binding = "none",
     ) -> None:
         super().__init__(made[0], name)
+        setattr(made[0], CODE, code_of(original))  # for whoever asks where it is written
         self.enter, self.forward = made.enter, made.forward
         self.original = original
         self.binding: Binding = binding

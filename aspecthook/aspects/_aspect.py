@@ -165,7 +165,8 @@ def caller(site: Site) -> Caller:
         frame = frame.f_back
     if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
         space = getattr(site.function(), "__globals__", {})
-        return Caller(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
+        file, line = site.definition() or (site.model.co_filename, site.model.co_firstlineno)
+        return Caller(file, line, site.model.co_name, space)
     return Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
 
 

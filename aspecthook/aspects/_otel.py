@@ -172,8 +172,6 @@ def metrics(
 
 def _location(site: Site) -> dict[str, Any]:
     """Return where a function is, as the semantic conventions of OpenTelemetry have it."""
-    code = site.model
     name = {"code.function.name": site.label.replace(":", ".")}
-    if code.co_filename.startswith("<aspecthook "):  # what stands in for a C function
-        return name
-    return {**name, "code.file.path": code.co_filename, "code.line.number": code.co_firstlineno}
+    place = site.definition()
+    return name if place is None else {**name, "code.file.path": place[0], "code.line.number": place[1]}

@@ -1,4 +1,4 @@
-"""A run of a function of any kind, of which an aspect sees the turns and the end.
+"""A run of a function of any kind, of which an aspect that watches calls sees the turns and the end.
 
 A function or a coroutine has one turn. A generator has one for each item, and does not run between them: what an aspect
 sets up for a turn, such as the current span, must not be seen by whoever takes the items.
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Protocol, final
 
 from aspecthook._core.law.call import Call, Site
+from aspecthook._watching import Unwatched, failure, is_watched
 from aspecthook.weave._steps import AsyncSteps, Steps
 
 from ._aspect import AnyHook
@@ -32,27 +33,43 @@ class Run(Protocol):
 
 
 def observed(site: Site, begin: Callable[[Call], Run]) -> AnyHook:
-    """Return a hook for any kind of function that begins a run for each call."""
+    """Return a hook for any kind of function that begins a run for each call that is watched."""
+    style = site.signature.style
+
+    def begun(call: Call) -> Run:
+        with Unwatched():
+            return begin(call)
+
+    def ended(run: Run, result: Any, exc: BaseException | None) -> None:
+        with Unwatched():
+            run.end(result, failure(style, exc))
 
     def whole(call: Call) -> Generator[None, Any, None]:
-        run = begin(call)
+        if not is_watched():
+            yield
+            return
+        run = begun(call)
         try:
             with run:
                 result = yield
         except BaseException as exc:
-            run.end(None, exc)
+            ended(run, None, exc)
             raise
-        run.end(result, None)
+        ended(run, result, None)
 
-    def stream(call: Call, proceed: AnyHook) -> Steps:
-        run = begin(call)
-        return Steps(proceed(), partial(_turn, run), run.end)
+    def stream(call: Call, proceed: AnyHook) -> Any:
+        if not is_watched():
+            return proceed()
+        run = begun(call)
+        return Steps(proceed(), partial(_turn, run), partial(ended, run))
 
-    def astream(call: Call, proceed: AnyHook) -> AsyncSteps:
-        run = begin(call)
-        return AsyncSteps(proceed(), partial(_aturn, run), run.end)
+    def astream(call: Call, proceed: AnyHook) -> Any:
+        if not is_watched():
+            return proceed()
+        run = begun(call)
+        return AsyncSteps(proceed(), partial(_aturn, run), partial(ended, run))
 
-    return {"generator": stream, "async generator": astream}.get(site.signature.style, whole)
+    return {"generator": stream, "async generator": astream}.get(style, whole)
 
 
 @final

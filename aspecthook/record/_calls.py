@@ -72,8 +72,9 @@ class RecordedCall:
     ``arguments`` are by name, as the caller passed them, defaults filled in. ``begin`` is in seconds since the tape
     began, ``duration`` in seconds, and None while the call runs. ``own`` is how long it ran itself, without the calls
     that were recorded inside it; for what runs still, that of the turns that have ended. For a generator, ``result`` is
-    what it returns, and the call lasts from the first `next` to the end; ``turns`` are the times (begin and duration)
-    when a generator or a coroutine ran, and did not wait. In a tape that was read from a file, values are texts.
+    what it returns, None if it is left early, and the call lasts from the first `next` to the end; ``turns`` are the
+    times (begin and duration) when a generator or a coroutine ran, and did not wait. In a tape that was read from a
+    file, values are texts.
 
     Example:
         >>> import shlex

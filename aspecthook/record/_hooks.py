@@ -14,10 +14,11 @@ from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast, final
+from aspecthook._watching import current, failure, is_watched
 
 from ._calls import Function
 from ._driving import DRIVES
-from ._recorder import CLOCK, End, RecordedTurns, Recorder, current
+from ._recorder import CLOCK, End, RecordedTurns, Recorder
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -78,9 +79,7 @@ class Hooks:
         found = self._functions.get(mount)
         if found is None:
             site = mount.site()
-            target = site.function()
-            code = getattr(target, "__code__", None)
-            file, line = (site.model.co_filename, site.model.co_firstlineno) if code is not None else (None, None)
+            file, line = site.definition() or (None, None)
             found = self._functions[mount] = Function(site.label, file, line, site)
         return found
 
@@ -122,7 +121,7 @@ class Hooks:
 
         def begin(call: Call) -> None:
             strand = recorder.here.strand
-            if key in call.state or strand.busy:
+            if key in call.state or strand.busy or not is_watched():
                 return
             recorded = recorder.new(function, call.args, call.kwargs, keep=keep)
             call.state[key] = recorded
@@ -134,17 +133,18 @@ class Hooks:
 
     def _end_by_state(self, mount: MountPoint, *, conditional: bool) -> Callable[..., None]:
         recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
+        style = mount.site().signature.style
 
         def end(call: Call, result: object, exc: BaseException | None) -> None:
             strand = recorder.here.strand
             recorded = call.state.get(key)
-            if strand.busy or (recorded is None and conditional):
+            if strand.busy or (recorded is None and (conditional or not is_watched())):
                 return
             if recorded is None:
                 recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
                 recorder.note_turn(strand, recorded, "begin")
             if not recorded.ended:
-                recorder.note_end(strand, recorded, result if keep else None, exc)
+                recorder.note_end(strand, recorded, result if keep else None, failure(style, exc))
 
         return end
 

@@ -18,16 +18,13 @@ from itertools import count
 from time import perf_counter, time
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.variables import Variable, variable
 from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
+from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
 from ._limits import Limits
 from ._sinks import Sink, Sinks
-
-# The innermost coroutine or generator that any tape records and that runs in this context.
-current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
@@ -229,7 +226,7 @@ class Recorder:
         about, at = note[0], note[1] - self.epoch
         if type(about) is Function:
             _, _, args, kwargs, outer = note
-            if self.limits.active and self._leaves_out(strand, outer):
+            if outer is UNWATCHED or (self.limits.active and self._leaves_out(strand, outer)):
                 strand.stack.append(about.left_out)
                 strand.inside.append(0.0)
                 return

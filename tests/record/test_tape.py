@@ -6,13 +6,17 @@ import asyncio
 import gc
 import json
 import threading
+import types
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from aspecthook import Args, Return, weave
-from aspecthook.record import Tape
+from aspecthook.record import Tape, record
+from aspecthook.record.otel import Metrics
 from tests.shop import Declined, charge, checkout, price
 
 
@@ -204,7 +208,7 @@ def test_a_generator_has_not_ended_until_it_is_closed(tape):
     assert not tape.last.ended and tape.lines(times=False) == ["prices(n=2) … has not ended"]
     del stream
     gc.collect()
-    assert tape.last.ended and isinstance(tape.last.exc, GeneratorExit)
+    assert tape.last.ended and tape.last.exc is None
 
 
 def test_an_async_generator_likewise(tape):
@@ -273,3 +277,74 @@ def test_the_tree_of_calls_is_the_tree_that_was_called(tree):
         call(tree)
     assert [(one.arguments["tree"], one.depth) for one in tape] == walk(tree, 0)
     assert len(tape.lines(times=False)) == len(tape)
+
+
+@pytest.mark.parametrize("leave", ["close", "collect", "throw"])
+def test_a_generator_that_is_left_early_has_not_failed(tape, leave):
+    """`next(lines)`, or a loop with `break`, counted as an error of the generator."""
+
+    def lines():
+        yield 1
+        yield 2
+
+    reader = InMemoryMetricReader()
+    with record(lines, to=Metrics(MeterProvider([reader]))), tape.record(lines):
+        opened = lines()
+        next(opened)
+        if leave == "close":
+            opened.close()
+        elif leave == "throw":
+            with pytest.raises(GeneratorExit):
+                opened.throw(GeneratorExit)
+        del opened
+        gc.collect()
+    no_errors(tape, reader)
+
+
+@pytest.mark.parametrize("leave", ["close", "collect", "shutdown"])
+def test_an_async_generator_that_is_left_early_has_not_failed(tape, leave):
+    async def lines():
+        yield 1
+        yield 2
+
+    async def use():
+        opened = lines()
+        await anext(opened)
+        if leave == "close":
+            await opened.aclose()
+        elif leave == "collect":
+            del opened
+            gc.collect()
+            await asyncio.sleep(0)
+        else:
+            kept.append(opened)
+
+    reader, kept = InMemoryMetricReader(), []
+    with record(lines, to=Metrics(MeterProvider([reader]))), tape.record(lines):
+        asyncio.run(use())
+    no_errors(tape, reader)
+
+
+def test_a_coroutine_that_is_closed_has_not_failed(tape):
+    reader = InMemoryMetricReader()
+    with record(waits, to=Metrics(MeterProvider([reader]))), tape.record(waits):
+        opened = waits()
+        opened.send(None)
+        opened.close()
+    no_errors(tape, reader)
+
+
+async def waits():
+    @types.coroutine
+    def once():
+        yield
+
+    await once()
+
+
+def no_errors(tape, reader):
+    (row,) = tape.functions()
+    assert (row.calls, row.errors) == (1, 0) and tape.last.ended and tape.last.exc is None
+    found = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    assert [metric.name for metric in found] == ["aspecthook.call.duration"]
+    assert [dict(point.attributes).get("error.type") for point in found[0].data.data_points] == [None]

@@ -11,6 +11,7 @@ from types import CodeType, MappingProxyType
 from aspecthook._errors import described
 from aspecthook._hints import TYPE_CHECKING, Any, Protocol, final
 
+from .callables import code_of
 from .signature import Emission, Shown, Signature
 
 if TYPE_CHECKING:
@@ -62,6 +63,17 @@ class Site:
     def find(self, kind: str, function: object) -> Described | None:  # noqa: ARG002  # a subclass looks for it
         """Return the hook of a kind that a function is here, for messages."""
         return None
+
+    def definition(self) -> tuple[str, int] | None:
+        """Return the file and the line where the target is written; None for what is not written in Python.
+
+        Of what a decorator has made it is the function that the author has decorated.
+        """
+        function = self.function()
+        code = self.model if function is None else code_of(function)
+        if code is getattr(function, "__code__", None):  # it is ours while there are hooks
+            code = self.model
+        return None if code is None else (code.co_filename, code.co_firstlineno)
 
     def shown(self) -> Shown | None:
         """Return the parameters that `inspect.signature` shows; None if they are those of the code."""

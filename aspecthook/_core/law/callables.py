@@ -49,8 +49,15 @@ def unwrap(function: object) -> object:
 
 
 def code_of(function: object) -> CodeType | None:
-    """Return the code that a callable runs, as its author wrote it; None if it is not Python code."""
+    """Return the code that a callable runs, as its author wrote it; None if it is not Python code.
+
+    What `contextmanager`, `lru_cache` and other decorators make runs the function that it names by `__wrapped__`.
+    """
     inner = unwrap(function)
+    seen = [inner]
+    while (wrapped := _wrapped(inner)) is not None and not any(wrapped is one for one in seen):
+        inner = wrapped
+        seen.append(inner)
     if type(inner) is not FunctionType:
         if CODE in getattr(inner, "__dict__", ()):
             return cast("CodeType | None", getattr(inner, CODE))
@@ -58,11 +65,19 @@ def code_of(function: object) -> CodeType | None:
         inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
         if type(inner) is not FunctionType:
             return None
-    # Not by its `__dict__`, which a function has only once somebody has asked for it.
-    if hasattr(inner, CODE):
-        return cast("CodeType | None", getattr(inner, CODE))
-    wrapped = getattr(inner, "__wrapped__", None)
-    return wrapped.__code__ if type(wrapped) is FunctionType else inner.__code__
+    return cast("CodeType | None", getattr(inner, CODE)) if hasattr(inner, CODE) else inner.__code__
+
+
+def _wrapped(function: object) -> object | None:
+    """Return what a decorator says that it has wrapped, unless the wrapper knows the code that it runs."""
+    if type(function) is FunctionType:
+        # Not by its `__dict__`, which a function has only once somebody has asked for it.
+        inner = None if hasattr(function, CODE) else getattr(function, "__wrapped__", None)
+    else:
+        # By nothing but its `__dict__`: other objects may answer any name.
+        space = getattr(function, "__dict__", {})
+        inner = None if isinstance(function, type) or CODE in space else space.get("__wrapped__")
+    return None if inner is None else unwrap(inner)
 
 
 def name_of(function: object) -> str:

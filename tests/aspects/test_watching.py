@@ -1,0 +1,233 @@
+"""Watchers (tapes, and the aspects that log, measure and trace) do not watch what they do themselves to show a call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from aspecthook import Weaving, weave
+from aspecthook.aspects import log, metrics, span, timed
+from aspecthook.record import RecordedCall, Tape, record
+from aspecthook.record.otel import Metrics
+
+
+class EndlessError(BaseException):
+    """What a watcher is stopped by that watches itself."""
+
+
+class Page:
+    """A class whose `repr` calls two of its properties, as those of `email` do."""
+
+    @property
+    def title(self) -> str:
+        return "tea"
+
+    @property
+    def author(self) -> str:
+        return "ann"
+
+    def print(self, copies: int) -> Page:
+        if not copies:
+            raise ValueError(self)
+        return self
+
+    def copies(self) -> Any:
+        yield self
+        yield self
+
+    async def send(self) -> None:
+        """Return nothing: `asyncio` makes a text of what is returned."""
+
+    def __repr__(self) -> str:
+        Shown.number += 1
+        if Shown.number > 100:
+            raise EndlessError
+        return f"<{self.title} by {self.author}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+class Shown:
+    """How many texts have been made."""
+
+    number = 0
+
+
+class Kept:
+    """A handler of a logger, and a sink; both make a text of what they keep."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def write(self, call: RecordedCall) -> None:
+        self.texts.append(str(call))
+
+    def close(self) -> None: ...
+
+
+def use(page: Page) -> None:
+    page.print(1)
+    try:
+        page.print(0)
+    except ValueError:
+        pass
+    list(page.copies())
+    asyncio.run(page.send())
+
+
+USED = 4  # the calls that `use` makes
+
+
+# Each watches all of `Page`, and returns how to count the calls it has seen.
+
+
+def _logs() -> tuple[Weaving, Callable[[], int]]:
+    logger, texts = logging.Logger("pages"), list[str]()
+    handler = logging.StreamHandler()
+    handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    return weave(Page, aspect=log(logger, begin=False)), lambda: len(texts)
+
+
+def _makes_spans() -> tuple[Weaving, Callable[[], int]]:
+    kept, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    aspect = span(arguments=True, tracer=provider.get_tracer("tests"))
+    return weave(Page, aspect=aspect), lambda: len(kept.get_finished_spans())
+
+
+def _counted(reader: InMemoryMetricReader, name: str) -> int:
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = [one for one in data.resource_metrics[0].scope_metrics[0].metrics if one.name == name]
+    return sum(point.count for one in found for point in one.data.data_points)  # type: ignore[union-attr, misc]
+
+
+def _measures() -> tuple[Weaving, Callable[[], int]]:
+    reader = InMemoryMetricReader()
+    aspect = metrics("page", meter=MeterProvider([reader]).get_meter("tests"))
+    return weave(Page, aspect=aspect), lambda: _counted(reader, "page.duration")
+
+
+def _times() -> tuple[Weaving, Callable[[], int]]:
+    timings = timed()
+    return weave(Page, aspect=timings), lambda: sum(timings[label].count for label in timings)
+
+
+def _keeps() -> tuple[Tape, Callable[[], int]]:
+    tape = record(Page)
+    return tape, lambda: (str(tape), tape.functions(), len(tape))[2]
+
+
+def _streams() -> tuple[Tape, Callable[[], int]]:
+    kept = Kept()
+    return record(Page, to=kept), lambda: len(kept.texts)
+
+
+def _measures_a_tape() -> tuple[Tape, Callable[[], int]]:
+    reader = InMemoryMetricReader()
+    return record(Page, to=Metrics(MeterProvider([reader]))), lambda: _counted(reader, "aspecthook.call.duration")
+
+
+WATCHERS: list[Callable[[], tuple[Any, Callable[[], int]]]] = [
+    _logs,
+    _makes_spans,
+    _measures,
+    _times,
+    _keeps,
+    _streams,
+    _measures_a_tape,
+]
+
+
+@pytest.mark.parametrize("second", WATCHERS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("first", WATCHERS, ids=lambda one: one.__name__)
+def test_what_a_watcher_does_to_show_a_call_is_seen_by_no_watcher(first: Any, second: Any) -> None:
+    """The entry of a call was made of a `repr` whose calls had entries, made of a `repr` whose calls had entries."""
+    Shown.number = 0
+    with ExitStack() as stack:
+        counts: list[Callable[[], int]] = []
+        for watch in (first, second):
+            watcher, count = watch()
+            stack.enter_context(watcher)
+            counts.append(count)
+        use(Page())
+        assert repr(Page()) == "<tea by ann>"  # the program's own, of which both properties are seen
+        assert [count() for count in counts] == [USED + 2, USED + 2]
+
+
+def test_what_a_handler_of_a_logger_calls_has_no_entry() -> None:
+    """A formatter that writes JSON by a woven `json.dumps` wrote an entry about each of its entries."""
+    import json
+
+    class Formatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            if len(texts) > 10:
+                raise EndlessError
+            texts.append(json.dumps(record.getMessage()))
+            return texts[-1]
+
+    texts: list[str] = []
+    logger, handler = logging.Logger("json"), logging.StreamHandler()
+    handler.emit = handler.format  # type: ignore[assignment]
+    handler.setFormatter(Formatter())
+    logger.addHandler(handler)
+    with weave("json:dumps", aspect=log(logger)):
+        json.dumps(1)
+    assert len(texts) == 1
+
+
+class Ends(type):
+    """A class of classes whose `repr` raises what it is told to."""
+
+    error: BaseException
+
+    def __repr__(cls) -> str:
+        raise cls.error
+
+
+def shown_by_all(error: BaseException) -> list[int]:
+    """Call a function with a class that raises an error when it is shown, under each watcher that shows values."""
+
+    def work(kind: type) -> type:
+        ran.append(kind)
+        return kind
+
+    kind, ran = Ends("Kind", (), {"error": error}), list[type]()
+    logger = logging.Logger("kinds")
+    logger.addHandler(logging.NullHandler())
+    kept, counts = Kept(), list[int]()
+    for watcher in (lambda: weave(work, aspect=log(logger)), lambda: record(work, to=kept), lambda: record(work)):
+        with watcher() as watched:
+            assert work(kind) is kind
+            str(watched) if isinstance(watched, Tape) else None
+        counts.append(len(ran))
+    assert f"repr raised {type(error).__name__}" in kept.texts[0]
+    return counts
+
+
+@pytest.mark.parametrize("error", [EndlessError(), GeneratorExit(), asyncio.CancelledError(), pytest.fail.Exception()])
+def test_what_a_repr_raises_does_not_end_the_program_that_is_watched(error: BaseException) -> None:
+    """A `repr` of a metaclass that raised a BaseException ended a traced program."""
+    assert shown_by_all(error) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_ctrl_c_and_sigterm_end_a_program_also_while_a_text_is_made(error: BaseException) -> None:
+    """Their handlers run wherever the program is; a text that kept what they raise would make it run on for ever."""
+    with pytest.raises(type(error)) as caught:
+        shown_by_all(error)
+    assert caught.value is error
