@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from . import matrix
 from .runs import run
@@ -35,8 +35,9 @@ def _first(bugs: Sequence[Bug], tests_of: Callable[[Bug], Sequence[str]], jobs: 
     """Print which test is the first to find each bug, and return whether all are found."""
     missed = []
     with ThreadPoolExecutor(jobs) as pool:
-        runs = pool.map(lambda bug: run(bug, tests_of(bug), first=True), bugs)
-        for bug, seen in zip(bugs, runs, strict=True):
+        runs = {pool.submit(run, bug, tests_of(bug), first=True): bug for bug in bugs}
+        for done in as_completed(runs):
+            bug, seen = runs[done], done.result()
             answer = seen.failed[0] if seen.failed else "NOT FOUND"
             print(f"{seen.seconds:6.1f} s  {bug.name:<70} {answer}", flush=True)
             missed += [bug.name] * (not seen.failed)

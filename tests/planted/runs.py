@@ -113,6 +113,8 @@ def run(bug: Bug | None, tests: Sequence[str], *, first: bool) -> Run:
 
 
 def _files(path: str) -> list[str]:
+    if not (ROOT / path).exists():
+        raise PlantingError(f"there is no {path}")
     if path.endswith(".py"):
         return [path]
     return sorted(str(file.relative_to(ROOT)) for file in (ROOT / path).rglob("test_*.py"))
