@@ -95,12 +95,15 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
     saved = _checkpoint_in(folder, resume)
     if saved is not None:
         job.runner.resume(saved, other_run=overwrite)
-    aside = job.runner.take_folder()  # before the config changes: that of one run never stands beside another's files
-    if aside is not None and (folder / _CONFIG).exists():
-        (folder / _CONFIG).rename(aside / _CONFIG)
-    _write_config(folder, settings)
     began = perf_counter()
-    job.runner.fit(job.train, job.validate)
+    try:
+        aside = job.runner.take_folder()  # before the config changes: that of one run never stands beside another's
+        if aside is not None and (folder / _CONFIG).exists():
+            (folder / _CONFIG).rename(aside / _CONFIG)
+        _write_config(folder, settings)
+        job.runner.fit(job.train, job.validate)
+    finally:
+        job.runner.leave()  # the folder, if the config could not be written
     return _test(job, perf_counter() - began)
 
 

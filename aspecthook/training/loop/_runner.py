@@ -209,6 +209,7 @@ class Runner(Classical):
             self._seeded = True
             random.seed(self.seed)
             self.backend.seed(self.seed)
+        self.lock(self.work_dir)
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
@@ -491,6 +492,7 @@ class Runner(Classical):
             return None
         from aspecthook.training.checkpoint._folder import take_folder
 
+        self.lock(self.work_dir)
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.done.iter)
         if aside is not None:
             self.logger.info(

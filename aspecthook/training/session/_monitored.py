@@ -155,6 +155,7 @@ class MonitoredSession:
 
     def _begin(self, train: Any, val: Any, grace: float) -> None:
         self.runner.prepare(train, val)
+        self.runner.lock(self._folder)
         saved = None if self._folder is None else newest(self._folder)
         if saved is not None:
             self.runner.resume(saved)
