@@ -13,10 +13,6 @@ import sys
 from collections.abc import Sequence
 
 from aspecthook import __version__
-from aspecthook._hints import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ._program import Program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,30 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if rest == ["--version"]:
         print(f"aspecthook {__version__}")
         return 0
-    program = _started(rest)
     try:
         from ._commands import run
 
-        return run(rest, program)
+        return run(rest)
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
         print("aspecthook: click is not installed: pip install 'aspecthook[trace]'", file=sys.stderr)
         return 2
-    finally:
-        if program is not None:
-            program.close()
-
-
-def _started(words: list[str]) -> Program | None:
-    """Return the program of `trace`, started: it loads what it needs while we do, and waits for our word."""
-    if words[:1] != ["trace"] or "--" not in words:
-        return None
-    from ._program import Program, ProgramError
-
-    try:
-        program = Program(words[words.index("--") + 1 :])
-        program.start()
-    except (ProgramError, OSError):  # the command will say it
-        return None
-    return program

@@ -29,6 +29,7 @@ from aspecthook.weave._pointcut import Pointcut
 
 from . import _arrival
 from ._config import read_config
+from ._program import signals
 from ._remote import AttachError, check, send
 from ._report import View
 
@@ -378,7 +379,7 @@ def _say_how(attached: Attached, *, detached: bool) -> int:
 @contextmanager
 def _ended_by_signals() -> Generator[None]:
     """Take SIGTERM and SIGHUP for Ctrl-C."""
-    before = {one: signal.signal(one, signal.default_int_handler) for one in (signal.SIGTERM, signal.SIGHUP)}
+    before = {one: signal.signal(one, signal.default_int_handler) for one in signals("SIGTERM", "SIGHUP")}
     try:
         yield
     finally:

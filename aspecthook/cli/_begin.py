@@ -7,13 +7,11 @@ import json
 import os
 import sys
 import time
-from importlib import import_module
 
 from aspecthook._errors import WarningsTo, WeaveWarning
 from aspecthook._hints import Any
 
 from ._definitions import of_main, watch_main
-from ._names import VARIABLE
 
 # What has been woven is kept for as long as the process lives.
 _kept: list[object] = []
@@ -23,10 +21,8 @@ def begin(text: str) -> None:
     """Do what the settings say. What fails ends the program that was named; its children go on without.
 
     Args:
-        text: The settings as JSON; or the number of the pipe that they come by, while the program is starting already.
+        text: The settings as JSON.
     """
-    if text.isdecimal():
-        text = os.environ[VARIABLE] = _awaited(int(text))  # for its children, too
     settings: dict[str, Any] = json.loads(text)
     named = os.getpid() == settings["process"] or (settings["spawned"] and os.getppid() == settings["process"])
     try:
@@ -38,17 +34,6 @@ def begin(text: str) -> None:
         print(f"{lead}: {'; '.join(words)}", file=sys.stderr, flush=True)
         if named:
             os._exit(2)  # nothing has run yet; an exception here would be a fatal error of the interpreter
-
-
-def _awaited(pipe: int) -> str:
-    """Return the settings that the command sends when it has read its options; what recording needs is loaded first."""
-    for name in ("record._tape", "record._json_lines", "weave._plans", "cli._tracebacks"):
-        import_module(f"aspecthook.{name}")
-    with open(pipe, encoding="utf-8") as file:
-        text = file.read()
-    if not text:  # the options are wrong, or the command has been killed
-        os._exit(2)
-    return text
 
 
 def _begin(settings: dict[str, Any], *, named: bool) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from click.shell_completion import get_completion_class
 
 from aspecthook import __version__
 from aspecthook._errors import AspecthookError
@@ -19,19 +18,13 @@ from aspecthook._errors import AspecthookError
 from ._program import Program, ProgramError, end_as
 
 _PROGRAM = "program"  # where a command finds the words after `--`, in the `meta` of its context
-_SHELLS = ("bash", "zsh", "fish")
 
 
-def run(arguments: list[str], program: Program | None) -> int:
-    """Run a command. Return its exit status: 2 for bad input, which one line explains.
-
-    Args:
-        arguments: What the user has given.
-        program: The program among them, if it has been started.
-    """
+def run(arguments: list[str]) -> int:
+    """Run a command with what the user has given. Return its exit status: 2 for bad input, which one line explains."""
     name = "aspecthook"
     try:
-        status = _aspecthook.main(arguments, prog_name=name, standalone_mode=False, obj=program)
+        status = _aspecthook.main(arguments, prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else name
         return _refuse(f"{where}: {error.format_message()}", f"see {where} --help", error.exit_code)
@@ -66,10 +59,8 @@ class _OfProgram(click.Command):
 
 
 def _program() -> Program:
-    context = click.get_current_context()
-    started: Program | None = context.obj
     try:
-        return started or Program(context.meta[_PROGRAM])
+        return Program(click.get_current_context().meta[_PROGRAM])
     except ProgramError as error:
         raise click.UsageError(str(error)) from error
 
@@ -355,23 +346,6 @@ def _doctor() -> int:
 
     for line in report():
         click.echo(line)
-    return 0
-
-
-@_aspecthook.command("completion", short_help="Print a script for completion in bash, zsh or fish.")
-@click.argument("shell", type=click.Choice(_SHELLS))
-def _completion(shell: str) -> int:
-    """Print a script that completes commands and options in a shell.
-
-    \b
-    examples:
-      aspecthook completion bash > ~/.local/share/bash-completion/completions/aspecthook
-      aspecthook completion zsh > "${fpath[1]}/_aspecthook"
-      aspecthook completion fish > ~/.config/fish/completions/aspecthook.fish
-    """
-    made = get_completion_class(shell)
-    assert made is not None
-    click.echo(made(_aspecthook, {}, "aspecthook", "_ASPECTHOOK_COMPLETE").source())
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import socket
 import sys
 import sysconfig
 import tempfile
@@ -68,6 +69,8 @@ def problems() -> Iterator[str]:
         yield "attach: a running process can be attached to with Python 3.14 and later; use aspecthook trace"
     elif not sysconfig.get_config_var("Py_REMOTE_DEBUG") or "PYTHON_DISABLE_REMOTE_DEBUG" in os.environ:
         yield "attach: remote debugging is disabled in this Python; use aspecthook trace"
+    elif not hasattr(socket, "AF_UNIX"):
+        yield "attach: it needs Linux or macOS; use aspecthook trace"
 
 
 def _hooks_work() -> bool:

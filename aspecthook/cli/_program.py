@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
 
 from aspecthook._errors import AspecthookError
 from aspecthook._hints import Any, Never, final
@@ -30,63 +34,30 @@ class Program:
     """A program to run, as it was given after ``--``.
 
     ``command`` is what to execute, ``name`` what to call it, ``path`` where it finds its modules first.
-    What this module imports delays the start of the program; so `json` is imported later, and `subprocess` not at all.
     """
 
-    __slots__ = ("_child", "_pipe", "command", "name", "path")
+    __slots__ = ("command", "name", "path")
 
     def __init__(self, words: Sequence[str]) -> None:
         if not words:
             raise ProgramError("there is no program to run; name it after '--', as in: -- app.py, or: -- pytest")
         self.command, self.path = _command(list(words))
         self.name = next(iter(names_of(words)), "python")
-        self._child = 0  # its process, once it has been started
-        self._pipe = -1  # by which it gets its settings, as long as it waits for them
 
-    def start(self) -> None:
-        """Start Python, which loads what it needs and then waits for `watch`; what is not Python is not started.
-
-        Without `watch`, it ends before the first line of the program: when `close` is called, or this process ends.
-        """
-        if _is_python(self.command[0]):
-            end, self._pipe = os.pipe()
-            os.set_inheritable(end, True)
-            self._spawn(str(end))
-            os.close(end)
-
-    def close(self) -> None:
-        """End a program that has been started and waits."""
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
-            _wait(self._child)
-
-    def _spawn(self, settings: str) -> None:
-        self._child = os.posix_spawn(self.command[0], self.command, _environment(settings))
-
-    def _begin(self, settings: Mapping[str, Any]) -> None:
-        text = self._text(settings, spawned=True)
-        if not self._child:
-            self._spawn(text)
-            return
-        pipe, self._pipe = self._pipe, -1
-        try:
-            with open(pipe, "w", encoding="utf-8") as file:
-                file.write(text)
-        except BrokenPipeError:  # it has been killed meanwhile
-            pass
-
-    def _text(self, settings: Mapping[str, Any], *, spawned: bool) -> str:
-        import json
-
-        names = names_of(self.command[1:])
-        return json.dumps({**settings, "path": self.path, "names": names, "process": os.getpid(), "spawned": spawned})
+    def _environment(self, settings: Mapping[str, Any], *, spawned: bool) -> dict[str, str]:
+        """Return the environment in which each Python process of the program begins with these settings."""
+        own = {"path": self.path, "names": names_of(self.command[1:]), "process": os.getpid(), "spawned": spawned}
+        before = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != _STARTUP]
+        path = os.pathsep.join([_STARTUP, *before])
+        return {**os.environ, VARIABLE: json.dumps({**settings, **own}), "PYTHONPATH": path}
 
     def execute(self, settings: Mapping[str, Any]) -> Never:
-        """Become the program: the process stays the same one."""
+        """Become the program: the process stays the same one, where the system can do that."""
+        if sys.platform == "win32":
+            sys.exit(self.watch(settings, lambda: None))
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(self.command[0], self.command, _environment(self._text(settings, spawned=False)))
+        os.execve(self.command[0], self.command, self._environment(settings, spawned=False))
 
     def watch(self, settings: Mapping[str, Any], look: Callable[[], None]) -> int:
         """Run the program in a process of its own. Return its exit status, below zero for the signal that ended it.
@@ -95,54 +66,40 @@ class Program:
             settings: What to do in each of its processes.
             look: Called again and again while it runs, for the first time as it starts.
         """
-        from threading import Thread
-
-        begun = False
         early: list[int] = []
-        statuses: list[int] = []
+        child: subprocess.Popen[bytes] | None = None
 
         def forward(number: int, _: object) -> None:
-            if not begun:
+            if child is None:
                 early.append(number)
-            elif not statuses and (number not in _KEYS or not _has_terminal()):  # a terminal tells the program itself
-                try:
-                    os.kill(self._child, number)
-                except ProcessLookupError:  # it has just ended
-                    pass
+            elif number not in _KEYS or not _has_terminal():  # a terminal tells the program itself
+                child.send_signal(number)
 
         before = {number: signal.signal(number, forward) for number in _FORWARDED}
         try:
-            self._begin(settings)
-            begun = True
+            environment = self._environment(settings, spawned=True)
+            # The descriptors that the program may inherit are those that it would get without us.
+            child = subprocess.Popen(self.command, env=environment, close_fds=False)
             for number in early:
                 forward(number, None)
-            waiter = Thread(target=lambda: statuses.append(_wait(self._child)), daemon=True)
+            waiter = Thread(target=child.wait, daemon=True)
             waiter.start()
             while waiter.is_alive():
                 look()
                 waiter.join(_SECONDS)
-            return statuses[0]
+            return child.wait()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
 
-def _environment(settings: str) -> dict[str, str]:
-    """Return the environment in which each Python process of a program begins with these settings."""
-    before = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != _STARTUP]
-    return {**os.environ, VARIABLE: settings, "PYTHONPATH": os.pathsep.join([_STARTUP, *before])}
+def signals(*names: str) -> tuple[signal.Signals, ...]:
+    """Return those of some signals that there are here: Windows lacks most."""
+    return tuple(signal.Signals[name] for name in names if name in signal.Signals.__members__)
 
 
-def _wait(process: int) -> int:
-    """Wait for the end of a process. Return its exit status, below zero for the signal that ended it."""
-    try:
-        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    except ChildProcessError:  # SIGCHLD was ignored as the command was started, and no status is kept
-        return 0
-
-
-_KEYS = (signal.SIGINT, signal.SIGQUIT)
-_FORWARDED = (*_KEYS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_KEYS = signals("SIGINT", "SIGQUIT")
+_FORWARDED = (*_KEYS, *signals("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"))
 
 
 def end_as(status: int) -> int:
@@ -165,6 +122,8 @@ def end_as(status: int) -> int:
 
 def _has_terminal() -> bool:
     """Whether a key that is pressed at the terminal sends its signal to the program as well as to us."""
+    if sys.platform == "win32":
+        return True
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -177,17 +136,6 @@ def _has_terminal() -> bool:
         os.close(terminal)
 
 
-def _is_python(file: str) -> bool:
-    """Whether it is this Python, or a script that begins with its name."""
-    if file == sys.executable:
-        return True
-    try:
-        with open(file, "rb") as script:
-            return script.readline(512).rstrip() == b"#!" + os.fsencode(sys.executable)
-    except OSError:
-        return False
-
-
 def _command(words: list[str]) -> tuple[list[str], str]:
     first = words[0]
     if first.startswith("-"):
@@ -197,10 +145,8 @@ def _command(words: list[str]) -> tuple[list[str], str]:
     if is_folder or (os.path.isfile(first) and (first.endswith(_SUFFIXES) or not os.access(first, os.X_OK))):
         path = os.path.realpath(first)
         return [sys.executable, *words], path if is_folder else os.path.dirname(path)
-    from shutil import which
-
     beside = os.path.dirname(sys.executable)  # the commands of this environment, whether it is activated or not
-    found = which(first, path=beside) or which(first)
+    found = shutil.which(first, path=beside) or shutil.which(first)
     if found is None:
         raise ProgramError(f"there is no file {first!r} and no command of that name; for a module write: -- -m {first}")
     if os.path.basename(found).startswith("python"):
