@@ -297,7 +297,7 @@ def _explain(target: str, config: str | None) -> int:
     _import_from_here(config)
     if ":" not in target:
         raise click.BadParameter(f"{target!r} has no colon; write 'module:function'")
-    found = import_path(target, True, "explain")
+    found = import_path(target, "explain")
     woven = apply(read_config(config)) if config is not None else []
     explain(found)
     del woven

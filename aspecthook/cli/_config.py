@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.kinds import KINDS
@@ -110,7 +111,7 @@ def apply(config: Config) -> list[Weaving]:
 
 def _weave(entry: Entry, redact: tuple[str, ...]) -> Weaving:
     options = {key: _value(value, entry.who) for key, value in entry.options.items()}
-    hooks: dict[str, Any] = {kind: import_path(path, True, entry.who) for kind, path in entry.hooks.items()}
+    hooks: dict[str, Any] = {kind: import_path(path, entry.who) for kind, path in entry.hooks.items()}
     aspect = _aspect(entry, redact) if entry.aspect is not None else None
     try:
         return weave(of_main(entry.target), aspect=aspect, **hooks, **options)
@@ -159,10 +160,10 @@ def _parameters(made: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 # Any: an aspect may be made by anything.
 def _named(name: str, who: str) -> Any:
     if ":" in name:
-        return import_path(name, True, who)
+        return import_path(name, who)
     ready = ready_made()
     if name in ready:
-        return getattr(import_path("aspecthook.aspects:", True, who), name)
+        return getattr(import_module("aspecthook.aspects"), name)
     points = {point.name: point for point in entry_points_of(GROUP)}
     if name not in points:
         known = [*ready, *points]
@@ -177,8 +178,6 @@ def _named(name: str, who: str) -> Any:
 
 def ready_made() -> list[str]:
     """Return the names of the aspects that come with the package."""
-    from importlib import import_module
-
     names: list[str] = import_module("aspecthook.aspects").__all__
     return [name for name in names if name.islower()]  # the functions; classes are what they return and raise
 
@@ -191,5 +190,5 @@ def _value(value: Any, who: str) -> Any:
         return value
     table = cast("dict[str, Any]", value)
     if table.keys() == {"import"}:
-        return import_path(string(table["import"], f"{who}: import has"), True, who)
+        return import_path(string(table["import"], f"{who}: import has"), who)
     return {key: _value(one, who) for key, one in table.items()}

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast, final
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
 from aspecthook.training.registry._configs import check_depth, load_toml, read_config, shown_path
-from aspecthook.training.registry._factories import check_arguments
+from aspecthook.training.registry._registry import check_arguments
 
 # Any: the values that TOML has.
 Settings: TypeAlias = dict[str, Any]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, cast
 
-from aspecthook._errors import ConfigError, HookTypeError, brief, described, nearest, printable
+from aspecthook._errors import ConfigError, HookTypeError, brief, described, printable
 
 # Files
 
@@ -82,31 +82,6 @@ def read_config(path: str | PathLike[str]) -> bytes:
 
 
 # What a config says
-
-
-def entries_of(document: dict[str, Any], table: str, who: str) -> list[tuple[str, object]]:
-    """Return the configs in an array of tables, or in a table of tables, each with its name for messages."""
-    found: Any = document
-    for part in table.split("."):
-        found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
-    if found is None:
-        names = [*_tables(document)]
-        raise ConfigError(f"{who}: there is no table {table!r}; its tables: {listed(names)}{nearest(table, names)}")
-    if isinstance(found, list):
-        return [(f"entry {number} of {table!r}", one) for number, one in enumerate(cast("list[object]", found), 1)]
-    rows: list[tuple[str, Any]] = [*found.items()] if isinstance(found, dict) else [("", found)]
-    odd = [f"'{table}.{key}'" if key else repr(table) for key, row in rows if not isinstance(row, dict)]
-    if odd:
-        raise ConfigError(f"{who}: {odd[0]} is not a table; write [[{table}]], each with its type, or [{table}.TYPE]")
-    return [(f"table '{table}.{key}'", {"type": key, **row}) for key, row in rows]
-
-
-def _tables(table: dict[str, Any], lead: str = "") -> Iterator[str]:
-    for key, value in table.items():
-        if isinstance(value, (dict, list)):
-            yield lead + key
-        if isinstance(value, dict):
-            yield from _tables(cast("dict[str, Any]", value), f"{lead}{key}.")
 
 
 def read_entry(config: Any, defaults: dict[str, Any], who: str) -> dict[str, Any]:

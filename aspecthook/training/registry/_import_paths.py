@@ -1,41 +1,24 @@
-"""Import paths in configs: ``package.module:Class``, and which of them a registry may import."""
+"""Import paths in configs: ``package.module:Class``."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, TypeAlias
+from typing import Any
 
 from aspecthook._errors import ConfigError, add_note, brief, nearest
 
-from ._configs import listed, strings
-
-# What a registry may import: everything, nothing, or what is in some packages.
-Imports: TypeAlias = bool | tuple[str, ...]
-
-
-def read_imports(value: object, who: str) -> Imports:
-    """Return the ``imports`` of a registry, checked."""
-    if isinstance(value, bool):
-        return value
-    return tuple([name.removesuffix(".") for name in strings(value, f"{who}: imports has the package")])
-
 
 # Any: a path may name any object.
-def import_path(path: str, imports: Imports, who: str) -> Any:
-    """Return what a path ``package.module:Class`` names, or the module that ``package.module:`` names.
-
-    Where only some packages may be imported, what is named must be defined in one of them too: every module has
-    attributes that it has only imported, such as ``os``.
-    """
+def import_path(path: str, who: str) -> Any:
+    """Return what a path ``package.module:Class`` names; `who` begins the messages."""
     from importlib import import_module
 
     module, _, names = path.partition(":")
     parts = names.split(".") if names else []
-    if not all(part.isidentifier() for part in (*module.split("."), *parts)):
+    if not parts or not all(part.isidentifier() for part in (*module.split("."), *parts)):
         raise ConfigError(
             f"{who}: the type {brief(path)} is neither registered nor an import path of the form 'package.module:Class'"
         )
-    _check_allowed(module, path, imports, who)
     try:
         found: Any = import_module(module)
     except Exception as error:
@@ -51,25 +34,7 @@ def import_path(path: str, imports: Imports, who: str) -> Any:
         except AttributeError as error:
             hint = nearest(name, dir(found))
             raise ConfigError(f"{who}: {brief(found)} has no {name!r} for the type {brief(path)}{hint}") from error
-    if parts:
-        _check_allowed(getattr(found, "__module__", None), path, imports, who)
     return found
-
-
-def _check_allowed(module: object, path: str, imports: Imports, who: str) -> None:
-    if imports is True:
-        return
-    if imports is False:
-        raise ConfigError(
-            f"{who}: the type {brief(path)} is an import path, not registered, and this registry imports nothing; "
-            "register it, or allow it: Registry(..., imports=('package',)), or imports=True if you trust its configs "
-            "as code"
-        )
-    if not isinstance(module, str) or not any(f"{module}.".startswith(f"{name}.") for name in imports):
-        raise ConfigError(
-            f"{who}: the type {brief(path)} is defined in {brief(module)}, and only what is defined in "
-            f"{listed(imports)} may be imported; register it, or add its package to imports"
-        )
 
 
 def _siblings(missing: str) -> list[str]:

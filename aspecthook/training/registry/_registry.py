@@ -1,32 +1,40 @@
 """Registries: names for classes and functions, by which configs (mappings, TOML files) say what to build.
 
-The invariant: what a registry knows is a dict and a tuple that are replaced, never changed, under the one lock of the
-package; no user code runs there.
+The invariant: what a registry knows is a dict that is replaced, never changed, under the one lock of the package, so
+that it can be read at any moment from any thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, final, overload
 
-from aspecthook._core.law.callables import identity
+from aspecthook._core.law.callables import Parameter, identity, parameters, unwrap
 from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, add_note, brief, nearest
+from aspecthook._errors import (
+    ConfigError,
+    HookLookupError,
+    HookTypeError,
+    add_note,
+    brief,
+    described,
+    nearest,
+    printable,
+)
 
-from ._configs import entries_of, listed, load_toml, outline, read_entry, shown_path, string, strings
-from ._factories import Factory, check_arguments, check_callable, defined_at, names_of, parameters_of, set_priority
-from ._import_paths import import_path, read_imports
+from ._configs import listed, outline, read_entry, string, strings
+from ._import_paths import import_path
 
 if TYPE_CHECKING:
     from aspecthook.plugins._entry_points import EntryPoint
 
-    from ._import_paths import Imports
-
+# Any: only whoever registered a factory knows what it takes and makes.
+Factory: TypeAlias = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Factory)
 
 _ABSENT: Any = object()
+# A message lists no more names than this, where it can name the one that is meant.
 _MANY = 20
 
 
@@ -36,29 +44,32 @@ class Registry:
 
     Args:
         name: The name of the registry, for messages.
-        imports: Which import paths ``"package.module:Class"`` a config may name besides what is registered: none
-            (False); those whose module and definition are in certain packages, as ``imports=("mypackage",)``; or all
-            (True), which lets a config run any code: trust it as you trust a script.
+        imports: Whether a config may name any class or function by an import path, ``"package.module:Class"``, besides
+            what is registered. Such a config runs any code: trust it as you trust a script.
 
     Example:
-        >>> HOOKS = Registry("hooks")
-        >>> @HOOKS.register
+        >>> MINE = Registry("hooks")
+        >>> @MINE.register
         ... class Ema:
         ...     def __init__(self, momentum=0.1):
         ...         self.momentum = momentum
-        >>> ema = HOOKS.build_from_config({"type": "Ema", "momentum": 0.2, "priority": "LOW"})
-        >>> ema.momentum, ema.priority, HOOKS
+        >>> ema = MINE.build_from_config({"type": "Ema", "momentum": 0.2, "priority": "LOW"})
+        >>> ema.momentum, ema.priority, MINE
         (0.2, 'LOW', <Registry 'hooks': 'Ema'>)
     """
 
     __slots__ = ("__weakref__", "_known", "_points", "_who", "imports", "name")
 
-    def __init__(self, name: str, *, imports: bool | str | Iterable[str] = False) -> None:
+    def __init__(self, name: str, *, imports: bool = False) -> None:
         self.name: str = string(name, "a registry has the name")
         self._who = f"registry {self.name!r}"
-        self.imports: Imports = read_imports(imports, self._who)
-        self._known: dict[str, Factory] = {}
-        self._points: tuple[EntryPoint, ...] = ()
+        given: object = imports
+        if not isinstance(given, bool):
+            raise HookTypeError(f"{self._who} has imports={brief(given)}; give True or False")
+        self.imports: bool = imports
+        # With the identity of each, which is computed before the lock is taken: it may run code of a metaclass.
+        self._known: dict[str, tuple[object, Factory]] = {}
+        self._points: dict[str, tuple[EntryPoint, ...]] = {}
 
     @overload
     def register(
@@ -81,12 +92,12 @@ class Registry:
             ConfigError: Something else has the name; of several names none is registered then.
 
         Example:
-            >>> HOOKS = Registry("hooks")
-            >>> @HOOKS.register(name=("early_stop", "EarlyStopping"))
+            >>> MINE = Registry("hooks")
+            >>> @MINE.register(name=("early_stop", "EarlyStopping"))
             ... class Stop: ...
-            >>> HOOKS.register(dict)
+            >>> MINE.register(dict)
             <class 'dict'>
-            >>> list(HOOKS)
+            >>> list(MINE)
             ['early_stop', 'EarlyStopping', 'dict']
         """
         names = None if name is None else strings(name, f"{self._who}: something is given the name")
@@ -97,30 +108,25 @@ class Registry:
                 raise HookTypeError(
                     f"{self._who}: {brief(target)} is not callable; register a class or a function{hint}"
                 )
-            self._add(target, names or [self._own_name(target)], force)
+            taken = self._add(names or [self._own_name(target)], (identity(target), target), force=force)
+            if taken is not None:
+                raise ConfigError(
+                    f"{self._who}: {_defined_at(target)} cannot have the name {taken[0]!r}: {_defined_at(taken[1])} "
+                    "has it; give another by name=, or replace that one with force=True"
+                )
             return target
 
         return add if target is _ABSENT else add(target)
 
-    def _add(self, target: Factory, names: list[str], force: bool) -> None:
-        while True:
-            known = self._known
-            for name in () if force else names:
-                holder = known.get(name, target)
-                if identity(holder) != identity(target):
-                    raise ConfigError(
-                        f"{self._who}: {defined_at(target)} cannot have the name {name!r}: {defined_at(holder)} has "
-                        "it; give another by name=, or replace that one with force=True"
-                    )
-            if self._replace(known, {**known, **dict.fromkeys(names, target)}):  # else another thread was faster
-                return
-
     @under_lock
-    def _replace(self, known: dict[str, Factory], by: dict[str, Factory]) -> bool:
-        if self._known is not known:
-            return False
-        self._known = by
-        return True
+    def _add(self, names: list[str], entry: tuple[object, Factory], *, force: bool) -> tuple[str, Factory] | None:
+        """Register an entry under all names, or return a name that something else has, and what has it."""
+        for name in () if force else names:
+            key, holder = self._known.get(name, entry)
+            if key != entry[0]:
+                return name, holder
+        self._known = {**self._known, **dict.fromkeys(names, entry)}
+        return None
 
     def _own_name(self, target: object) -> str:
         name = getattr(target, "__name__", None)
@@ -129,31 +135,26 @@ class Registry:
         return str.__str__(name)
 
     def unregister(self, name: str) -> None:
-        """Remove what was registered under a name; an entry point of that name then counts again.
-
-        Where nothing was registered under it, the entry points of that name are removed.
+        """Remove what was registered under a name.
 
         Raises:
-            HookLookupError: Nothing has that name.
+            HookLookupError: Nothing was.
 
         Example:
-            >>> HOOKS = Registry("hooks")
-            >>> _ = HOOKS.register(dict, name="plain")
-            >>> HOOKS.unregister("plain")
-            >>> "plain" in HOOKS
+            >>> MINE = Registry("hooks")
+            >>> _ = MINE.register(dict, name="plain")
+            >>> MINE.unregister("plain")
+            >>> "plain" in MINE
             False
         """
-        name = string(name, f"{self._who}: unregister is given the name")
-        if not self._drop(name):
-            raise HookLookupError(self._unknown(name, self._who))
+        if not self._drop(string(name, f"{self._who}: unregister is given the name")):
+            raise HookLookupError(self._unknown(name))
 
     @under_lock
     def _drop(self, name: str) -> bool:
-        known, points = dict(self._known), self._points
-        if known.pop(name, None) is None:
-            points = tuple([point for point in points if point.name != name])
-        found = len(known) < len(self._known) or len(points) < len(self._points)
-        self._known, self._points = known, points
+        left = {key: entry for key, entry in self._known.items() if key != name}
+        found = len(left) < len(self._known)
+        self._known = left
         return found
 
     def load_entry_points(self, group: str) -> tuple[str, ...]:
@@ -168,13 +169,13 @@ class Registry:
         from aspecthook.plugins._entry_points import entry_points_of
 
         group = string(group, f"{self._who}: load_entry_points is given the group")
-        found = entry_points_of(group)
-        self._replace_group(group, tuple(found))
+        found = tuple(entry_points_of(group))
+        self._replace_group(group, found)
         return tuple(dict.fromkeys(point.name for point in found))
 
     @under_lock
     def _replace_group(self, group: str, points: tuple[EntryPoint, ...]) -> None:
-        self._points = (*[point for point in self._points if point.group != group], *points)
+        self._points = {**self._points, group: points}
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
         """Build what a config says.
@@ -192,81 +193,95 @@ class Registry:
             HookOptionError: The priority is out of range, or no priority has that name.
 
         Example:
-            >>> Registry("numbers", imports="fractions").build_from_config(
+            >>> Registry("numbers", imports=True).build_from_config(
             ...     {"type": "fractions:Fraction", "numerator": 1}, denominator=3
             ... )
             Fraction(1, 3)
         """
-        return build(self, config, defaults, self._who)
+        given = read_entry(config, defaults, self._who)
+        kind = given.pop("type")
+        what = f"{self._who}: the type {brief(kind)}"
+        factory = self._factory(kind)
+        takes = _parameters_of(factory)
+        sets_priority = "priority" in given and "priority" not in _names_of(takes)
+        priority = given.pop("priority") if sets_priority else None
+        if sets_priority:
+            priority_of(priority, what)
+        check_arguments(takes, given, what)
+        try:
+            built = factory(**given)
+        except Exception as error:
+            add_note(error, f"{self._who}: while building {outline(config)}")
+            raise
+        if sets_priority:
+            _set_priority(built, priority, what)
+        return built
 
     def takes(self, config: Mapping[str, Any] | str, option: str) -> bool:
         """Whether what a config names has a parameter of this name.
 
         Example:
-            >>> Registry("numbers", imports="fractions").takes({"type": "fractions:Fraction"}, "numerator")
+            >>> Registry("numbers", imports=True).takes({"type": "fractions:Fraction"}, "numerator")
             True
         """
-        kind = read_entry(config, {}, self._who)["type"]
-        return option in names_of(parameters_of(_factory(self, kind, self._who)))
+        return option in _names_of(_parameters_of(self._factory(read_entry(config, {}, self._who)["type"])))
 
-    def build_from_toml(self, path: str | PathLike[str], table: str = "hooks") -> list[Any]:
-        r"""Build each entry of a table in a TOML file, in the order of the file.
-
-        The table is an array, ``[[hooks]]``, or a table of tables, ``[hooks.Ema]``, whose names are the types unless
-        they give a ``type``. A table inside others is named with dots.
-
-        Raises:
-            ConfigError: It is not valid TOML, has no such table, or an entry cannot be built; the message says which.
-            OSError: The file cannot be read.
-
-        Example:
-            >>> from pathlib import Path
-            >>> from tempfile import TemporaryDirectory
-            >>> with TemporaryDirectory() as folder:
-            ...     path = Path(folder, "run.toml")
-            ...     _ = path.write_text('[[train.hooks]]\ntype = "fractions:Fraction"\nnumerator = 2')
-            ...     Registry("numbers", imports="fractions").build_from_toml(path, table="train.hooks")
-            [Fraction(2, 1)]
-        """
-        who = f"{self._who}, {shown_path(path)}"
-        entries = entries_of(load_toml(path), string(table, f"{who}: the table is"), who)
-        return [build(self, config, {}, f"{who}, {place}") for place, config in entries]
-
-    def _find(self, name: str, who: str) -> Factory | None:
-        known = self._known.get(name)
-        if known is not None:
-            return known
-        points = [point for point in self._points if point.name == name]
-        if len(points) > 1:
+    def _factory(self, kind: object) -> Factory:
+        what = f"{self._who}: the type {brief(kind)}"
+        if not isinstance(kind, str):
+            advice = "give a registered name, a class or function, or an import path"
+            return _check_callable(kind, f"{self._who}: the type", advice)
+        found = self._find(kind)
+        if found is not None:
+            return found
+        if ":" not in kind:
+            raise ConfigError(self._unknown(kind))
+        if not self.imports:
             raise ConfigError(
-                f"{who}: {len(points)} entry points have the same name: {'; '.join(map(str, points))}; uninstall "
-                f"all but one, or register {name!r} yourself, which comes before them"
+                f"{what} is an import path, not registered, and this registry imports nothing; register it, or allow "
+                "it: Registry(..., imports=True), if you trust its configs as code"
             )
+        return _check_callable(import_path(kind, self._who), what, "give the path of a class or function")
+
+    def _find(self, name: str) -> Factory | None:
+        if name in self._known:
+            return self._known[name][1]
+        points = [point for group in self._points.values() for point in group if point.name == name]
         if not points:
             return None
+        if len(points) > 1:
+            raise ConfigError(
+                f"{self._who}: {len(points)} entry points have the same name: {'; '.join(map(str, points))}; uninstall "
+                f"all but one, or register {name!r} yourself, which comes before them"
+            )
         try:
             found = points[0].load()
         except Exception as error:
-            raise ConfigError(f"{who}: {points[0]} fails with {brief(error, 200)}; fix or uninstall it") from error
-        return check_callable(found, f"{who}: {points[0]}", "fix or uninstall it")
+            raise ConfigError(
+                f"{self._who}: {points[0]} fails with {brief(error, 200)}; fix or uninstall it"
+            ) from error
+        return _check_callable(found, f"{self._who}: {points[0]}", "fix or uninstall it")
 
-    def _unknown(self, name: object, who: str) -> str:
-        module, dot, attribute = str(name).rpartition(".")
-        is_path = dot and attribute and self.imports is not False
-        path = f"; an import path is written {brief(f'{module}:{attribute}')}" if is_path else ""
-        near = nearest(str(name), list(self))
+    def _unknown(self, name: str) -> str:
+        module, dot, attribute = name.rpartition(".")
+        path = (
+            f"; an import path is written {brief(f'{module}:{attribute}')}"
+            if dot and attribute and self.imports
+            else ""
+        )
+        near = nearest(name, list(self))
         # Where there are many names and one is meant, a list would only hide it.
-        known = "" if near and len(list(self)) > _MANY else f"; registered are: {listed(self)}"
-        return f"{who}: {brief(name)} is not registered{known}{path}{near}"
+        known = "" if near and len(self) > _MANY else f"; registered are: {listed(self)}"
+        return f"{self._who}: {brief(name)} is not registered{known}{path}{near}"
 
     def __getitem__(self, name: str) -> Factory:
-        found = self._find(name, self._who)
+        found = self._find(name)
         if found is None:
-            raise HookLookupError(self._unknown(name, self._who))
+            raise HookLookupError(self._unknown(name))
         return found
 
     def _names(self) -> dict[str, None]:
-        return dict.fromkeys([*self._known, *[point.name for point in self._points]])
+        return dict.fromkeys([*self._known, *[point.name for group in self._points.values() for point in group]])
 
     def __contains__(self, name: object) -> bool:
         return name in self._names()
@@ -281,36 +296,54 @@ class Registry:
         return f"<Registry {self.name!r}: {listed(self)}>"
 
 
-def build(registry: Registry, config: object, defaults: dict[str, Any], who: str) -> Any:
-    """Build what a config says, by what a registry knows; `who` begins the messages."""
-    given = read_entry(config, defaults, who)
-    kind = given.pop("type")
-    what = f"{who}: the type {brief(kind)}"
-    factory = _factory(registry, kind, who)
-    takes = parameters_of(factory)
-    sets_priority = "priority" in given and "priority" not in names_of(takes)
-    priority = given.pop("priority") if sets_priority else None
-    if sets_priority:
-        priority_of(priority, what)
-    check_arguments(takes, given, what)
+def _check_callable(value: object, what: str, advice: str) -> Factory:
+    if callable(value):
+        return value
+    raise ConfigError(f"{what} is {described(value)}, which is not callable; {advice}")
+
+
+def _parameters_of(factory: Factory) -> list[Parameter] | None:
     try:
-        built = factory(**given)
+        return parameters(factory)
+    except Exception:  # annotations are evaluated since 3.14, and may name what does not exist
+        return None
+
+
+def _names_of(takes: list[Parameter] | None) -> list[str]:
+    """Return the names of the parameters that a config can give."""
+    return [one.name for one in takes or () if one.how in ("positional", "keyword")]
+
+
+def check_arguments(takes: list[Parameter] | None, given: dict[str, Any], what: str) -> None:
+    """Raise a `ConfigError` if an argument is unknown or missing, as far as the parameters are known."""
+    names = _names_of(takes)
+    for key in given if takes is not None and all(one.how != "**" for one in takes) else ():
+        if key not in names:
+            raise ConfigError(f"{what} takes no {key!r}; what it takes: {listed(names)}{nearest(key, names)}")
+    for name, how, has_default in takes or ():
+        if not has_default and (how == "positional only" or name == "type"):
+            raise ConfigError(f"{what} needs {name!r}, which a config cannot give; register a function that passes it")
+        if name in names and not has_default and name not in given:
+            raise ConfigError(f"{what} needs {name!r}, which the config does not give; add it")
+
+
+def _set_priority(built: Any, priority: object, what: str) -> None:
+    try:
+        built.priority = priority
     except Exception as error:
-        add_note(error, f"{who}: while building {outline(config)}")
-        raise
-    if sets_priority:
-        set_priority(built, priority, what)
-    return built
+        raise ConfigError(
+            f"{what} made {described(built)}, whose attribute 'priority' cannot be set; remove 'priority' from the "
+            "config, or have the constructor take it"
+        ) from error
 
 
-def _factory(registry: Registry, kind: object, who: str) -> Factory:
-    if not isinstance(kind, str):
-        advice = "give a registered name, a class or function, or an import path"
-        return check_callable(kind, f"{who}: the type", advice)
-    found = registry._find(kind, who)
-    if found is not None:
-        return found
-    if ":" not in kind:
-        raise ConfigError(registry._unknown(kind, who))
-    what, advice = f"{who}: the type {brief(kind)}", "give the path of a class or function"
-    return check_callable(import_path(kind, registry.imports, who), what, advice)
+def _defined_at(target: object) -> str:
+    """Return the name of a callable, with its file and line if it has them."""
+    import inspect
+
+    inner = cast("Any", unwrap(target))
+    name = printable(f"{getattr(inner, '__module__', None)}.{getattr(inner, '__qualname__', brief(inner))}")
+    try:
+        return f"{name} ({inspect.getsourcefile(inner)}:{inspect.getsourcelines(inner)[1]})"
+    except Exception:  # what is made without a file has no place
+        return name

@@ -29,7 +29,7 @@ from typing import (
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.training.registry._configs import listed
-from aspecthook.training.registry._factories import check_arguments
+from aspecthook.training.registry._registry import check_arguments
 
 
 class Policy(Protocol):

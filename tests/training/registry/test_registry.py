@@ -5,13 +5,10 @@ from __future__ import annotations
 import collections
 import copy
 import fractions
-import json
-import os
 import pickle
 import re
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -113,7 +110,7 @@ values = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.int
 
 @given(st.dictionaries(st.text().filter(lambda key: key not in {"type", "priority", "self"}), values))
 def test_building_calls_the_type_with_the_options_and_leaves_the_config_unchanged(options: dict[str, object]) -> None:
-    registry = Registry("hooks", imports=__name__)
+    registry = Registry("hooks", imports=True)
     registry.register(Kept)
     for kind in ("Kept", Kept, f"{__name__}:Kept"):
         config = {"type": kind, **options}
@@ -167,13 +164,11 @@ class Doing(NamedTuple):
     """One step of a history of a registry."""
 
     names: list[str]
-    target: type | None
+    target: type
     force: bool
 
 
-steps = st.builds(
-    Doing, st.lists(words, min_size=1, max_size=3), st.none() | st.sampled_from([Ema, Saver, dict]), st.booleans()
-)
+steps = st.builds(Doing, st.lists(words, min_size=1, max_size=3), st.sampled_from([Ema, Saver, dict]), st.booleans())
 
 
 @given(st.lists(steps, max_size=12))
@@ -181,14 +176,7 @@ def test_a_registry_is_a_dict_whose_names_are_not_taken_unless_forced(history: l
     registry = Registry("hooks")
     model: dict[str, type] = {}
     for names, target, force in history:
-        if target is None:
-            if names[0] in model:
-                del model[names[0]]
-                registry.unregister(names[0])
-            else:
-                assert names[0] not in registry
-                message(HookLookupError, partial(registry.unregister, names[0]))
-        elif force or all(model.get(name, target) is target for name in names):
+        if force or all(model.get(name, target) is target for name in names):
             model.update(dict.fromkeys(names, target))
             assert registry.register(target, name=names, force=force) is target
         else:
@@ -196,47 +184,6 @@ def test_a_registry_is_a_dict_whose_names_are_not_taken_unless_forced(history: l
         assert list(registry) == list(model)
         assert len(registry) == len(model)
         assert all(registry[name] is kept and name in registry for name, kept in model.items())
-
-
-@given(st.lists(words, unique=True, min_size=1), st.data())
-def test_unregistering_takes_registering_back(names: list[str], data: st.DataObject) -> None:
-    registry = Registry("hooks")
-    new = data.draw(st.sampled_from(names))
-    for name in names:
-        if name != new:
-            registry.register(Saver, name=name)
-    before = [(name, registry[name]) for name in registry]
-    registry.register(Ema, name=new)
-    assert registry[new] is Ema
-    registry.unregister(new)
-    assert [(name, registry[name]) for name in registry] == before
-
-
-plain = st.one_of(
-    st.integers(-(2**63), 2**63 - 1),
-    st.booleans(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.text([chr(code) for code in range(32, 127)]),
-)
-tables = st.dictionaries(words.filter(lambda key: key not in {"type", "priority"}), plain, max_size=4)
-
-
-@given(st.lists(tables, min_size=1, max_size=5))
-def test_a_toml_file_builds_what_its_tables_as_configs_build(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]
-) -> None:
-    registry = Registry("hooks")
-    registry.register(Kept)
-    bodies = ["".join(f"{key} = {json.dumps(value)}\n" for key, value in row.items()) for row in rows]
-    path = tmp_path_factory.getbasetemp() / "law.toml"
-    path.write_text(
-        "".join(f'[[run.list]]\ntype = "Kept"\n{body}' for body in bodies)
-        + "".join(f'[named.n{number}]\ntype = "Kept"\n{body}' for number, body in enumerate(bodies))
-    )
-    expected = [registry.build_from_config({"type": "Kept", **row}).options for row in rows]
-    assert expected == rows
-    assert [one.options for one in registry.build_from_toml(path, "run.list")] == expected
-    assert [one.options for one in registry.build_from_toml(path, "named")] == expected
 
 
 anything = st.recursive(
@@ -338,10 +285,7 @@ def test_class_without_a_file_is_named_in_messages() -> None:
             lambda r: r.register(Ema, name=["a", None]),
             "something is given the name None; give a string that is not empty",
         ),
-        (
-            lambda r: r.unregister(5),
-            "unregister is given the name 5; give a string that is not empty",
-        ),
+        (lambda r: r.unregister(5), "unregister is given the name 5; give a string that is not empty"),
         (
             lambda r: r.load_entry_points(""),
             "load_entry_points is given the group ''; give a string that is not empty",
@@ -387,11 +331,10 @@ def test_a_registry_shows_its_names_is_a_snapshot_when_iterated_and_can_be_copie
     assert repr(Registry("empty")) == "<Registry 'empty': nothing>"
     twin = copy.deepcopy(registry)
     for name in registry:
-        registry.unregister(name)
-    assert (len(registry), len(twin)) == (0, 3)
+        registry.register(Kept, name=f"{name} too")
+    assert (len(registry), len(twin)) == (6, 3)
     for other in (twin, pickle.loads(pickle.dumps(twin))):
-        assert other.register(Ema) is other["Ema"] is Ema
-        assert "Saver" not in registry
+        assert other["Ema"] is Ema
         assert repr(other) == "<Registry 'hooks': 'Ema', 'Ranked', 'Saver'>"
 
 
@@ -414,23 +357,6 @@ def test_of_threads_that_register_one_name_one_gets_it() -> None:
     assert registry.build_from_config("shared").options == {"number": won[0]}
     assert [name for name in registry if name.startswith("with_")] == [f"with_{won[0]}"]
     assert len(registry) == 8 * 50 + 2
-
-
-def test_a_registration_that_another_one_overtakes_is_not_lost_nor_is_the_other() -> None:
-    registry = Registry("hooks")
-    overtaking = iter(["while it is compared"])
-
-    class Meta(type):
-        def __getattribute__(cls, name: str) -> Any:
-            if name == "__class__":  # as isinstance asks
-                for other in overtaking:
-                    registry.register(Ema, name=other)
-            return super().__getattribute__(name)
-
-    class Slow(metaclass=Meta): ...
-
-    registry.register(Slow, name="slow")
-    assert list(registry) == ["while it is compared", "slow"]
 
 
 def test_no_code_of_a_user_runs_under_the_lock() -> None:
@@ -464,7 +390,6 @@ def test_no_code_of_a_user_runs_under_the_lock() -> None:
     message(ConfigError, lambda: registry.register(Other, name=Name("w")))
     registry.register(Other, name="w2")
     registry.register(Watched, name="w2", force=True)
-    registry.unregister(Name("Watched"))
     registry.build_from_config("w")
     assert Name("w") in registry
     assert len(held) > 5
@@ -715,125 +640,6 @@ def test_errors_say_what_is_imported_and_are_value_errors() -> None:
 # TOML
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[[str], Path]:
-    def write(text: str) -> Path:
-        path = tmp_path / "run.toml"
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
-        return path
-
-    return write
-
-
-def test_a_list_of_tables_is_built_in_the_order_of_the_file(registry: Registry, run: Callable[[str], Path]) -> None:
-    path = run("""
-        seed = 1
-
-        [[hooks]]
-        type = "Saver"
-        folder = "out"
-        every = 2
-        priority = "LOW"
-
-        [[hooks]]
-        type = "Ema"
-        """)
-    saver, ema = registry.build_from_toml(path)
-    assert (saver.folder, saver.every, saver.priority) == ("out", 2, "LOW")
-    assert (type(ema), ema.momentum) == (Ema, 0.1)
-    assert [type(one) for one in registry.build_from_toml(str(path), table="hooks")] == [Saver, Ema]
-
-
-def test_a_table_of_tables_names_the_types_unless_they_say_otherwise(
-    registry: Registry, run: Callable[[str], Path]
-) -> None:
-    path = run("""
-        [train.hooks.slow]
-        type = "Ema"
-        momentum = 0.01
-
-        [train.hooks.Ranked]
-        priority = 7
-
-        [train.hooks.Ema]
-        """)
-    slow, ranked, ema = registry.build_from_toml(path, "train.hooks")
-    assert (slow.momentum, ranked.given, ema.momentum) == (0.01, 7, 0.1)
-
-
-@pytest.mark.parametrize(("text", "count"), [("hooks = []", 0), ("[hooks]", 0), ("hooks = ['Ema', {type = 'Ema'}]", 2)])
-def test_a_table_may_be_empty_or_a_list_in_one_line(
-    registry: Registry, run: Callable[[str], Path], text: str, count: int
-) -> None:
-    assert [type(one) for one in registry.build_from_toml(run(text))] == [Ema] * count
-
-
-@pytest.mark.parametrize(
-    ("text", "table", "expected"),
-    [
-        ("", "hooks", ": there is no table 'hooks'; its tables: nothing"),
-        (
-            "[[train.hooks]]\n[model]\nsize = 1",
-            "hooks",
-            ": there is no table 'hooks'; its tables: 'train', 'train.hooks', 'model'; did you mean 'train.hooks'?",
-        ),
-        (
-            "[[hooks]]",
-            "hooks",
-            ", entry 1 of 'hooks': the config has no 'type'; what it has: nothing; say what to build",
-        ),
-        (
-            "hooks = ['Ema', 'Emma']",
-            "hooks",
-            ", entry 2 of 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you "
-            "mean 'Ema'?",
-        ),
-        (
-            "[hooks.Ema]\nmomentun = 1",
-            "hooks",
-            ", table 'hooks.Ema': the type 'Ema' takes no 'momentun'; what it takes: 'momentum', 'warmup'; did you "
-            "mean 'momentum'?",
-        ),
-        ("hooks = 5", "hooks", ": 'hooks' is not a table; write [[hooks]], each with its type, or [hooks.TYPE]"),
-        (
-            "[a.hooks]\ntype = 'Ema'",
-            "a.hooks",
-            ": 'a.hooks.type' is not a table; write [[a.hooks]], each with its type, or [a.hooks.TYPE]",
-        ),
-        (
-            "[[hooks.Ema]]",
-            "hooks",
-            ": 'hooks.Ema' is not a table; write [[hooks]], each with its type, or [hooks.TYPE]",
-        ),
-        ("[a]\nb = 1", "a.b.c", ": there is no table 'a.b.c'; its tables: 'a'"),
-    ],
-)
-def test_error_in_a_file_is_reported_with_its_place(
-    registry: Registry, run: Callable[[str], Path], text: str, table: str, expected: str
-) -> None:
-    path = run(text)
-    assert message(ConfigError, lambda: registry.build_from_toml(path, table)) == f"registry 'hooks', {path}{expected}"
-
-
-@pytest.mark.parametrize("table", ["", None])
-def test_a_table_is_named_by_a_string(registry: Registry, run: Callable[[str], Path], table: Any) -> None:
-    path = run("")
-    expected = f"registry 'hooks', {path}: the table is {table!r}; give a string that is not empty"
-    assert message(HookTypeError, lambda: registry.build_from_toml(path, table)) == expected
-
-
-def test_exception_of_a_constructor_has_a_note_with_the_place_in_the_file(
-    registry: Registry, run: Callable[[str], Path]
-) -> None:
-    path = run("[[hooks]]\ntype = 'fractions:Fraction'\nnumerator = 'x'")
-    with pytest.raises(ValueError, match="Invalid literal") as caught:
-        registry.build_from_toml(path)
-    assert caught.value.__notes__ == [
-        f"registry 'hooks', {path}, entry 1 of 'hooks': while building "
-        "{'type': 'fractions:Fraction', 'numerator': a str}",
-    ]
-
-
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
@@ -847,8 +653,7 @@ def test_exception_of_a_constructor_has_a_note_with_the_place_in_the_file(
 def test_invalid_toml_is_reported_with_file_and_line(tmp_path: Path, raw: bytes, expected: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(raw)
-    for read in (load_toml, Registry("hooks").build_from_toml):
-        assert message(ConfigError, partial(read, path)).startswith(f"{path} is not valid TOML: {expected}")
+    assert message(ConfigError, partial(load_toml, path)).startswith(f"{path} is not valid TOML: {expected}")
 
 
 def test_a_file_may_begin_with_a_byte_order_mark_and_have_lines_of_windows(tmp_path: Path) -> None:
@@ -858,8 +663,7 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_have_lines_of_windows(tmp_p
 
 
 def test_a_file_that_is_not_there_is_the_systems_own_error(tmp_path: Path) -> None:
-    for read in (load_toml, Registry("hooks").build_from_toml):
-        assert "none.toml" in message(FileNotFoundError, partial(read, tmp_path / "none.toml"))
+    assert "none.toml" in message(FileNotFoundError, partial(load_toml, tmp_path / "none.toml"))
 
 
 # Entry points
@@ -902,10 +706,9 @@ def test_registered_name_takes_precedence_over_an_entry_point(
         registry.register(Ema, name="Cosine")
     assert registry["Cosine"] is Ema
     assert len(registry) == 4
+    assert "plugged_a" not in sys.modules
     registry.unregister("Cosine")
     assert registry["Cosine"] is sys.modules["plugged_a"].Cosine
-    registry.unregister("Cosine")
-    assert "Cosine" not in registry
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -1000,27 +803,7 @@ def test_exception_of_a_module_imported_by_path_is_passed_on(registry: Registry,
 # What configs may import
 
 
-PARTS = {
-    "parts": "import os\nfrom os import system\nfrom fractions import Fraction",
-    "parts/inner": "from functools import partial\nclass Own: ...\nbound = partial(Own)\ndef make(): return Own()",
-    "parts_of_others": "class Own: ...",
-}
-
-
-@pytest.fixture
-def parts(install: Install, tmp_path: Path) -> Iterator[None]:
-    install("parts", {}, {"parts_of_others": PARTS["parts_of_others"]})
-    package = tmp_path / "parts" / "parts"
-    package.mkdir()
-    package.joinpath("__init__.py").write_text(PARTS["parts"])
-    package.joinpath("inner.py").write_text(PARTS["parts/inner"])
-    yield
-    for name in [one for one in sys.modules if one.split(".")[0].startswith("parts")]:
-        del sys.modules[name]
-
-
-@pytest.mark.usefixtures("parts")
-@pytest.mark.parametrize("kind", ["os:system", "parts:system", "parts", "parts.inner", "parts.inner:Own", "parts:"])
+@pytest.mark.parametrize("kind", ["os:system", "parts", "parts.inner:Own", "parts:"])
 def test_a_registry_imports_nothing_unless_it_is_told_to(kind: str) -> None:
     """`Registry("allowed")` ran `os:system`, and imported what it then refused."""
     registry = Registry("allowed")
@@ -1028,53 +811,20 @@ def test_a_registry_imports_nothing_unless_it_is_told_to(kind: str) -> None:
     assert registry.imports is False
     text = message(ConfigError, lambda: registry.build_from_config({"type": kind, "command": "exit 1"}))
     assert text.startswith("registry 'allowed': ") and "registered" in text
-    assert not {"parts", "parts.inner"} & set(sys.modules)
-
-
-@pytest.mark.usefixtures("parts")
-@pytest.mark.parametrize("imports", ["parts", "parts.", ("parts.inner", "parts"), ["parts"], True])
-def test_a_registry_imports_what_it_is_told_to(imports: Any) -> None:
-    registry = Registry("allowed", imports=imports)
-    assert type(registry.build_from_config("parts.inner:Own")).__qualname__ == "Own"
-    assert type(registry.build_from_config("parts.inner:make")).__qualname__ == "Own"
-
-
-@pytest.mark.usefixtures("parts")
-@pytest.mark.parametrize(
-    ("imports", "kind", "says"),
-    [
-        ("parts", "os:system", "is defined in 'os', and only what is defined in 'parts' may be imported"),
-        ("parts", "parts_of_others:Own", "is defined in 'parts_of_others', and only"),
-        ("parts.inner", "parts:make", "is defined in 'parts', and only"),
-        # A module has what it has imported, and every object leads to others.
-        ("parts", "parts:system", f"is defined in '{os.system.__module__}', and only"),
-        ("parts", "parts:os.system", f"is defined in '{os.system.__module__}', and only"),
-        ("parts", "parts:Fraction", "is defined in 'fractions', and only"),
-        ("parts", "parts.inner:bound", "is defined in 'functools', and only"),
-        ("parts", "parts.inner:Own.__class__", "is defined in 'builtins', and only"),
-        ("parts", "parts.inner:Own.__subclasses__", "is defined in None, and only"),
-        ("parts", "parts.inner:make.__globals__.get", "is defined in None, and only"),
-        ("parts", "parts.inner:make.__call__", "is defined in None, and only"),
-        ("parts", "parts:__loader__.get_data", "is defined in "),
-    ],
-)
-def test_a_registry_builds_only_what_is_defined_where_it_may_import_from(imports: str, kind: str, says: str) -> None:
-    registry = Registry("allowed", imports=imports)
-    text = message(ConfigError, lambda: registry.build_from_config({"type": kind, "command": "exit 1"}))
-    assert f"the type {kind!r} {says}" in text and "parts_of_others" not in sys.modules
+    if ":" in kind:
+        assert text.endswith("register it, or allow it: Registry(..., imports=True), if you trust its configs as code")
 
 
 def test_a_name_without_a_colon_is_never_imported() -> None:
-    for imports in (True, "this_module"):
-        registry = Registry("any", imports=imports)
-        with pytest.raises(ConfigError, match="is not registered"):
-            registry.build_from_config("antigravity")
+    with pytest.raises(ConfigError, match="is not registered"):
+        Registry("any", imports=True).build_from_config("antigravity")
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.parametrize("imports", [5, None, "", [""], [5], {}])
-def test_imports_option_takes_a_bool_or_packages(imports: Any) -> None:
-    assert "imports has the package" in message(HookTypeError, lambda: Registry("hooks", imports=imports))
+@pytest.mark.parametrize("imports", [5, None, "", "package", ["package"]])
+def test_imports_option_is_true_or_false(imports: Any) -> None:
+    text = message(HookTypeError, lambda: Registry("hooks", imports=imports))
+    assert text == f"registry 'hooks' has imports={imports!r}; give True or False"
 
 
 # What messages show
@@ -1124,11 +874,10 @@ def test_note_on_a_large_config_is_one_line() -> None:
 
 @pytest.mark.parametrize("path", ["no\0file", "no\nfile\0", "\ud800/no file"])
 def test_invalid_path_is_an_error_of_one_line(path: str) -> None:
-    for read in (load_toml, Registry("hooks").build_from_toml):
-        with pytest.raises((ConfigError, FileNotFoundError)) as caught:
-            read(path)
-        if isinstance(caught.value, ConfigError):
-            assert "cannot be the path of a file: " in str(caught.value) and str(caught.value).isprintable()
+    with pytest.raises((ConfigError, FileNotFoundError)) as caught:
+        load_toml(path)
+    if isinstance(caught.value, ConfigError):
+        assert "cannot be the path of a file: " in str(caught.value) and str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -1145,6 +894,5 @@ def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str)
     """A RecursionError came out, of the parser or of what went through the file."""
     path = tmp_path / "deep.toml"
     path.write_text(text)
-    for read in (load_toml, Registry("hooks").build_from_toml):
-        text = message(ConfigError, partial(read, path))
-        assert text == f"{path} is not valid TOML: its values are nested too deeply; correct it"
+    text = message(ConfigError, partial(load_toml, path))
+    assert text == f"{path} is not valid TOML: its values are nested too deeply; correct it"
