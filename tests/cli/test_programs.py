@@ -479,6 +479,10 @@ every = 2
         ("[[weave]]\ntarget = 'app:f'\npre = 3", "pre is 3; give a string"),
         ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\npriorty = 3", "has 'priorty'; did you mean 'priority'?"),
         ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\narguments = { a = 1 }", "hooks take none"),
+        (
+            "[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = 5",
+            "arguments is an int; write a table: arguments = { name = value }",
+        ),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'no such'", "there is no aspect 'no such'"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'ops:none'", "there is no module 'ops'"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'nomod:f'", "there is no module 'nomod' for the type 'nomod:f'\n"),

@@ -425,6 +425,8 @@ def test_the_methods_of_a_class_that_are_named_are_mount_points_and_no_others() 
     assert (Till()._pay(), Till().total, Till.open(), Till().close()) == (2, 4, 6, 4)
     with pytest.raises(HookLookupError):
         hooks(Till.close)
+    with pytest.raises(HookLookupError, match="Till is a class; its methods have the hooks, so give one of them"):
+        hooks(Till)
 
 
 def test_a_class_with_a_method_that_cannot_be_mounted_is_mounted_without_it() -> None:

@@ -275,6 +275,14 @@ def test_a_misspelt_option_is_refused_in_one_line(
     assert said.endswith("; see aspecthook train --help\n") and said.count("\n") == 1
 
 
+def test_a_value_that_is_nested_too_deeply_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change = "model.hidden=" + "[" * 200 + "]" * 200
+    assert main(["--set", change, "--work-dir", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err.endswith("--set 'model.hidden': its value is nested too deeply; correct it\n")
+
+
 @pytest.mark.parametrize("change", ["checkpoint.by_epoch=no", "checkpoint.interval=1.5", "checkpoint.interval=-1"])
 def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type_or_impossible(
     change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
