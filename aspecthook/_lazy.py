@@ -71,4 +71,11 @@ def load_lazily(package: str, homes: Mapping[str, str]) -> None:
 
     module = sys.modules[package]
     setattr(module, "__getattr__", load)
-    setattr(module, "__dir__", lambda: sorted({*vars(module), *modules}))
+    setattr(module, "__dir__", lambda: sorted({*modules, *_public(vars(module))}))
+
+
+def _public(space: Mapping[str, object]) -> list[str]:
+    """Return the names of a package that users may use: those of its ``__all__``, its modules, and the special ones."""
+    listed: Any = space["__all__"]
+    special = [name for name in space if name.startswith("__")]
+    return [*listed, *special, *[name for name, one in space.items() if type(one) is type(sys) and name[:1] != "_"]]

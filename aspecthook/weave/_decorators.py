@@ -16,12 +16,12 @@ from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law import law, law_sync
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.callables import a_function, style_of
+from aspecthook._core.law.callables import a_function, signature_of, style_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import streamed
 from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import HookLookupError, HookTypeError, brief, described
+from aspecthook._errors import HookLookupError, HookTypeError, brief, described, printable
 
 from ._steps import AsyncSteps, Steps
 
@@ -30,6 +30,10 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _CACHE: type[Any] = type(lru_cache(len))
+
+_FACTORY = "; if it makes decorators, call it, as in around.wrap(make(...))"
+# What decorators call the function that they are given.
+_FUNCTIONS = ("func", "function", "fn", "f", "wrapped", "method", "user_function")
 
 # A call that runs in this context, and the calls around it: which hook it runs, the arguments that the hook was given,
 # and its `proceed`. This is how a decorated function finds its call, as its own arguments must be those of the target.
@@ -63,10 +67,10 @@ class Wrap(Maker):
         try:
             decorated: Any = self.decorator(inside.as_target())
         except Exception as error:
-            raise HookTypeError(
-                f"{who} cannot be applied to this {style}: the decorator raises {type(error).__name__}: {error}"
-            ) from error
+            why = f"the decorator raises {type(error).__name__}: {error}"
+            raise HookTypeError(f"{who} cannot be applied to this {style}: {why}{_FACTORY}") from error
         _check_decorated(decorated, style, who)
+        _check_parameters(decorated, point, who)
         made: FunctionType = _AROUND[style](decorated, inside)
         setattr(made, "decorated", decorated)
         inside.hook = weakref.ref(made)
@@ -100,6 +104,9 @@ class _Copy(MountPoint):
 
     def _target(self) -> Callable[..., Any]:
         return self._run
+
+    def is_listed(self) -> bool:
+        return False
 
 
 def _nothing() -> None:
@@ -205,6 +212,27 @@ def _check_decorated(decorated: Any, style: str, who: object) -> None:
                     f"{who}: the decorator makes a sync function of a coroutine function. Nothing has run yet when "
                     f"that returns; give a decorator for coroutine functions"
                 )
+
+
+def _check_parameters(decorated: Any, point: MountPoint, who: object) -> None:
+    """Refuse what a decorator has made if it does not take the arguments of the target: a factory makes such."""
+    signature, site = signature_of(decorated), point.site()
+    if signature is None or hasattr(decorated, "__wrapped__"):
+        return
+    args, kwargs = site.signature.split(site.signature.placeholders)
+    taken = list(signature.parameters)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        fits = False
+    else:
+        # A decorator calls what it is given by one of these names, and a target seldom has a parameter called so.
+        fits = len(taken) != 1 or taken[0] not in _FUNCTIONS or taken[0] in site.offers()
+    if not fits:
+        raise HookTypeError(
+            f"{who}: the decorator returns what takes {printable(', '.join(taken)) or 'nothing'}, and {point.name} "
+            f"takes {', '.join(site.offers()) or 'nothing'}{_FACTORY}"
+        )
 
 
 def _enter(inside: _Inside, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Token[Any]:

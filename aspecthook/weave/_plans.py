@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 
 from aspecthook._core.law.hook import instead_of
-from aspecthook._core.law.kinds import KINDS, Kind
+from aspecthook._core.law.kinds import KINDS, Kind, meant_kind
 from aspecthook._core.law.options import OPTIONS, Options
 from aspecthook._core.mount.adding import check_types
-from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable
+from aspecthook._errors import HookTypeError, WeaveError, brief, printable
 from aspecthook._hints import Any, NamedTuple, cast
 
 from ._aspects import has_marks, marked
@@ -22,6 +22,8 @@ from ._weaving import Scope, Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+# Those of `aspecthook.aspects`, a room above this one.
+_ASPECTS = ("cached", "limited", "log", "retry", "span", "timed", "timeout")
 _SCOPES = ("everywhere", "context")
 
 
@@ -101,12 +103,18 @@ def _check(options: Options, scope: object, where: object) -> None:
         raise WeaveError(f"scope={brief(scope)}; give 'everywhere' or 'context'")
     if where is not None and not callable(where):
         raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
-    known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
     for option in options:
         if option not in OPTIONS:
-            near = nearest(option, known) or "; its hooks and options: help(weave)"
-            raise WeaveError(f"weave takes no {option!r}{near}")
+            raise WeaveError(f"weave takes no {option!r}{_meant_option(option)}")
     _refuse_weak(options)
+
+
+def _meant_option(option: str) -> str:
+    """Return what was probably meant by an option that does not exist, as the end of a message."""
+    if option in _ASPECTS:
+        return f"; it is an aspect: weave(target, aspect={option}(...)), with aspecthook.aspects.{option}"
+    known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
+    return meant_kind(option, known) or "; its hooks and options: help(weave)"
 
 
 def _refuse_weak(options: Options) -> None:

@@ -7,6 +7,7 @@ import gc
 import re
 import subprocess
 import sys
+import traceback
 import types
 from collections.abc import AsyncIterator, Callable, Generator
 from functools import lru_cache, partial, partialmethod
@@ -179,8 +180,13 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "two hooks": (lambda price: price.pre(clamp, 2), ".pre takes one hook, and its options by name; it was given 2"),
     "an unknown kind": (
         lambda price: hooks(price).add("before", clamp),
-        "there are no 'before' hooks, only pre, around",
+        "there are no 'before' hooks, only pre, around, on, item, exception, post, always; did you mean 'pre'?",
     ),
+    "no kind": (
+        lambda price: hooks(price).add(clamp),
+        "add takes the kind and then the hook, as in hooks(f).add('pre', hook); the decorators take the hook alone",
+    ),
+    "a kind alone": (lambda price: hooks(price).add("post"), "as in hooks(f).add('post', hook); the decorators take"),
     "an item hook": (lambda price: price.item(lambda item: None), "is not a generator and yields no items; use post"),
     "an async hook": (lambda price: price.post(wait), "which cannot await it; make the hook a plain function"),
     "an async predicate": (
@@ -255,6 +261,50 @@ def test_a_name_that_nobody_bears_is_answered_with_the_nearest(price: Any) -> No
     price.pre(clamp)
     with pytest.raises(HookLookupError, match="shop:price has no hook 'clmap'; its hooks: clamp; did you mean 'clamp'"):
         hooks(price).remove("clmap")
+
+
+@pytest.mark.parametrize(
+    ("habit", "kind"),
+    [("after", "post"), ("Error", "exception"), ("finally", "always"), ("wrap", "around"), ("pots", "post")],
+)
+def test_a_kind_by_the_name_of_another_library_is_answered_with_ours(price: Any, habit: str, kind: str) -> None:
+    with pytest.raises(HookTypeError, match=f"there are no '{habit}' hooks, only .*; did you mean '{kind}'"):
+        hooks(price).add(habit, clamp)
+    if habit != "after":  # an option of hooks
+        with pytest.raises(WeaveError, match=f"weave takes no '{habit}'; did you mean '{kind}'"):
+            weave(price, **{habit: clamp})
+
+
+def test_a_name_of_hooks_of_several_modules_removes_none_of_them(price: Any) -> None:
+    # It took every module's `audit`.
+    spaces: list[dict[str, Any]] = [{"__name__": "shop"}, {"__name__": "tax"}]
+    for space in spaces:
+        exec("def audit(): pass", space)
+        hooks(price).add("pre", space["audit"])
+    hooks(price).add("post", spaces[0]["audit"])
+    with pytest.raises(HookLookupError, match=r"price has hooks 'audit' of several modules: .*; give the function"):
+        hooks(price).remove("audit")
+    assert len(hooks(price)) == 3
+    hooks(price).remove(spaces[1]["audit"])
+    hooks(price).remove("audit")
+    assert not hooks(price)
+
+
+def test_a_traceback_of_a_hook_that_calls_its_own_function_says_how_it_does_not_enter_itself(price: Any) -> None:
+    # A bare RecursionError.
+    def audit(item: str) -> None:
+        if item != "enough":
+            price(item)
+
+    price.pre(audit)
+    with pytest.raises(RecursionError) as caught:
+        price("tea")
+    lines = "".join(traceback.format_exception(caught.value))
+    assert "(where it calls price, it needs reentrant=False)" in lines
+    hooks(price).remove(audit)
+    price.pre(audit, reentrant=False)
+    assert price("tea") == 1
+    assert "reentrant=False)" not in hooks(price).explain()
 
 
 class LikeMock:
@@ -547,6 +597,8 @@ MEANT: list[tuple[str, Any, bool, str]] = [
     ("around", lambda func, *args, **kw: func(*args, **kw), False, "did you mean 'proceed'?"),
     ("around", lambda wrapped, instance, args, kwargs: wrapped(), True, "did you mean 'proceed'?"),
     ("around", lambda proceed, instance: proceed(), True, "asks for 'instance', .* did you mean 'self'?"),
+    ("around", lambda func: func, False, "if it is a decorator, write around.wrap(decorator)"),
+    ("around", lru_cache(3), False, "if it is a decorator, write around.wrap(decorator), and if it is a hook, ask for"),
     ("exception", lambda error: None, False, "did you mean 'exc'?"),
     ("post", lambda return_value: None, False, "did you mean 'result'?"),
     ("always", lambda ctx: None, False, "did you mean 'call'?"),

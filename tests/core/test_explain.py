@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 import pytest
 
 import aspecthook
-from aspecthook import AspecthookError, WeaveError, event, explain, hookable, hooks, pre, weave
+from aspecthook import AspecthookError, Hook, WeaveError, event, explain, hookable, hooks, pre, weave
 from aspecthook.plugins import Plugins
 
 
@@ -655,6 +656,17 @@ def test_completion_of_a_mount_point_shows_what_a_user_may_use() -> None:
     public = {"add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove"}
     assert set(dir(hooks(f))) == public | {"pre", "around", "on", "item", "exception", "post", "always"}
     assert all(hasattr(hooks(f), name) for name in dir(hooks(f)))
+    hook = hooks(f).add("pre", report)
+    assert dir(Hook) == dir(hook) == ["failures", "function", "kind", "name", "priority", "remove"]
+    assert all(hasattr(hook, name) for name in dir(hook))
+
+
+def test_completion_of_the_package_shows_its_public_names_and_rooms() -> None:
+    # It showed `load_lazily` and `TYPE_CHECKING`.
+    shown = {name for name in dir(aspecthook) if not name.startswith("__")}
+    rooms = {name for name in shown if isinstance(getattr(aspecthook, name), types.ModuleType)}
+    assert shown - rooms == {*aspecthook.__all__} - rooms
+    assert not any(name.startswith("_") for name in shown)
 
 
 def test_the_call_of_a_gathering_event_names_all_subscribers() -> None:

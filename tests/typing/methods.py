@@ -259,7 +259,7 @@ assert_type(hookable(property(lambda self: 3)), property)
 
 def not_hookable() -> None:
     hookable(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
-    hooks("price")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    hooks("price")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     hookable(Till, name="till")  # a class has no name of its own in messages; that is seen at run time
 
 

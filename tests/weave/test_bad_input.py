@@ -28,12 +28,14 @@ from aspecthook import (
     WeaveWarning,
     Weaving,
     around,
+    aspects,
     event,
     hooks,
     pre,
     weave,
 )
 from aspecthook._errors import brief
+from aspecthook.weave._plans import _ASPECTS
 from tests.tracebacks import shown_frames
 
 SHOP = """
@@ -789,10 +791,15 @@ def test_a_second_pointcut_is_refused_with_how_to_write_two() -> None:
         weave("json:dumps", "json:loads", post=ten)
 
 
+def test_the_aspects_that_a_refused_option_may_mean_are_there() -> None:
+    assert set(_ASPECTS) <= set(aspects.__all__)
+
+
 @pytest.mark.parametrize(
     ("target", "given", "message"),
     [
         ("ahw_shop:a", {"per": ten}, "weave takes no 'per'; did you mean 'pre'?"),
+        ("ahw_shop:a", {"retry": ten}, "weave takes no 'retry'; it is an aspect: weave(target, aspect=retry(...)), wi"),
         ("ahw_shop:a", {"post": ten, "prioritty": 1}, "weave takes no 'prioritty'; did you mean 'priority'?"),
         ("ahw_shop:a", {"xyzzy": ten}, "weave takes no 'xyzzy'; its hooks and options: help(weave)"),
         ("ahw_shop.a", {"post": ten}, "the pointcut 'ahw_shop.a' has no colon; write 'ahw_shop:a'"),

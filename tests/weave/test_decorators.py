@@ -567,6 +567,10 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (streams, awaiting, "makes a coroutine function of a generator"),
     (sync, failing, "cannot be applied to this function: the decorator raises LookupError"),
     (sync, lambda function: 3, "returns an int, which cannot be called"),
+    # Without a call they failed at the call of the target, or answered with a function.
+    (sync, lambda attempts=3: lambda fn: fn, "returns what takes fn, and .*; if it makes decorators, call it"),
+    (sync, lambda attempts=3: lambda: 3, "returns what takes nothing, and .*; if it makes decorators, call it"),
+    (sync, lambda *, attempts=3: bare, "positional arguments but 1 was given; if it makes decorators, call it, as in"),
 ]
 
 

@@ -35,8 +35,9 @@ IMMORTAL_CONSTANTS = FREE_THREADED and version_info < (3, 14)
 
 _numbers = count(1)
 
-# A hook as the source shows it: its kind, its name, its file ("" if it has none) and its line.
-Origin = tuple[str, str, str, int]
+# A hook as the source shows it: its kind, its name, its file ("" if it has none), its line, and the names in its code,
+# if it enters itself again where it calls its own target.
+Origin = tuple[str, str, str, int, tuple[str, ...]]
 
 # On free-threaded builds, the file names of code that is gone, by what stands before their number: they are immortal,
 # so new code of the same label uses them again. And the entries of code that lives, which may be hidden meanwhile.
@@ -96,8 +97,10 @@ def origins_of(chain: Chain) -> tuple[Origin, ...]:
 
 def _origin(hook: Hook) -> Origin:
     code = code_of(hook.function)
-    file, line = ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
-    return hook.kind, hook.name, file, line
+    if code is None:
+        return hook.kind, hook.name, "", 0, ()
+    names = () if hook.leaves else code.co_names + code.co_freevars
+    return hook.kind, hook.name, code.co_filename, code.co_firstlineno, names
 
 
 @lru_cache(1024)
@@ -114,15 +117,17 @@ def render(text: Text, names: tuple[str, ...], name: str, origins: tuple[Origin,
         lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"
     for note in text.notes:
         alike = [origin for origin in origins if origin[0] == note.kind]
-        hooks = [_place_of(origin) for origin in alike[note.first : note.last + 1]]
+        hooks = [_place_of(origin, name) for origin in alike[note.first : note.last + 1]]
         few = hooks if len(hooks) <= 3 else (hooks[0], "...", hooks[-1])
         lines[note.line] += f"  # {', '.join(few)}"
     return "\n".join(lines)
 
 
-def _place_of(origin: Origin) -> str:
-    _, name, file, line = origin
-    return f"{printable(name)}, {printable(file.rpartition('/')[2])}:{line}" if file else printable(name)
+def _place_of(origin: Origin, target: str) -> str:
+    _, name, file, line, names = origin
+    # A hook that calls its own target without end is seen in a traceback of these lines.
+    again = f" (where it calls {target}, it needs reentrant=False)" if target in names and is_plain(target) else ""
+    return f"{printable(name)}, {printable(file.rpartition('/')[2])}:{line}{again}" if file else printable(name)
 
 
 @final

@@ -92,7 +92,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
                 _refuse_second_subject(name, asker)
             else:
                 skipped = skipped or name
-        elif (what := _find(name, has_default, asker)) is None:
+        elif (what := _find(name, has_default, asker, alone=len(wanted) == 1)) is None:
             skipped = skipped or (name if how == "positional" else None)
         else:
             if str(what)[0] == "?":  # it may be left out, which would shift those behind it
@@ -157,7 +157,7 @@ def _subject(asker: Asker) -> int | str:
     return "shown arguments" if subject == "arguments" and asker.site.shown() is not None else subject
 
 
-def _find(name: str, has_default: bool, asker: Asker) -> int | str | None:
+def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | str | None:
     """Look one name up: a reserved word first, then the target's parameters; None: it keeps its default."""
     if name in RESERVED:
         if name in _offered(asker):
@@ -181,7 +181,7 @@ def _find(name: str, has_default: bool, asker: Asker) -> int | str | None:
     if path is not None:
         return "." + path
     if not has_default:
-        raise HookSignatureError(_unknown(name, asker))
+        raise HookSignatureError(_unknown(name, asker, alone=alone))
     return None
 
 
@@ -226,7 +226,7 @@ def _unavailable(name: str, asker: Asker) -> str:
     return message
 
 
-def _unknown(name: str, asker: Asker) -> str:
+def _unknown(name: str, asker: Asker, *, alone: bool) -> str:
     label, words = asker.site.label, _offered(asker)
     names = list(dict.fromkeys([*asker.site.offers(), *asker.site.provides]))
     offered = printable(", ".join(names)) or "no parameters"
@@ -236,6 +236,8 @@ def _unknown(name: str, asker: Asker) -> str:
         near = "; add the method of an object, such as audit.note, not that of its class, Audit.note"
     if not near and asker.site.signature.varkw is not None and asker.site.shown() is None:
         near = "; what else callers pass by name is in kwargs"
+    if alone and "proceed" in words:
+        near = "; if it is a decorator, write around.wrap(decorator), and if it is a hook, ask for 'proceed'"
     also = f"{article(asker.word)} {asker.word} hook may also ask for {', '.join(words)}"
     return f"{asker.who} asks for {name!r}, but {label} offers {offered}; {also}{near}"
 

@@ -153,8 +153,15 @@ def instead_of(value: object, kind: Kind) -> str:
     return "a function, or exception types such as KeyError" if kind == "exception" else "a function"
 
 
+class _Listed(type):
+    """Lists what users may use: the other attributes of a hook serve the rooms above this one."""
+
+    def __dir__(cls) -> list[str]:
+        return ["failures", "function", "kind", "name", "priority", "remove"]
+
+
 @final
-class Hook(Handle):
+class Hook(Handle, metaclass=_Listed):
     """One callable on one mount point: what iterating `hooks(f)` yields, and the handle to remove it by.
 
     As a context manager it is removed at the end of the block. Its ``kind``, ``name``, ``function``, ``priority`` (0
@@ -446,6 +453,9 @@ class Hook(Handle):
 
     def __repr__(self) -> str:
         return f"<{self.who}, priority {self.priority}>"
+
+    def __dir__(self) -> list[str]:
+        return dir(Hook)
 
 
 @lru_cache(1024)

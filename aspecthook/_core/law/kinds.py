@@ -6,6 +6,9 @@ writes the same as source.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from aspecthook._errors import nearest
 from aspecthook._hints import Literal, NamedTuple, TypeAlias
 
 from .signature import Signature
@@ -73,6 +76,24 @@ RULES: dict[Kind, Rule] = {
 }
 
 KINDS: tuple[Kind, ...] = tuple(RULES)
+
+# The names that other libraries have for the kinds: what users write by habit.
+_HABITS: dict[Kind, tuple[str, ...]] = {
+    "pre": ("before", "enter", "start", "begin", "prefix"),
+    "around": ("wrap", "wrapper", "replace", "instead", "middleware", "intercept"),
+    "on": ("subscribe", "listen", "connect"),
+    "item": ("yield", "each"),
+    "exception": ("error", "on_error", "except", "catch", "failure", "raise", "rescue"),
+    "post": ("after", "return", "after_returning", "success", "postfix"),
+    "always": ("finally", "final", "exit", "end", "cleanup"),
+}
+
+
+def meant_kind(word: str, kinds: Iterable[str] = KINDS) -> str:
+    """Return which kind a word that names none was probably meant to be, as the end of a message."""
+    found = next((kind for kind, habits in _HABITS.items() if word.lower() in habits), None)
+    return nearest(word, list(kinds)) if found is None else f"; did you mean {found!r}?"
+
 
 # The reserved words, with what they stand for in messages.
 WORDS: dict[str, str] = {

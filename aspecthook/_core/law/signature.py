@@ -129,6 +129,16 @@ class Signature:
         return found
 
     @property
+    def placeholders(self) -> tuple[object, ...]:
+        """Values of a call that names each parameter, and passes nothing else."""
+        values: list[object] = [None] * len(self.names)
+        if self.varargs is not None:
+            values[self.varargs] = ()
+        if self.varkw is not None:
+            values[self.varkw] = {}
+        return tuple(values)
+
+    @property
     def extra(self) -> str | None:
         """The name of the ``**kwargs``, if there is one."""
         return None if self.varkw is None else self.names[self.varkw]

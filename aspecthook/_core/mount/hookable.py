@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from types import FunctionType, MethodType
 
 from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.kinds import KINDS, RESERVED, Kind
 from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
@@ -21,6 +22,8 @@ from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:
     from aspecthook._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable
+
+    from .everything import AllHooks
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -278,9 +281,17 @@ def _kinds_of(mount: MountPoint) -> tuple[Kind, ...]:
 _OF_FUNCTIONS: tuple[Kind, ...] = tuple([kind for kind in KINDS if kind != "on"])
 
 
+@overload
+def hooks() -> AllHooks: ...
+@overload
+def hooks(target: Mountable, /) -> MountPoint: ...
+# Any: callers see the overloads alone.
 @entrance
-def hooks(target: Mountable, /) -> MountPoint:
+def hooks(target: Any = _NOTHING, /) -> Any:
     """Return the mount point of a hookable function, method or property; of a bound method, that of its instance alone.
+
+    Without an argument, return all mount points of the process that have hooks: print it for a table of them, iterate
+    it for the mount points. (Not those that `gc.freeze` hides from the garbage collector.)
 
     Example:
         >>> @hookable
@@ -292,12 +303,16 @@ def hooks(target: Mountable, /) -> MountPoint:
     Raises:
         HookLookupError: It is no mount point.
     """
+    if target is _NOTHING:
+        from .everything import AllHooks
+
+        return AllHooks()
     if isinstance(target, MountPoint):
         return target
     own = _of_object(target)
     if own is not None:
         return own
-    carried = getattr(type(target), MARK, None)
+    carried = getattr(type_of(target), MARK, None)
     if isinstance(carried, property):  # a proxy, which stands in the place of a callable without Python code
         return cast("MountPoint", carried.__get__(target))
     if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):

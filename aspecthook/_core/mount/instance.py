@@ -110,6 +110,9 @@ class InstanceMountPoint(MountPoint):
         """Whether the instance is still there."""
         return self.instance() is not None
 
+    def is_listed(self) -> bool:
+        return super().is_listed() and self.is_alive()
+
     def _change(self, store: Callable[[], None]) -> None:
         self.parent.change_instance(self._key, self, store)
 

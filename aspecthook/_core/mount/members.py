@@ -17,8 +17,9 @@ from functools import partial
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
+from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.hook import EXCEPTION, Hook, Predicate
-from aspecthook._core.law.kinds import KINDS, RULES, Kind
+from aspecthook._core.law.kinds import KINDS, RULES, Kind, meant_kind
 from aspecthook._core.law.options import Adding, Options, key_of
 from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+# In the place of a hook that is missing, most likely because the kind is.
+_NO_HOOK: Any = object()
 _NO_PAUSES: frozenset[object] = frozenset()
 
 
@@ -188,7 +191,12 @@ class Members(Attribute):
 
     @entrance
     def add(
-        self, kind: Kind, function: Callable[..., object], /, *types: type[BaseException], **options: Unpack[Adding]
+        self,
+        kind: Kind,
+        function: Callable[..., object] = _NO_HOOK,
+        /,
+        *types: type[BaseException],
+        **options: Unpack[Adding],
     ) -> Hook:
         """Add a hook and return its handle.
 
@@ -208,6 +216,12 @@ class Members(Attribute):
             HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
             HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
         """
+        if function is _NO_HOOK:
+            given = repr(kind) if kind in KINDS else "'pre'"
+            raise HookTypeError(
+                f"{self.name}: add takes the kind and then the hook, as in hooks(f).add({given}, hook); the decorators "
+                f"take the hook alone, as in hooks(f).pre(hook)"
+            )
         return self.add_hook(kind, function, types, options, direct=True)
 
     def add_hook(
@@ -267,8 +281,9 @@ class Members(Attribute):
             AspecthookError: It could never work here.
         """
         if kind not in RULES:
-            near = nearest(str(kind), list(KINDS))
-            raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
+            raise HookTypeError(
+                f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{meant_kind(str(kind))}"
+            )
         if types:
             check_types(kind, types, self.name)
         if self.emission is not None:
@@ -360,19 +375,18 @@ class Members(Attribute):
         """Remove a hook by its handle, or every hook of a function or a name.
 
         Raises:
-            HookLookupError: There is none. (A handle may be removed twice.)
+            HookLookupError: There is none. (A handle may be removed twice.) Or hooks of several modules have the name.
         """
         if isinstance(hook, Hook):
             self.discard((hook,))
             return
-        if not self._remove_matching(hook):
-            self._find(hook)  # raises; not under the lock, since making the message imports modules
-
-    @under_lock
-    def _remove_matching(self, meant: object) -> bool:
-        found = tuple(self._matching(meant))
-        self.discard(found)
-        return bool(found)
+        found = self._find(hook)
+        if len({getattr(unwrap(one.meant), "__module__", None) for one in found}) > 1:
+            raise HookLookupError(
+                f"{self.name} has hooks {brief(hook)} of several modules: {', '.join([one.who for one in found])}; "
+                f"give the function or the handle of the one to remove"
+            )
+        self.discard(tuple(found))
 
     @under_lock
     def discard(self, hooks: tuple[Hook, ...]) -> None:

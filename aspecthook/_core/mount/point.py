@@ -157,7 +157,16 @@ class MountPoint(Members):
         return draw(self.name, self.rows(self.chain().everything()))
 
     def __repr__(self) -> str:
-        return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
+        return f"<mount point {self._title(len(self._members))}>"
+
+    def _title(self, count: int) -> str:
+        apart = [len(one.members) for one in list(self.instances.values())]
+        more = f", and {sum(apart)} on {plural(len(apart), 'instance')}" if apart else ""
+        return f"{super()._title(count)}{more}"
+
+    def is_listed(self) -> bool:
+        """Whether it has hooks that run when somebody calls its function."""
+        return bool(self._members) and self.ref() is not None
 
     def __dir__(self) -> list[str]:
         return [*KINDS, *_PUBLIC]

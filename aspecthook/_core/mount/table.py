@@ -18,7 +18,7 @@ from .adding import shown_name
 Unmet: TypeAlias = Callable[[Hook], Iterator[tuple[str, object, str]]]
 
 _NAMES = {int(one): one.name for one in Priority}
-_HEADS = ("#", "kind", "name", "priority", "order", "conditions", "where")
+_HEADS = ("#", "mount point", "kind", "name", "priority", "order", "conditions", "where")
 
 
 class Row(NamedTuple):
@@ -34,6 +34,8 @@ class Row(NamedTuple):
     where: str
     # What its `before` and `after` name that is no hook here, and the nearest name.
     notes: tuple[str, ...]
+    # The name of its mount point, in a table of several.
+    mount: str = ""
 
 
 def rows_of(hooks: Iterable[Hook], unmet: Unmet) -> list[Row]:
@@ -92,7 +94,7 @@ def where(hook: Hook) -> str:
 
 def _columns(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     """Return the heads and the cells of the columns that are not empty."""
-    table = [[str(place), *row[1:7]] for place, row in enumerate(rows, 1)]
+    table = [[str(place), row.mount, *row[1:7]] for place, row in enumerate(rows, 1)]
     kept = [place for place, cells in enumerate(zip(*table, strict=True)) if any(cells)]
     return [_HEADS[place] for place in kept], [[line[place] for place in kept] for line in table]
 

@@ -1,0 +1,62 @@
+"""What is hooked in the whole process: `hooks()`, as a table. Loaded when somebody looks.
+
+The invariant: nothing is kept for it. The mount points are found among the objects that the garbage collector knows, so
+that a mount point costs no more for being listed, and the list keeps no target alive.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+from aspecthook._errors import plural, printable
+from aspecthook._hints import final
+
+from .point import MountPoint
+from .table import Row, as_html, as_text
+
+
+@final
+class AllHooks:
+    """All mount points that have hooks, in the order of their names: what `hooks()` returns.
+
+    Print it for a table, iterate it for the mount points. It looks anew each time.
+
+    Example:
+        >>> from aspecthook import hookable, hooks
+        >>> @hookable
+        ... def double(n): ...
+        >>> @double.pre
+        ... def check(n): ...
+        >>> "check" in str(hooks())
+        True
+        >>> hooks(double) in list(hooks())
+        True
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[MountPoint]:
+        # By their types: `isinstance` asks an object for its `__class__`, which runs code of those that are proxies.
+        found = [one for one in gc.get_objects() if issubclass(type(one), MountPoint)]
+        return iter(sorted([mount for mount in found if mount.is_listed()], key=lambda mount: mount.name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __str__(self) -> str:
+        """Return the hooks of all mount points as one table."""
+        return as_text(*self._table())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        return as_html(*self._table())
+
+    def _table(self) -> tuple[str, list[Row]]:
+        rows: list[Row] = []
+        mounts = list(self)
+        for mount in mounts:
+            rows += [row._replace(mount=printable(mount.name)) for row in mount.rows(mount)]
+        return f"{plural(len(rows), 'hook')} on {plural(len(mounts), 'mount point')}", rows
