@@ -25,8 +25,8 @@ _BESIDE = ("benchmarks", "docs", "examples", "CHANGELOG.md", "LICENSE", "Makefil
 _TEST_LIMIT = 60
 _RUN_LIMIT = 1200
 
-_OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "tests.planted.watch", "-n", "0", "--hypothesis-seed", "0")
-_FAST = "not (torch or wide or stress)"
+_OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "tests.planted.watch", "-n", "0", "--hypothesis-seed=0")
+OPTIONS = (*_OPTIONS, "-m", "not (torch or wide or stress)")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,12 @@ def copy_with(bug: Bug | None) -> Iterator[Path]:
         yield copy
 
 
+def environment(copy: Path) -> dict[str, str]:
+    """Return the environment in which tests run in a copy, alike in each run."""
+    settings = {"PYTHONPATH": str(copy), COPY: str(copy), "PYTHONHASHSEED": "0", "HYPOTHESIS_PROFILE": "brief"}
+    return {**os.environ, **settings, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
 def run(bug: Bug | None, tests: Sequence[str], *, first: bool) -> Run:
     """Run tests against a copy with the bug in it.
 
@@ -74,15 +80,13 @@ def run(bug: Bug | None, tests: Sequence[str], *, first: bool) -> Run:
     """
     # pytest 9 drops a file that a folder behind it has too, and its place with it: so no folder is named.
     files = list(dict.fromkeys(file for path in tests for file in _files(path)))
-    arguments = ["-m", "pytest", *_OPTIONS, "-m", _FAST, "--timeout", str(_TEST_LIMIT), *["-x"] * first, *files]
+    arguments = ["-m", "pytest", *OPTIONS, "--timeout", str(_TEST_LIMIT), *["-x"] * first, *files]
     with copy_with(bug) as copy, (copy / "said.txt").open("w+") as said:
         began = time.monotonic()
-        settings = {"PYTHONPATH": str(copy), COPY: str(copy), "PYTHONHASHSEED": "0", "HYPOTHESIS_PROFILE": "brief"}
-        threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         child = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=copy,
-            env=os.environ | settings | threads,
+            env=environment(copy),
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
