@@ -95,6 +95,11 @@ class PreInside(Plug):
             self._waits = False
             unwatch(self)
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The name of the module."""
+        return (self._module,)
+
     def wants(self, name: str) -> bool:
         """Whether this is the name of the module."""
         return name == self._module

@@ -1,25 +1,35 @@
-"""Noticing the end of an import: also of a reload, of a second try, and of one that has already begun.
+"""Noticing the end of imports and of reloads, for what is woven by name.
 
-While anybody watches imports, two things are patched. `ModuleSpec.__setattr__` notices when importlib marks an import
-as done, whichever finder has found the module. And the first finder of `sys.meta_path` is replaced by one that wraps
-the loaders of modules whose import ends without that mark.
+While somebody waits for a module, a finder of ours is the first in `sys.meta_path`. It finds what the finders behind it
+find, and has the spec notify the watchers when importlib marks the import as done. Reloads are noticed by a post hook
+on `importlib.reload`, for as long as anything is woven by name. Nothing else of the import system is touched.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+import weakref
 from collections.abc import Sequence
 from importlib import machinery
 from threading import get_ident
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._hints import Any, Protocol, final
+from aspecthook._core.mount.point import mount_of
+from aspecthook._hints import Any, Protocol, cast, final
 
 
 class Watcher(Protocol):
     """An object that is notified of imports."""
+
+    @property
+    def modules(self) -> tuple[str, ...] | None:
+        """The names of the modules that it is about; None if the import of any module may matter to it."""
+        ...
 
     def wants(self, name: str) -> bool:
         """Whether to notify it of this module."""
@@ -30,34 +40,54 @@ class Watcher(Protocol):
         ...
 
 
-_watchers: tuple[Watcher, ...] = ()
+_reload = cast("FunctionType", importlib.reload)
+
+_watchers: dict[Watcher, None] = {}
+# Those that wait for the end of an import, with the modules that were not there when they were last looked for.
+_waiting: dict[Watcher, tuple[str, ...]] = {}
 
 
 @under_lock
 def watch(watcher: Watcher) -> None:
-    """Notify a watcher of every import that ends from now on, also of those that other threads have begun."""
-    global _watchers  # noqa: PLW0603  # one tuple, replaced under the lock
-    if watcher not in _watchers:
-        _watchers = (*_watchers, watcher)
-    _patch_specs()
-    _install_finder()
+    """Notify a watcher of every import and reload that ends from now on, also of imports that have begun already."""
+    _watchers[watcher] = None
+    if not _hooks_on_reload():
+        mount = mount_for(_reload)
+        mount.insert(mount.new_hook("post", weave_again, (), {}, None))
+    if watcher.modules is None:
+        for name in [one for one in list(sys.modules) if watcher.wants(one)]:
+            _follow(name)
+    _look(watcher)
 
 
 @under_lock
 def unwatch(watcher: Watcher) -> None:
-    """Stop notifying a watcher. With the last one, both patches are removed."""
-    global _watchers  # noqa: PLW0603  # likewise
-    _watchers = tuple([one for one in _watchers if one is not watcher])
-    if not _watchers:
-        _restore_specs()
-        _remove_finder()
-        _restore_loaders()
+    """Stop notifying a watcher. With the last one, nothing of ours is left in the import system."""
+    _watchers.pop(watcher, None)
+    _waiting.pop(watcher, None)
+    _settle()
+    for hook in [] if _watchers else _hooks_on_reload():
+        hook.remove()
+
+
+def _hooks_on_reload() -> list[Hook]:
+    # They are looked for each time, so that an interrupt at any step leaves nothing that is not found again.
+    mount = mount_of(_reload)
+    return [hook for hook in mount.members if hook.function is weave_again] if mount is not None else []
+
+
+def weave_again(result: ModuleType) -> None:
+    """Notify the watchers of a module that was reloaded; the hook on `importlib.reload`."""
+    _notify(result.__name__)
 
 
 def is_being_imported(module: ModuleType) -> bool:
     """Whether the import of a module has begun and not ended."""
-    space = object.__getattribute__(module, "__dict__")  # without loading a lazy module
-    return is_running(module) or bool(getattr(space.get("__spec__"), "_initializing", False))
+    return is_running(module) or bool(getattr(_spec_of(module), "_initializing", False))
+
+
+def _spec_of(module: ModuleType) -> Any:
+    return object.__getattribute__(module, "__dict__").get("__spec__")  # without loading a lazy module
 
 
 # Modules that are run rather than imported, `__main__`: who runs them says what they have defined, and when.
@@ -89,221 +119,171 @@ def end_running(name: str) -> None:
         _notify(name)
 
 
+def _module(name: str) -> ModuleType | None:
+    found: Any = sys.modules.get(name)
+    return found if issubclass(type_of(found), ModuleType) else None
+
+
 def _notify(name: str) -> None:
-    module: Any = sys.modules.get(name)
-    if not issubclass(type_of(module), ModuleType):
-        return
+    """Notify the watchers that the import of a module has ended, well or not; without the lock."""
+    module = _module(name)
     errors: list[Exception] = []
-    for watcher in _watchers:
+    for watcher in list(_watchers):
         try:
-            if watcher.wants(name):
+            if module is not None and watcher.wants(name):
                 watcher.imported(module)
         except Exception as error:  # a warning that is made an error; the other watchers are notified all the same
             errors.append(error)
+    for watcher in list(_waiting):
+        if watcher.wants(name):
+            _look(watcher, name)
     if errors:
         raise errors[0]
 
 
-# The end of an import. The class of specs is patched, and not single specs: another thread may have found a spec
-# already and not have created its module yet.
-
-_set_before: Any = object.__setattr__
-_in_specs = False
-
-
-def _set(spec: machinery.ModuleSpec, name: str, value: Any) -> None:
-    """Set an attribute of a spec; if importlib marks the end of an import by it, notify the watchers first."""
-    try:
-        ends = name == "_initializing" and not value and getattr(spec, name, False)
-        if ends and sys.modules.get(spec.name) is not None:  # otherwise the import has failed
-            _notify(spec.name)
-    finally:
-        _set_before(spec, name, value)
+@under_lock
+def _look(watcher: Watcher, ended: str = "") -> None:
+    """Find out whether a watcher waits for an import, and follow those that have begun."""
+    if watcher not in _watchers:
+        return
+    names = watcher.modules
+    missing = tuple([name for name in names or () if sys.modules.get(name) is None])
+    begun = [name for name in names or () if name != ended and name not in missing and _follow(name)]
+    if names is None or missing or begun:
+        _waiting[watcher] = missing
+    else:
+        _waiting.pop(watcher, None)
+    _settle()
 
 
-def _patch_specs() -> None:
-    global _in_specs, _set_before  # noqa: PLW0603  # under the lock
-    now = vars(machinery.ModuleSpec).get("__setattr__")
-    # If ours is installed and another is there now, other code has patched over ours, and calls it.
-    if now is None or (now is not _set and not _in_specs):
-        _set_before = machinery.ModuleSpec.__setattr__
-        setattr(machinery.ModuleSpec, "__setattr__", _set)  # type checkers allow no assignment to a method
-    _in_specs = True
+def _follow(name: str) -> bool:
+    """Have the spec of a module notify the watchers when its import ends; return whether it has not ended yet."""
+    module = _module(name)
+    if module is None or not is_being_imported(module):
+        return False
+    spec = _spec_of(module)
+    _Noticed.of(spec)
+    return is_being_imported(module)  # it may have ended in another thread
 
 
-def _restore_specs() -> None:
-    global _in_specs  # noqa: PLW0603  # under the lock
-    if vars(machinery.ModuleSpec).get("__setattr__") is _set:
-        if _set_before is object.__setattr__:
-            del machinery.ModuleSpec.__setattr__
-        else:
-            setattr(machinery.ModuleSpec, "__setattr__", _set_before)
-        _in_specs = False
+# The end of an import. For as long as it runs, its spec is of a class of ours.
+
+_specs: weakref.WeakValueDictionary[int, machinery.ModuleSpec] = weakref.WeakValueDictionary()
 
 
-# Only the loader knows when a reload ends, or an import by a loader that is older than specs.
+@final
+class _Noticed(machinery.ModuleSpec):
+    """A spec that notifies the watchers when importlib marks the import as done."""
+
+    @staticmethod
+    def of(spec: Any) -> None:
+        """Make a spec one of these. Specs of other classes than importlib's stay what they are."""
+        if type_of(spec) is machinery.ModuleSpec:
+            spec.__class__ = _Noticed
+            _specs[id(spec)] = spec
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            if name == "_initializing" and not value and getattr(self, name, False):
+                _leave(self)
+                _notify(self.name)
+        finally:
+            machinery.ModuleSpec.__setattr__(self, name, value)
+
+
+def _leave(spec: Any) -> None:
+    """Give a spec its own class back."""
+    _specs.pop(id(spec), None)
+    if type_of(spec) is _Noticed:
+        object.__setattr__(spec, "__class__", machinery.ModuleSpec)
+
+
+# The finder
 
 
 @final
 class _Finder:
-    """Takes the place of the first finder, finds what that one finds, and wraps the loaders.
+    """The first finder, which finds what the others find.
 
-    The list keeps its length: before 3.14 importlib iterates over the very list, and when an entry is removed meanwhile
-    it skips the next finder.
+    `sys.meta_path` is replaced by a list that has it, and put back later. importlib, before 3.14, iterates over the
+    very list, and would skip a finder when ours were taken out of it in another thread.
     """
 
-    _first: Any = None  # copies are made without `__init__`, and `__getattr__` would recurse without end
-
-    def __init__(self, first: Any, finders: list[Any]) -> None:
-        self._first = first
-        self._finders = finders
+    def __init__(self) -> None:
+        self._behind: list[Any] = sys.meta_path
+        self._finders: list[Any] = [self, *self._behind]
         self._asking: set[tuple[int, str]] = set()
-
-    # `isinstance` takes it for the first finder: the code that installed that one looks for it in order to remove it.
-    __class__: Any = property(lambda self: type_of(self._first))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._first, name)
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or bool(self._first == other)
-
-    def __hash__(self) -> int:
-        return hash(self._first)
+        sys.meta_path = self._finders
 
     def __repr__(self) -> str:
-        return f"<aspecthook watching imports, around {self._first!r}>"
+        return "<aspecthook waiting for imports>"
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
-        if self is not _finder:
-            _put_back(self, sys.meta_path)  # other code has restored an old copy of the list
-        elif any(watcher.wants(name) for watcher in _watchers):
+        """Find the spec of a module that somebody waits for; None for any other, and for a reload."""
+        if self is not _finder:  # other code has put back a list that it had kept
+            self.leave()
             return self._find(name, path, target)
-        return self._ask_first(name, path, target)
-
-    def _find(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> machinery.ModuleSpec | None:
-        spec = self._ask_first(name, path, target)
-        finders = list(sys.meta_path)
-        behind = next((place for place, one in enumerate(finders, 1) if one is self), 0)
-        for finder in finders[behind:]:
-            if spec is not None:
-                break
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
-        if spec is not None:
-            _wrap_loader(spec, reload=target is not None)
+        self._catch_up()
+        if target is not None or not any(watcher.wants(name) for watcher in list(_watchers)):
+            return None
+        spec = self._find(name, path, target)
+        _Noticed.of(spec)
         return spec
 
-    def _ask_first(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None
-    ) -> machinery.ModuleSpec | None:
+    def _catch_up(self) -> None:
+        """Notify of modules that have come by a way that does not lead past this finder.
+
+        An import may have been on its way when the finder came; a finder in front of this one may have found it.
+        """
+        for watcher, missing in list(_waiting.items()):
+            for name in missing:
+                module = _module(name)
+                if module is not None and is_being_imported(module):
+                    _look(watcher)
+                elif module is not None:
+                    _notify(name)
+
+    def _find(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> machinery.ModuleSpec | None:
         mine = (get_ident(), name)
         if mine in self._asking:
-            return None  # the first finder asks all the others, and takes us for one of them
+            return None  # a finder that asks all the others takes us for one of them
         self._asking.add(mine)
         try:
-            spec: machinery.ModuleSpec | None = self._first.find_spec(name, path, target)
-            return spec
+            for finder in [one for one in list(sys.meta_path) if one is not self]:
+                find = getattr(finder, "find_spec", None)
+                spec: machinery.ModuleSpec | None = find(name, path, target) if find is not None else None
+                if spec is not None:
+                    return spec
         finally:
             self._asking.discard(mine)
+        return None
+
+    def leave(self) -> None:
+        """Restore `sys.meta_path`, with what others have added to it or removed from it meanwhile."""
+        now: Any = sys.meta_path
+        if now is self._finders:
+            rest = [one for one in now if one is not self]
+            if list(map(id, rest)) != list(map(id, self._behind)):
+                self._behind[:] = rest
+            sys.meta_path = self._behind
+            return
+        for finders in (now or [], self._finders):  # it is None as the interpreter ends
+            while any(one is self for one in finders):
+                finders.remove(self)
 
 
 _finder: _Finder | None = None
 
 
-def _install_finder() -> None:
+def _settle() -> None:
+    """Have the finder in place while somebody waits; under the lock."""
     global _finder  # noqa: PLW0603  # under the lock
-    finders: list[Any] = sys.meta_path
-    first = next((one for one in list(finders) if hasattr(one, "find_spec")), None)
-    if first is not None and first is not _finder:
-        _remove_finder()
-        _finder = _Finder(first, finders)
-        _replace(finders, first, _finder)
-
-
-def _remove_finder() -> None:
-    global _finder  # noqa: PLW0603  # under the lock
-    if _finder is not None:
-        _put_back(_finder, _finder._finders)
-        _put_back(_finder, sys.meta_path)  # which may be another list by now
-        _finder = None
-
-
-@under_lock
-def _put_back(finder: _Finder, finders: list[Any]) -> None:
-    _replace(finders, finder, finder._first)
-
-
-def _replace(finders: list[Any], old: object, new: object) -> None:
-    for place, one in enumerate(list(finders or ())):  # it is None as the interpreter ends
-        if one is old and finders[place] is old:
-            finders[place] = new
-
-
-def _wrap_loader(spec: machinery.ModuleSpec, *, reload: bool) -> None:
-    loader: Any = spec.loader
-    setter: Any = type_of(spec).__setattr__
-    executes = hasattr(loader, "exec_module")
-    if executes and not reload and setter is _set:
-        return  # the spec notices
-    if executes or hasattr(loader, "load_module"):
-        wrapped: Any = _Loader(loader, spec, executes=executes)
-        spec.loader = wrapped
-
-
-# The modules that a wrapped loader has executed. An import hook around it, such as that of ddtrace, may have put it
-# back into the module afterwards, as the loader that it had found.
-_loaded: set[str] = set()
-
-
-def _restore_loaders() -> None:
-    while _loaded:
-        module: Any = sys.modules.get(_loaded.pop())
-        if not issubclass(type_of(module), ModuleType):
-            continue
-        space = object.__getattribute__(module, "__dict__")  # without loading a lazy module
-        held, spec = space.get("__loader__"), space.get("__spec__")
-        if type(held) is _Loader:
-            space["__loader__"] = held._loader
-        held = getattr(spec, "loader", None)
-        if type(held) is _Loader:
-            spec.loader = held._loader
-
-
-class _Loader:
-    """A wrapped loader, which notifies the watchers when a module has been loaded."""
-
-    def __init__(self, loader: Any, spec: machinery.ModuleSpec, *, executes: bool) -> None:
-        self._loader = loader
-        self._spec = spec
-        # It has the methods that the loader has: importlib asks which there are.
-        if executes:
-            self.exec_module = self._exec_module
-        else:
-            self.load_module = self._load_module
-
-    # `isinstance` takes it for the loader that it wraps.
-    __class__: Any = property(lambda self: type_of(self._loader))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def _exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
-        mine: Any = self
-        if spec is not None and spec.loader is mine:
-            spec.loader = self._loader
-        if getattr(module, "__loader__", None) is self:
-            module.__loader__ = self._loader
-        name = spec.name if spec is not None else module.__name__
-        _loaded.add(name)
-        self._loader.exec_module(module)
-        _notify(name)
-
-    def _load_module(self, name: str) -> ModuleType:
-        self._spec.loader = self._loader
-        module: ModuleType = self._loader.load_module(name)
-        _notify(name)
-        return module
+    if _waiting and _finder is None:
+        _finder = _Finder()
+    elif not _waiting and _finder is not None:
+        gone, _finder = _finder, None
+        gone.leave()
+        for spec in list(_specs.values()):  # that were looked up, and not imported
+            _leave(spec)

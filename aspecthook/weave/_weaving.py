@@ -134,8 +134,7 @@ class Weaving:
         """
         if self._removed:
             return
-        if self._missing():
-            self._weave(self._search().in_modules(self._plans))
+        self._weave(self._search().in_modules(self._plans))  # an import may have gone by unnoticed
         for error in list(self._errors.values()):
             raise error
         missing = self._missing()
@@ -281,6 +280,14 @@ class Weaving:
             self._found.add(term)
         if not self._pieces and not missing:
             raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
+
+    @property
+    def modules(self) -> tuple[str, ...] | None:
+        """The modules that its pointcuts name; None if a pointcut may choose something of any module."""
+        terms = [term for pointcut in self._pointcuts for term in pointcut.terms]
+        if any(term.takes_subclasses or not term.exact_module for term in terms):
+            return None
+        return tuple(dict.fromkeys(term.module for term in terms))
 
     def wants(self, name: str) -> bool:
         """Whether the import of a module may bring something to weave."""

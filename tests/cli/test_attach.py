@@ -38,7 +38,7 @@ SHOP = """
 
 # What a program can see of itself, and what of it changes while it is attached.
 STATE = """
-    import atexit, builtins, gc, importlib.machinery, json, logging, os, signal, sys, threading, time, warnings
+    import atexit, builtins, gc, importlib, json, logging, os, signal, sys, threading, time, warnings
     import shop
 
     FUNCTIONS = [shop.price, shop.Cart.add, shop.checkout]
@@ -51,7 +51,7 @@ STATE = """
             "names": [sorted(vars(shop)), sorted(vars(shop.Cart))],
             "finders": [str(one) for one in sys.meta_path],
             "path": list(sys.path),
-            "specs": str(importlib.machinery.ModuleSpec.__setattr__),
+            "reload": id(importlib.reload.__code__),
             "tasks": len(os.listdir("/proc/self/task")),
             "threads": [one.name for one in threading.enumerate()],
             "files": sorted(os.listdir("/proc/self/fd")),

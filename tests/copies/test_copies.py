@@ -167,6 +167,33 @@ def test_a_copy_has_what_others_have_put_there() -> None:
         assert space["itself"] is space
 
 
+READINGS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "list": list,
+    "reversed": lambda space: list(reversed(space)),
+    "reversed keys": lambda space: list(reversed(space.keys())),
+    "values": lambda space: list(space.values()),
+    "len": len,
+    "repr": repr,
+    "dict": dict,
+    "or": lambda space: space | {"c": 3},
+    "or, from the right": lambda space: {"c": 3} | space,
+    "stars": lambda space: {**space},
+    "fromkeys": dict.fromkeys,
+    "copy": dict.copy,
+}
+
+
+@pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
+def test_the_dict_of_a_woven_function_is_read_as_that_of_a_plain_one(read: Callable[[dict[str, Any]], object]) -> None:
+    def total() -> int:
+        return 1
+
+    vars(total).update(a=1, b=2)
+    plain = read(vars(total))
+    with weave(total, pre=lambda: None):
+        assert read(total.__dict__) == plain
+
+
 def test_a_copy_that_wraps_made_while_woven_keeps_nothing_of_ours() -> None:
     # The mark of the mount point stayed in it for good.
     with weave(total, pre=unpicklable()):

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module, invalidate_caches
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -221,7 +220,6 @@ def modules(*names: str) -> Iterator[None]:
         yield
     sys.path[:] = before
     assert list(map(id, sys.meta_path)) == list(map(id, finders))
-    assert "__setattr__" not in vars(ModuleSpec)
 
 
 def imports_go_on_while_weavings_come_and_go() -> None:
@@ -261,6 +259,7 @@ def a_weaving_that_begins_while_its_module_is_imported_is_woven() -> None:
             pointcut = name + (":one", ":*")[number % 2]
             at_once(partial(import_module, name), partial(begin, pointcut), partial(import_module, name))
             module: ModuleType = sys.modules[name]
+            weavings[0].check()  # the import may have been past the place of our finder
             assert (weavings[0].state, module.one()) == ("woven", 10), (name, weavings)
             weavings[0].remove()
             assert module.one.__code__ is module.made

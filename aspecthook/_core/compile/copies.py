@@ -86,6 +86,9 @@ class Attributes(dict[str, Any]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.shown())
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self.shown())
+
     def __len__(self) -> int:
         return len(self.shown())
 
