@@ -14,7 +14,6 @@ from aspecthook._lazy import load_lazily
 if TYPE_CHECKING:
     from ._errors import TrainingError
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
-    from .hooks._device import EmptyCacheHook, SyncBuffersHook
     from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
     from .hooks._evaluation import DistEvalHook, EvalHook
@@ -43,7 +42,6 @@ __all__ = [
     "DistSamplerSeedHook",
     "EMAHook",
     "EarlyStoppingHook",
-    "EmptyCacheHook",
     "EvalHook",
     "Hook",
     "IterTimerHook",
@@ -60,7 +58,6 @@ __all__ = [
     "Registry",
     "ReportHook",
     "Runner",
-    "SyncBuffersHook",
     "TensorboardLoggerHook",
     "TextLoggerHook",
     "TrainingError",
@@ -71,7 +68,6 @@ load_lazily(
     __name__,
     {
         "hooks._checkpoint": "CheckpointHook CheckpointLoaderHook",
-        "hooks._device": "EmptyCacheHook SyncBuffersHook",
         "hooks._evaluation": "DistEvalHook EvalHook",
         "hooks._nan": "NanGuardHook NanLossError",
         "hooks._optimizer": "AmpOptimizerHook OptimizerHook",

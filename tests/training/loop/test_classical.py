@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, hooks
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.hooks import _device
 from aspecthook.training.keras import LambdaCallback
 from aspecthook.training.loop._stages import IN_ORDER
 from tests.training.kit import Optimizer, both, data, run_of, same, state
@@ -64,7 +61,7 @@ def test_rates_without_an_optimizer_are_an_error() -> None:
         ("register_timer_hook", {"type": "IterTimerHook"}, ("IterTimerHook", 70)),
         ("register_profiler_hook", {"start": 5}, ("ProfilerHook", 1)),
         ("register_logger_hooks", {"interval": 5}, ("TextLoggerHook", 90)),
-        ("register_custom_hooks", [{"type": "EmptyCacheHook"}], ("EmptyCacheHook", 50)),
+        ("register_custom_hooks", [{"type": "DistSamplerSeedHook"}], ("DistSamplerSeedHook", 50)),
     ],
 )
 def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
@@ -110,7 +107,7 @@ def test_a_general_method_triggers_the_stage_of_each_mode_and_a_plain_hook_none(
 def test_the_information_on_hooks_lists_those_of_all_systems_in_the_order_of_their_calls() -> None:
     runner = make()
     assert runner.get_hook_info() == ""
-    runner.register_custom_hooks([{"type": "EmptyCacheHook", "priority": 42}])
+    runner.register_custom_hooks([{"type": "DistSamplerSeedHook", "priority": 42}])
     runner.register_lr_hook({"policy": "fixed"})
     runner.register_hook(LambdaCallback(on_train_begin=lambda logs: None), priority="LOW")
     text = runner.get_hook_info()
@@ -119,7 +116,7 @@ def test_the_information_on_hooks_lists_those_of_all_systems_in_the_order_of_the
     epoch = text.partition("before_train_epoch:\n")[2].partition("\n ---")[0].splitlines()
     assert [row.split() for row in epoch if "Keras" not in row][:2] == [
         ["(VERY_HIGH", ")", "LrUpdaterHook"],
-        ["(42", ")", "EmptyCacheHook"],
+        ["(42", ")", "DistSamplerSeedHook"],
     ]
     assert "(LOW         ) LambdaCallback" in text
 
@@ -217,40 +214,3 @@ def test_cosine_restart_is_built_by_the_name_of_mmcv_and_sets_the_rates() -> Non
     other = run_of("numpy", max_epochs=4)
     other.register_lr_hook({"policy": "CosineRestart", **lr_config})
     assert other.hooks[0].policy == runner.hooks[0].policy
-
-
-def test_the_cache_is_emptied_when_it_was_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    cuda = SimpleNamespace(empty_cache=lambda: calls.append("emptied"))
-    for options, count in (({}, 1), ({"before_epoch": True, "after_epoch": False}, 1), ({"after_iter": True}, 3)):
-        calls.clear()
-        runner = run_of("numpy", max_epochs=1)
-        runner.register_hook({"type": "EmptyCacheHook", **options})
-        with monkeypatch.context() as patch:
-            patch.setattr(_device, "sys", SimpleNamespace(modules={"torch": SimpleNamespace(cuda=cuda)}))
-            runner.fit(data(2))
-        assert len(calls) == count, options
-
-
-@both
-def test_buffers_become_the_means_of_all_ranks_after_an_epoch(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gather(own: dict[str, Any]) -> list[dict[str, Any]]:
-        return [own, {name: array + 1 for name, array in own.items()}]
-
-    monkeypatch.setattr(_device, "all_gather", gather)
-    alone = run_of(library, max_epochs=1)
-    alone.fit(data(2))
-    runner = run_of(library, max_epochs=1)
-    runner.world_size = 2
-    runner.register_hook({"type": "SyncBuffersHook"})
-    runner.fit(data(2))
-    before, after = state(alone), state(runner)
-    moved = {name for name in before if not np.array_equal(before[name], after[name])}
-    assert moved == {"1.running_mean", "1.running_var"}
-    for name in moved:
-        np.testing.assert_allclose(after[name], before[name] + 0.5, rtol=1e-6)
-    off = run_of(library, max_epochs=1)
-    off.world_size = 2
-    off.register_hook({"type": "SyncBuffersHook", "distributed": False})
-    off.fit(data(2))
-    assert same(state(off), before)
