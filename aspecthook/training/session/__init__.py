@@ -40,7 +40,6 @@ from ._monitored import (
     StepContext,
     WorkerSessionCreator,
 )
-from ._profiler import ProfilerHook
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._specs import EstimatorSpec, EvalSpec, ModeKeys, RunConfig, TrainSpec
@@ -67,7 +66,6 @@ __all__ = [
     "NanLossDuringTrainingError",
     "NanTensorHook",
     "OutOfRangeError",
-    "ProfilerHook",
     "RunConfig",
     "SecondOrStepTimer",
     "Session",

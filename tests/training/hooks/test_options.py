@@ -52,7 +52,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "DistEvalHook": {"loader": []},
     "LoggingTensorHook": {"tensors": ["loss"], "every_n_iter": 1},
     "ModelCheckpoint": {"filepath": "best"},
-    "SessionProfilerHook": {"save_steps": 1},
 }
 # `write_graph` and `write_images` are refused unless they are false. `warmup_by_epoch` has no effect without a warm-up.
 OTHERWISE = {"TensorBoard": {"write_graph", "write_images"}, "LrUpdaterHook": {"warmup_by_epoch"}}
