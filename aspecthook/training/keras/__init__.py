@@ -11,7 +11,6 @@ other modules are the callbacks themselves.
 
 from __future__ import annotations
 
-from ._averages import SwapEMAWeights
 from ._backup import BackupAndRestore
 from ._callback import Callback
 from ._files import CSVLogger, ModelCheckpoint
@@ -38,7 +37,6 @@ __all__ = [
     "ProgbarLogger",
     "ReduceLROnPlateau",
     "RemoteMonitor",
-    "SwapEMAWeights",
     "TensorBoard",
     "TerminateOnNaN",
 ]

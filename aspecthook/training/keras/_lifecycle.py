@@ -22,7 +22,6 @@ from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import validation_follows
 
-from ._averages import stand_in
 from ._bridge import plain
 from ._run_model import RunModel
 from ._states import CallbackState
@@ -105,7 +104,7 @@ class KerasLifecycle:
     def state_of(self, callback: Any) -> CallbackState:
         """Return the state of a callback, which is made when it is first asked for."""
         if id(callback) not in self._states:
-            self._states[id(callback)] = CallbackState(stand_in(callback))
+            self._states[id(callback)] = CallbackState(callback)
         return self._states[id(callback)]
 
     def forget(self, callback: Any) -> None:
