@@ -223,27 +223,6 @@ from pathlib import Path
 
 assert [one.name for one in Path("run/tf_logs").iterdir()]
 """,
-    "remote": """
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
-
-from aspecthook.training.keras import RemoteMonitor
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_): ...
-
-bodies = []
-with HTTPServer(("127.0.0.1", 0), Handler) as server:
-    Thread(target=server.handle_request).start()
-    monitor = RemoteMonitor(f"http://127.0.0.1:{server.server_port}", send_as_json=True)
-    monitor.on_epoch_end(1, {"loss": 0.5})
-assert b"0.5" in bodies[0]
-""",
     "trace": "from aspecthook.cli import main; assert main(['doctor']) == 0",
     "otel": """
 import shlex

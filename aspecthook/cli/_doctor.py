@@ -22,7 +22,6 @@ _EXTRAS = {
     "testing": "the test kit",
     "train": "the training runner",
     "tensorboard": "TensorBoard",
-    "remote": "RemoteMonitor",
     "torch": "PyTorch",
 }
 

@@ -184,7 +184,7 @@ def test_doctor_prints_versions_and_finds_hooks_working(capsys: pytest.CaptureFi
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
     assert f"Python {sys.version.split()[0]}" in shown and "hypothesis" in shown
-    for extra in ("trace", "aspects", "otel", "testing", "train", "tensorboard", "remote", "torch"):
+    for extra in ("trace", "aspects", "otel", "testing", "train", "tensorboard", "torch"):
         assert f"\n{extra} " in shown
     assert "hooks:" not in shown
     assert ("attach:" in shown) == (sys.version_info < (3, 14))

@@ -18,7 +18,6 @@ from ._list import CallbackList
 from ._model import Model
 from ._monitor import EarlyStopping, MonitorCallback, ReduceLROnPlateau
 from ._progress import ProgbarLogger
-from ._remote import RemoteMonitor
 from ._simple import History, LambdaCallback, LearningRateScheduler, TerminateOnNaN
 from ._tensorboard import TensorBoard
 
@@ -36,7 +35,6 @@ __all__ = [
     "MonitorCallback",
     "ProgbarLogger",
     "ReduceLROnPlateau",
-    "RemoteMonitor",
     "TensorBoard",
     "TerminateOnNaN",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aspecthook import hooks
-from aspecthook.training import EMAHook, Runner
+from aspecthook.training import Runner
 from aspecthook.training import keras as ours
 
 if find_spec("keras") is None or find_spec("torch") is None:
@@ -418,75 +418,3 @@ def test_our_runner_resumes_inside_an_epoch_unlike_a_fit_of_keras(tmp_path: Path
         return len(seen)
 
     assert (batches_after("fit"), batches_after("run")) == (3, 1)
-
-
-def averaging_model() -> Any:
-    model = keras_model()
-    model.compile(theirs.optimizers.SGD(0.125, momentum=0.5, use_ema=True, ema_momentum=0.75), "mse")
-    return model
-
-
-class Note(ours.Callback):
-    """Keeps the weights after each epoch, as the callbacks after another see them."""
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.seen.append([row.copy() for row in weights(self.model)])
-
-
-def fitted_with(callback: Any) -> tuple[list[float], list[Any], list[Any]]:
-    """Return the losses of the validations in Keras, the weights after each epoch, and those at the end."""
-    model, note = averaging_model(), Note()
-    history = model.fit(
-        X,
-        Y,
-        batch_size=4,
-        epochs=3,
-        shuffle=False,
-        verbose=0,
-        validation_data=(VX, VY),
-        validation_batch_size=4,
-        callbacks=[callback, note],
-    )
-    return history.history["val_loss"], note.seen, weights(model)
-
-
-def run_with(callback: Any) -> tuple[list[float], list[Any], list[Any]]:
-    """Return the same of our runner."""
-    runner, note, history = run_of(3), Note(), ours.History()
-    for hook in (EMAHook("constant", momentum=0.25), callback, note, history):
-        runner.register_hook(hook)
-    runner.fit(batches(X, Y), batches(VX, VY))
-    return history.history["val_loss"], note.seen, weights(ours.Model(runner))
-
-
-@pytest.mark.parametrize("stays", [False, True])
-def test_the_average_is_tested_and_stays_as_in_keras_by_our_callback_and_theirs(stays: bool) -> None:
-    losses, seen, end = fitted_with(theirs.callbacks.SwapEMAWeights(stays))
-    assert losses != pytest.approx(fitted_with(theirs.callbacks.Callback())[0], rel=1e-3)
-    for other in (
-        fitted_with(ours.SwapEMAWeights(stays)),
-        run_with(ours.SwapEMAWeights(stays)),
-        run_with(theirs.callbacks.SwapEMAWeights(stays)),
-    ):
-        assert other[0] == pytest.approx(losses, rel=1e-4)
-        assert all(same(one, two) for one, two in zip(other[1], seen, strict=True))
-        assert same(other[2], end)
-
-
-def test_a_prediction_with_the_average_gives_the_weights_back_also_in_keras() -> None:
-    """Keras 3.15's own callback leaves the average in the model."""
-    model, swap = averaging_model(), ours.SwapEMAWeights()
-    model.train_on_batch(X, Y)
-    model.train_on_batch(X, Y)
-    before = [row.copy() for row in weights(model)]
-    predicted = model.predict(X, verbose=0, callbacks=[swap])
-    assert same(weights(model), before)
-    assert not np.allclose(predicted, model.predict(X, verbose=0), rtol=1e-4)
-
-
-def test_our_callback_refuses_an_optimizer_without_an_average_as_keras_does() -> None:
-    with pytest.raises(ValueError, match="use_ema=True"):
-        keras_model().fit(X, Y, verbose=0, validation_data=(VX, VY), callbacks=[ours.SwapEMAWeights()])
