@@ -21,12 +21,10 @@ from __future__ import annotations
 
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
-from ._estimator import Estimator, train_and_evaluate
+from ._estimator import Estimator
 from ._evaluations import InMemoryEvaluatorHook, stop_if_no_decrease_hook, stop_if_no_increase_hook
 from ._hooks import (
-    FeedFnHook,
     FinalOpsHook,
-    GlobalStepWaiterHook,
     LoggingTensorHook,
     NanTensorHook,
     StepCounterHook,
@@ -42,7 +40,7 @@ from ._monitored import (
 )
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
-from ._specs import EstimatorSpec, EvalSpec, ModeKeys, RunConfig, TrainSpec
+from ._specs import EstimatorSpec, ModeKeys, RunConfig
 from ._summaries import SummarySaverHook
 from ._timers import SecondOrStepTimer
 
@@ -54,10 +52,7 @@ __all__ = [
     "Coordinator",
     "Estimator",
     "EstimatorSpec",
-    "EvalSpec",
-    "FeedFnHook",
     "FinalOpsHook",
-    "GlobalStepWaiterHook",
     "InMemoryEvaluatorHook",
     "LoggingTensorHook",
     "ModeKeys",
@@ -78,10 +73,8 @@ __all__ = [
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
-    "TrainSpec",
     "UnavailableError",
     "WorkerSessionCreator",
     "stop_if_no_decrease_hook",
     "stop_if_no_increase_hook",
-    "train_and_evaluate",
 ]

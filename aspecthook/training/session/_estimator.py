@@ -10,9 +10,8 @@ from typing import Any, cast, final
 
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.callables import parameters
-from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, article, brief, described, nearest
+from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._options import optional_number
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
@@ -24,9 +23,8 @@ from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._inputs import LimitedBatches, aside, attached, chosen, examples, one_pass, predicting, random_kept
 from ._monitored import MonitoredTrainingSession
-from ._specs import EstimatorSpec, EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
+from ._specs import EstimatorSpec, InputFn, RunConfig, checked_input
 from ._state import session_state
-from ._timers import SecondOrStepTimer
 
 # Any: models, data, hooks of any kind, and what a model predicts are the user's.
 _END: Any = object()
@@ -346,61 +344,3 @@ class Estimator:
         finally:
             if before is not None:
                 runner.backend.load_state(runner.model, before)
-
-
-def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> dict[str, Any]:
-    """Train, evaluate after checkpoints and at the end, and return the numbers of the last evaluation.
-
-    Without a `model_dir` there are no checkpoints, so the only evaluation is at the end.
-
-    Raises:
-        HookTypeError: An argument is of the wrong class.
-
-    Example:
-        >>> import numpy as np
-        >>> from aspecthook.training.numpy import SGD, Linear, mse
-        >>> batches = [(np.ones((4, 1)), np.zeros((4, 1)))]
-        >>> model = Linear(1, 1)
-        >>> estimator = Estimator(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse)
-        >>> made = train_and_evaluate(
-        ...     estimator, TrainSpec(lambda: batches, max_steps=20), EvalSpec(lambda: batches, steps=None)
-        ... )
-        >>> made["global_step"]
-        20
-    """
-    for given, kind in ((estimator, Estimator), (train_spec, TrainSpec), (eval_spec, EvalSpec)):
-        if not is_any(given, kind):
-            raise HookTypeError(
-                f"train_and_evaluate was given {brief(given)}; give {article(kind.__name__)} {kind.__name__}"
-            )
-    evaluates = _Evaluates(estimator, eval_spec)
-    listeners = [] if estimator.model_dir is None else [evaluates]
-    estimator.train(
-        train_spec.input_fn, hooks=train_spec.hooks, max_steps=train_spec.max_steps, saving_listeners=listeners
-    )
-    return evaluates.evaluate() if evaluates.made is None else evaluates.made
-
-
-@final
-class _Evaluates(CheckpointSaverListener):
-    """A listener that evaluates checkpoints, at most once in `EvalSpec.throttle_secs`."""
-
-    def __init__(self, estimator: Estimator, spec: EvalSpec) -> None:
-        self._estimator, self._spec = estimator, spec
-        self._timer = SecondOrStepTimer(every_secs=spec.throttle_secs, who="EvalSpec")
-        self.made: dict[str, Any] | None = None
-
-    def after_save(self, session: Any, global_step_value: int) -> None:  # noqa: ARG002
-        if self._timer.should_trigger_for_step(global_step_value):
-            self._timer.update_last_triggered_step(global_step_value)
-            self.evaluate()
-
-    def end(self, session: Any, global_step_value: int) -> None:  # noqa: ARG002
-        if self._timer.last_triggered_step() != global_step_value:
-            self._timer.update_last_triggered_step(global_step_value)
-            self.evaluate()
-
-    def evaluate(self) -> dict[str, Any]:
-        spec = self._spec
-        self.made = self._estimator.evaluate(spec.input_fn, steps=spec.steps, hooks=spec.hooks, name=spec.name)
-        return self.made

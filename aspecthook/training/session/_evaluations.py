@@ -149,7 +149,7 @@ def stop_if_no_decrease_hook(
 ) -> SessionRunHook:
     """Return a hook that ends a training when a metric of the evaluations has not decreased for a number of steps.
 
-    The evaluations are those of the estimator itself, by `train_and_evaluate` or `InMemoryEvaluatorHook`; in TensorFlow
+    The evaluations are those of the estimator itself, by `InMemoryEvaluatorHook`; in TensorFlow
     they are read from files.
 
     Args:

@@ -1,15 +1,14 @@
-"""The session-run hooks without files: they end a run, log values, check the loss, count steps, feed batches."""
+"""The session-run hooks without files: they end a run, log values, check the loss, count steps."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from math import isnan
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import finite_number, flag, function, optional_function, optional_number, whole_number
+from aspecthook.training._options import flag, optional_function, optional_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
@@ -283,73 +282,3 @@ class FinalOpsHook(SessionRunHook):
                 type(error).__name__,
             )
             raise
-
-
-@final
-@HOOKS.register
-class FeedFnHook(SessionRunHook):
-    """Feed each step with the result of a function.
-
-    Args:
-        feed_fn: Returns values by the entry of the batch that they replace.
-
-    Example:
-        >>> FeedFnHook(lambda: {"inputs": 0.0}).before_run(None).feed
-        {'inputs': 0.0}
-    """
-
-    def __init__(self, feed_fn: Callable[[], Mapping[Any, Any]]) -> None:
-        self._feed_fn = function("FeedFnHook", "feed_fn", feed_fn, "give a function that returns a feed")
-
-    def before_run(self, run_context: SessionRunContext | None) -> SessionRunArgs:  # noqa: ARG002
-        """Feed the step."""
-        return SessionRunArgs(feed=self._feed_fn())
-
-
-@final
-@HOOKS.register
-class GlobalStepWaiterHook(SessionRunHook):
-    """Wait before the first step until another run has made a number of steps.
-
-    In TensorFlow, asynchronous workers count steps together, and a late worker waits for the others. The ranks of a run
-    here make each step together, so what is waited for is the step of something else, such as the run whose checkpoints
-    this one reads.
-
-    Args:
-        wait_until_step: The step to wait for; with 0, there is no wait.
-        global_step: Returns the step that the other run has made.
-        poll_secs: The seconds between two calls of `global_step`.
-
-    Example:
-        >>> steps = iter([3, 8])
-        >>> hook = GlobalStepWaiterHook(5, lambda: next(steps), poll_secs=0.001)
-        >>> hook.wait()
-    """
-
-    def __init__(
-        self, wait_until_step: int, global_step: Callable[[], int] | None = None, poll_secs: float = 0.5
-    ) -> None:
-        self.wait_until_step: int = whole_number("GlobalStepWaiterHook", "wait_until_step", wait_until_step, 0)
-        self.poll_secs: float = finite_number("GlobalStepWaiterHook", "poll_secs", poll_secs, above=0)
-        if wait_until_step:
-            # Not the step of this run, which makes none while it waits.
-            advice = "give a function that returns the step of the run to wait for"
-            function("GlobalStepWaiterHook", "global_step", global_step, advice)
-        self._global_step = global_step
-        self._waited = False
-
-    def begin(self) -> None:
-        """Wait again in each run."""
-        self._waited = False
-
-    def before_run(self, run_context: SessionRunContext) -> None:
-        """Wait, before the first step."""
-        if not self._waited:
-            run_context.session.runner.logger.info("waiting for step %d of the other run", self.wait_until_step)
-            self.wait()
-            self._waited = True
-
-    def wait(self) -> None:
-        """Return when the other run has made the step."""
-        while self._global_step is not None and self._global_step() < self.wait_until_step:
-            time.sleep(self.poll_secs)

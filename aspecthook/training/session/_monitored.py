@@ -105,7 +105,6 @@ class MonitoredSession:
         session_creator: The runner, its data and the folder of checkpoints. When a session is lost, the run continues
             from the newest checkpoint there too; without a folder, from the last step.
         hooks: The hooks of this session: session-run hooks, or hooks of any other kind that a runner takes.
-        stop_grace_period_secs: How long to wait for threads that hooks have registered with the coordinator.
 
     Raises:
         TrainingError: The run cannot begin, or the checkpoint is that of another run.
@@ -130,7 +129,6 @@ class MonitoredSession:
         self,
         session_creator: ChiefSessionCreator,
         hooks: Iterable[Any] | None = None,
-        stop_grace_period_secs: float = 120.0,
     ) -> None:
         who = type(self).__name__
         if not isinstance(cast("object", session_creator), ChiefSessionCreator):
@@ -148,12 +146,12 @@ class MonitoredSession:
         try:
             for hook in given:
                 self._registered.append(self.runner.register_hook(hook))
-            self._begin(session_creator.train, session_creator.val, stop_grace_period_secs)
+            self._begin(session_creator.train, session_creator.val)
         except BaseException:
             self._leave()
             raise
 
-    def _begin(self, train: Any, val: Any, grace: float) -> None:
+    def _begin(self, train: Any, val: Any) -> None:
         self.runner.prepare(train, val)
         self.runner.lock(self._folder)
         saved = None if self._folder is None else newest(self._folder)
@@ -162,7 +160,7 @@ class MonitoredSession:
             self.runner.logger.info("resumed from %s, after step %d", saved, self.runner.step)
         state = self._state
         state.entered, state.quiet, self.runner.busy = True, None, True
-        state.checkpoint_dir, state.grace, state.recovers = self._folder, grace, self._recovers
+        state.checkpoint_dir, state.recovers = self._folder, self._recovers
         self.runner.interrupts.take()
         self._drive = Drive(self.runner, state)
         self._advance()
@@ -311,7 +309,6 @@ class MonitoredTrainingSession(MonitoredSession):
         save_summaries_secs: The seconds between two summaries.
         summary_dir: The folder for summaries; by default `checkpoint_dir`. Without either, none are written.
         log_step_count_steps: Log the steps per second every N steps; None for never.
-        stop_grace_period_secs: How long to wait for threads that hooks have registered with the coordinator.
         options: The options of the runner that is created for a model.
 
     Raises:
@@ -348,7 +345,6 @@ class MonitoredTrainingSession(MonitoredSession):
         save_summaries_secs: Secs = "default",
         summary_dir: str | os.PathLike[str] | None = None,
         log_step_count_steps: int | None = 100,
-        stop_grace_period_secs: float = 120.0,
         **options: Any,
     ) -> None:
         made = _runner_of(runner, options)
@@ -366,7 +362,6 @@ class MonitoredTrainingSession(MonitoredSession):
         super().__init__(
             ChiefSessionCreator(made, train, val, checkpoint_dir),
             [*own, *chief, *every] if made.rank == 0 else every,
-            stop_grace_period_secs,
         )
 
 

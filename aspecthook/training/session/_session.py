@@ -97,7 +97,6 @@ class Coordinator:
     def __init__(self, stop: Callable[[], object] = lambda: None) -> None:
         self._stop = stop
         self._event = threading.Event()
-        self._threads: list[threading.Thread] = []
         self._error: BaseException | None = None
 
     def request_stop(self, error: BaseException | None = None) -> None:
@@ -115,23 +114,12 @@ class Coordinator:
         """Wait until the threads should end, and return whether they should."""
         return self._event.wait(timeout)
 
-    def register_thread(self, thread: threading.Thread) -> None:
-        """Register a thread that `join` waits for, and so the end of the session."""
-        self._threads.append(thread)
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait for the threads, at most `timeout` seconds for each."""
-        for thread in self._threads:
-            if thread.is_alive() and thread is not threading.current_thread():
-                thread.join(timeout)
-
     def raise_requested(self) -> None:
         """Raise the error that `request_stop` was called with, if there is one."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
-    def close(self, grace: float) -> None:
-        """Ask the threads to end, and wait `grace` seconds for each; the run is over already."""
+    def close(self) -> None:
+        """Ask the threads to end; the run is over already."""
         self._event.set()
-        self.join(grace)

@@ -53,60 +53,6 @@ class RunConfig:
             object.__setattr__(self, "save_checkpoints_secs", 600.0)
 
 
-@final
-@dataclass(frozen=True)
-class TrainSpec:
-    """The data, the end and the hooks of the training in `train_and_evaluate`.
-
-    Args:
-        input_fn: A function that returns the data.
-        max_steps: The last step, counted from the beginning; without it, training ends with the data.
-        hooks: The hooks of the training.
-
-    Example:
-        >>> TrainSpec(lambda: [(1.0, 2.0)], max_steps=100).max_steps
-        100
-    """
-
-    input_fn: InputFn
-    max_steps: int | None = None
-    hooks: Iterable[Any] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "hooks", tuple(self.hooks))
-        checked_input(self.input_fn, "TrainSpec")
-        optional_number("TrainSpec", "max_steps", self.max_steps, 1)
-
-
-@final
-@dataclass(frozen=True)
-class EvalSpec:
-    """The data, the frequency and the hooks of the evaluations in `train_and_evaluate`.
-
-    Args:
-        input_fn: A function that returns the data.
-        steps: How many of its batches to use; None for all.
-        name: The name of the evaluation in the log.
-        hooks: The hooks of the evaluation.
-        throttle_secs: The least number of seconds between two evaluations.
-
-    Example:
-        >>> EvalSpec(lambda: [(1.0, 2.0)], steps=None, throttle_secs=60).steps is None
-        True
-    """
-
-    input_fn: InputFn
-    steps: int | None = 100
-    name: str | None = None
-    hooks: Iterable[Any] = ()
-    throttle_secs: float = 600.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "hooks", tuple(self.hooks))
-        checked_input(self.input_fn, "EvalSpec")
-        optional_number("EvalSpec", "steps", self.steps, 1)
-
-
 class ModeKeys(StrEnum):
     """What a `model_fn` is called for.
 

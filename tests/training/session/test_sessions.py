@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError
+from aspecthook import HookTypeError
 from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,
     ChiefSessionCreator,
-    GlobalStepWaiterHook,
     MonitoredSession,
     MonitoredTrainingSession,
     SingularMonitoredSession,
@@ -118,26 +116,3 @@ def test_a_session_without_a_creator_is_refused() -> None:
     wrong: Any = plain()
     with pytest.raises(HookTypeError, match=r"MonitoredSession.*: give ChiefSessionCreator\(runner, data\)"):
         MonitoredSession(wrong)
-
-
-def test_the_first_step_waits_for_another_run_and_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-    steps = iter([0, 4, 5])
-    runner = plain()
-    drive(runner, [1.0, 2.0], hooks=[GlobalStepWaiterHook(5, lambda: next(steps), poll_secs=0.25)])
-    assert slept == [0.25, 0.25] and runner.step == 2
-    drive(plain(), [1.0], hooks=[GlobalStepWaiterHook(0)])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((5,), HookTypeError, "give a function that returns the step of the run to wait for"),
-        ((-1,), HookOptionError, "wait_until_step"),
-        ((1, lambda: 1, 0), HookOptionError, "poll_secs"),
-    ],
-)
-def test_a_wait_that_cannot_end_is_refused(arguments: Any, error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
-        GlobalStepWaiterHook(*arguments)
