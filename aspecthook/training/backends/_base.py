@@ -53,10 +53,9 @@ class Backend(ABC):
                 found.update((prefix + name, parameter) for name, parameter in part.named_parameters())
         return found
 
-    def state(self, model: Any, *, whole: bool = True, copy: bool = True) -> Arrays:
-        """Return the parameters and the buffers; with ``whole=False`` as `kept` does."""
-        convert = self.to_array if whole else self.kept
-        return {name: convert(tensor, copy=copy) for name, tensor in self.tensors(model).items()}
+    def state(self, model: Any, *, copy: bool = True) -> Arrays:
+        """Return the parameters and the buffers."""
+        return {name: self.to_array(tensor, copy=copy) for name, tensor in self.tensors(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
         """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
@@ -101,9 +100,11 @@ class Backend(ABC):
     # Gradients
 
     def gradients(self, model: Any, *, copy: bool = True) -> dict[str, Array | None]:
-        """Return the gradients, as `kept` does; None for a parameter without one."""
+        """Return the gradients; None for a parameter without one."""
         parameters = self.parameters(model).items()
-        return {name: None if value.grad is None else self.kept(value.grad, copy=copy) for name, value in parameters}
+        return {
+            name: None if value.grad is None else self.to_array(value.grad, copy=copy) for name, value in parameters
+        }
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
         """Restore what `gradients` returned."""
@@ -132,10 +133,6 @@ class Backend(ABC):
     def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
         """Return a copy of a tensor as an array."""
 
-    def kept(self, tensor: Any, *, copy: bool = True) -> Array:
-        """Return a copy of a tensor for a checkpoint: an array; or a tensor that is sharded, if that one is."""
-        return self.to_array(tensor, copy=copy)
-
     @abstractmethod
     def to_tensor(self, array: Array, like: Any = None) -> Any:
         """Return a copy of an array as a tensor, of the type and on the device of another one if that is given."""
@@ -159,7 +156,8 @@ class Backend(ABC):
         if not hasattr(optimizer, "state_dict"):
             return {}
         state = map_leaves(
-            lambda leaf: self.kept(leaf, copy=copy) if isinstance(leaf, self.tensor) else leaf, _state_dict(optimizer)
+            lambda leaf: self.to_array(leaf, copy=copy) if isinstance(leaf, self.tensor) else leaf,
+            _state_dict(optimizer),
         )
         return {"type": type(optimizer).__name__, "state": state}
 

@@ -94,11 +94,6 @@ def remade(row: Any, values: Sequence[Any]) -> Any:
     return type(row)(*values) if hasattr(row, "_fields") else type(row)(values)
 
 
-def is_sharded(tensor: Any) -> bool:
-    """Whether a value is a tensor that is divided among ranks, as PyTorch's ``fully_shard`` divides parameters."""
-    return hasattr(tensor, "full_tensor")
-
-
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of PyTorch, which need not be imported."""
     return hasattr(value, "detach") and hasattr(value, "cpu")

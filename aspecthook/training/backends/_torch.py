@@ -15,7 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._base import Array, Arrays, Backend
-from ._state import is_any, is_sharded, modules_of, remade
+from ._state import is_any, modules_of, remade
 
 # Imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
@@ -65,24 +65,24 @@ class TorchBackend(Backend):
         """Move the arrays towards the model, in place; they may be tensors too, on the device of the model."""
         with torch.no_grad():
             for array, held in self._pairs(model, arrays):
-                value = _whole(held)
                 if array.is_floating_point() or array.is_complex():
-                    array.mul_(1 - weight).add_(value.to(array.device, array.dtype), alpha=weight)
+                    array.mul_(1 - weight).add_(held.to(array.device, array.dtype), alpha=weight)
                 else:
-                    array.copy_(value)
+                    array.copy_(held)
 
     def swap(self, model: Any, arrays: Arrays) -> None:
         """Exchange the arrays with the model's values of these names, in place; they may be tensors too."""
         with torch.no_grad():
             pairs = self._pairs(model, arrays)
-            before = [_whole(value).clone() for _, value in pairs]  # all of them first: one tensor may have two names
+            before = [value.clone() for _, value in pairs]  # all of them first: one tensor may have two names
             for array, value in pairs:
-                value.copy_(_like(array, value))
+                value.copy_(array)
             for (array, _), value in zip(pairs, before, strict=True):
                 array.copy_(value)
 
     def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
-        return float(_whole(torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type)))
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type)
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of a model that is divided
 
     def no_grad(self) -> AbstractContextManager[Any]:
         context: AbstractContextManager[Any] = torch.no_grad()
@@ -95,11 +95,13 @@ class TorchBackend(Backend):
         return TorchAmp(kind, "cuda" if torch.cuda.is_available() else "cpu")
 
     def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
-        """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact.
-
-        If the tensor is sharded, all ranks call this together, and each gets all of it.
-        """
-        tensor = _whole(tensor.detach())
+        """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact."""
+        if hasattr(tensor, "full_tensor"):
+            raise TrainingError(
+                "the model is divided among ranks (fully_shard), and a checkpoint has whole arrays; save it with "
+                "torch.distributed.checkpoint in a hook: see FSDP2 on the page on many processes"
+            )
+        tensor = tensor.detach()
         if tensor.is_sparse:
             tensor = tensor.to_dense()
         if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
@@ -107,27 +109,9 @@ class TorchBackend(Backend):
         array: Array = tensor.resolve_conj().cpu().numpy()
         return np.array(array) if copy else array
 
-    def kept(self, tensor: Any, *, copy: bool = True) -> Any:
-        if is_sharded(tensor):
-            return tensor.detach().clone() if copy else tensor.detach()
-        return self.to_array(tensor, copy=copy)
-
     def to_tensor(self, array: Any, like: Any = None) -> Any:
-        tensor = array.detach().clone() if is_sharded(array) else torch.tensor(array)
-        return tensor if like is None else _like(tensor, like)
-
-    def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
-        """Restore what `optimizer_state` returned; the state of a sharded parameter is sharded in the same way."""
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        if state and any(map(is_sharded, parameters)):
-            kept = {number: dict(values) for number, values in state["state"]["state"].items()}
-            for number, parameter in enumerate(parameters):
-                values = kept.get(number, {})
-                for name, array in values.items():
-                    if is_sharded(parameter) and np.shape(array) == tuple(parameter.shape):
-                        values[name] = self.to_tensor(array, parameter)
-            state = {**state, "state": {**state["state"], "state": kept}}
-        super().load_optimizer_state(optimizer, state)
+        tensor = torch.tensor(array)
+        return tensor if like is None else tensor.to(like)
 
     def mover(self, model: Any) -> Callable[[Any], Any]:
         device = self._device(model)
@@ -213,23 +197,6 @@ class TorchAmp:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state and self._scaler.is_enabled():
             self._scaler.load_state_dict(dict(state))
-
-
-def _whole(tensor: Any) -> Any:
-    """Return a tensor, with the shards of all ranks if it is sharded."""
-    return tensor.full_tensor() if is_sharded(tensor) else tensor
-
-
-def _like(tensor: Any, like: Any) -> Any:
-    """Return a tensor of the type of another one, on its device and sharded as it is."""
-    if not is_sharded(like):
-        return _whole(tensor).to(like)
-    if is_sharded(tensor):
-        return tensor.redistribute(like.device_mesh, like.placements).to(like.dtype)
-    distributed: Any = import_module("torch.distributed.tensor")
-    local = tensor.to(like.device, like.dtype)
-    # Each rank has all of the tensor, so nothing is sent.
-    return distributed.distribute_tensor(local, like.device_mesh, like.placements, src_data_rank=None)
 
 
 def _bare(module: Any) -> Any:

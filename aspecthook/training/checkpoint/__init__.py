@@ -1,7 +1,7 @@
 """Checkpoints: files that hold the whole state of a run.
 
-`_format` has their format; `_files` writes them, and other files of a run, atomically. `_shards` writes and reads the
-tensors that are divided among ranks. `_identity` says which run a folder belongs to, and `_folder` passes it on.
+`_format` has their format; `_files` writes them, and other files of a run, atomically. `_identity` says which run a
+folder belongs to, and `_folder` passes it on.
 """
 
 from __future__ import annotations

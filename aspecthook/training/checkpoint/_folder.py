@@ -12,7 +12,7 @@ from pathlib import Path
 from aspecthook.training._errors import TrainingError
 
 from ._files import own_path, put
-from ._format import oldest_first, origin_of, saved_by, shards_of
+from ._format import oldest_first, origin_of, saved_by
 from ._identity import KEY, NAME, identity_in
 
 
@@ -36,10 +36,7 @@ def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pat
             _write(folder, identity)  # from here on `newest` ignores the others
         for path in others:
             assert aside is not None
-            shards = shards_of(path)
             path.rename(aside / path.name)
-            if shards is not None and (folder / shards).exists():
-                (folder / shards).rename(aside / shards)
     except OSError as error:
         raise TrainingError(
             f"{folder} cannot become the folder of this run: {error.strerror}; free some space, check the permissions, "

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from aspecthook._errors import brief, printable
 from aspecthook.training._errors import TrainingError
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 AnyPath: TypeAlias = str | os.PathLike[str]
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
-SHARDS = ".shards."  # in the name of each folder with the shards of a checkpoint
 _FORMAT, _VERSION = "aspecthook.checkpoint", 1
 _SUFFIXES = (".safetensors", ".ckpt")  # of the files that a run saves
 # The names of NumPy's types in safetensors.
@@ -245,21 +244,6 @@ def saved_by(path: Path) -> str | None:
     """Return the identity of the run that has saved a checkpoint; "" if it names none, None if it is not complete."""
     origin = origin_of(path)
     return None if origin is None else origin.run
-
-
-def shards_of(path: Path) -> str | None:
-    """Return the name of the folder with the shards of a checkpoint; None if it has none, or is not complete."""
-    try:
-        with _opened(path) as (tree, _):
-            name = json.loads(tree)["shards"]["folder"]
-    except (_NoCheckpointError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-    return name if names_shards(name) else None
-
-
-def names_shards(name: object) -> TypeGuard[str]:
-    """Whether a name is that of a folder with shards; it leads nowhere else."""
-    return isinstance(name, str) and SHARDS in name and name == Path(name).name
 
 
 # The tree

@@ -15,7 +15,6 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, unused_path
 from aspecthook.training.checkpoint._format import saved_by
-from aspecthook.training.checkpoint._shards import remove_shards
 from aspecthook.training.loop._run import Run
 
 
@@ -91,7 +90,6 @@ class KeptFiles:
             return True
         try:
             path.unlink(missing_ok=True)
-            remove_shards(path)
         except OSError as error:
             run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
             return False

@@ -13,7 +13,6 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag
 from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.checkpoint._format import is_checkpoint
-from aspecthook.training.checkpoint._shards import remove_shards
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
@@ -138,7 +137,6 @@ class BackupAndRestore(SavingCallback):
         for name in (_CHECKPOINT, _WEIGHTS, _METADATA):
             for path in self._files(name):
                 path.unlink(missing_ok=True)
-        remove_shards(self.backup_dir / _CHECKPOINT)
         try:
             self.backup_dir.rmdir()
         except OSError:  # the folder does not exist, or has other files

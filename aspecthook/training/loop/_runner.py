@@ -430,9 +430,7 @@ class Runner(Classical):
             copied: For a thread that writes it: those arrays that are copies already, by their identities.
         """
         from aspecthook.training.checkpoint._format import packed, write_packed
-        from aspecthook.training.checkpoint._shards import write_shards
 
-        checkpoint = write_shards(path, checkpoint)
         if self.rank == 0:
             tree, arrays = packed(checkpoint)
             if copied is None:
@@ -451,12 +449,10 @@ class Runner(Classical):
         """Load the model's parameters from a file; with `resume`, everything else too: see `resume`."""
         from aspecthook.training.checkpoint._files import path_of
         from aspecthook.training.checkpoint._format import load
-        from aspecthook.training.checkpoint._shards import read_shards
 
         self.finish_saving()
         file = path_of("load_checkpoint", path)
-        checkpoint = read_shards(file, load(file), self, resume=resume)
-        self.restore(checkpoint, resume=resume, other_run=other_run)
+        self.restore(load(file), resume=resume, other_run=other_run)
 
     @hookable(provides=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
@@ -503,9 +499,8 @@ class Runner(Classical):
     def state_dict(self, meta: Mapping[str, Any] | None = None, *, copy: bool = True) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays.
 
-        Parameters that are divided among ranks are tensors, which are divided in the same way. With ``copy=False`` the
-        arrays may share the memory of the model and the optimizer: read them before the run continues, and do not
-        change them.
+        With ``copy=False`` the arrays may share the memory of the model and the optimizer: read them before the run
+        continues, and do not change them.
         """
         from ._state import state_of
 
@@ -541,10 +536,7 @@ class Runner(Classical):
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
         if folder is not None and self.rank == 0:
-            from aspecthook.training.checkpoint._shards import remove_shards
-
             try:
                 (folder / _INTERRUPTED).unlink(missing_ok=True)
-                remove_shards(folder / _INTERRUPTED)
             except OSError as error:  # the run is complete all the same
                 self.logger.warning("%s could not be removed: %s", folder / _INTERRUPTED, error)

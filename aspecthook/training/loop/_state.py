@@ -38,7 +38,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None, *, copy: bool) -> dict[st
         },
         "progress": run.progress,
         "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
-        "model": run.backend.state(run.model, whole=False, copy=copy),
+        "model": run.backend.state(run.model, copy=copy),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer, copy=copy),
         "gradients": run.backend.gradients(run.model, copy=copy) if run.in_group else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
@@ -87,7 +87,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
     if resume:
         check_order(run, checkpoint.get("hook_options", {}))
     with ExitStack() as undo:
-        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model, whole=False))
+        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model))
         if resume:
             _undo_all(run, checkpoint, undo)
         run.backend.load_state(run.model, checkpoint["model"])
