@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from aspecthook._errors import ConfigError, brief
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
+from aspecthook.training.checkpoint._format import shapes_in
 from aspecthook.training.data._digits import load_digits
 from aspecthook.training.data._loading import permutation
 from aspecthook.training.registry._registry import Registry
@@ -84,6 +86,27 @@ def _stratified(labels: Labels, part: float, seed: int) -> NDArray[np.bool_]:
     return chosen
 
 
+# The option for the widths of the layers of a model that is built by name, and its default.
+_WIDTHS: dict[Any, tuple[str, tuple[int, ...]]] = {"mlp": ("hidden", (256, 128)), "cnn": ("channels", (32, 64))}
+
+
+def check_widths(settings: dict[str, Any], path: Path) -> None:
+    """Refuse other widths of layers than those in a checkpoint, before a model of them takes memory."""
+    if settings.get("type") not in _WIDTHS:
+        return
+    option, default = _WIDTHS[settings["type"]]
+    ours = _sizes(option, settings.get(option, default), str([*default]))
+    # All weights but the last, that of the classes, by the number of the layer: "model.net.1.weight".
+    shapes = {name: shape for name, shape in shapes_in(path).items() if name.startswith("model.") and len(shape) > 1}
+    numbers = {name: int("".join(filter(str.isdigit, name))) for name in shapes if any(map(str.isdigit, name))}
+    theirs = [shapes[name][0] for name in sorted(numbers, key=numbers.__getitem__)][:-1]
+    if theirs and theirs != ours:
+        raise TrainingError(
+            f"[model]: {option} is {brief(ours)}, and the checkpoint {path} has layers of the widths {brief(theirs)}; "
+            f"continue with --set model.{option}={theirs}; nothing was changed"
+        )
+
+
 def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], classes: int) -> Classifier:
     """Build the model for images of shape (height, width)."""
     if settings.get("type") == "cnn" and backend == "numpy":
@@ -135,7 +158,7 @@ def _built(registry: Registry, config: dict[str, Any], section: str) -> Any:
         return registry.build_from_config(config)
     except ConfigError:
         raise
-    except (TypeError, ValueError, TrainingError) as error:
+    except (TypeError, ValueError, TrainingError, MemoryError, RuntimeError) as error:  # PyTorch's for no memory
         raise ConfigError(f"[{section}]: {error}; correct the value") from error
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from pathlib import Path, PurePath, PureWindowsPath
+from pathlib import Path
 from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
 from aspecthook.training.registry._configs import check_depth, load_toml, read_config, shown_path
 from aspecthook.training.registry._registry import check_arguments
+
+from ._received import checked
 
 # Any: the values that TOML has.
 Settings: TypeAlias = dict[str, Any]
@@ -55,12 +57,12 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
         changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
-        trusted: Whether the file may run code. If not, it may name no import path, file or address, and the
-            ``work_dir`` is the folder that it is in. The changes are trusted anyway.
+        trusted: Whether the file may run code. If not, it may say only what is known to be harmless (see `_received`),
+            and the ``work_dir`` is the folder that it is in. The changes are trusted anyway.
 
     Raises:
-        ConfigError: A section or key is unknown, or a value has the wrong type; or a file that is not trusted names an
-            import path or a file.
+        ConfigError: A section or key is unknown, or a value has the wrong type; or a file that is not trusted says more
+            than it may.
 
     Example:
         >>> settings = load_settings(changes=["lr.policy=step", "lr.step=[20, 30]", "run.max_epochs=40"])
@@ -105,57 +107,17 @@ def _read(path: Path) -> Settings:
 
 
 def _data_only(found: Settings, path: Path) -> Settings:
-    """Return a config that came with a folder, for a run in that folder; refuse it if building it could do harm."""
-    run: Any = found.get("run")
-    if isinstance(run, dict):
-        found = {**found, "run": {**cast("Settings", run), "work_dir": str(path.parent)}}
-    for name, key, value in _strings(found):
-        if name == "run.work_dir":
-            continue
-        what = _outside(key, value)
-        if what is not None:
-            raise ConfigError(
-                f"{shown_path(path)}: {name}={brief(value)} names {what}, which a config that came with a folder "
-                "may not; if you trust it as code, say --trust-config, or give a config of your own with --config"
-            )
-    return found
+    """Return a config that came with a folder, for a run in that folder; refuse it if it says more than it may."""
+    checked(found, path)
+    return {**found, "run": {**found.get("run", {}), "work_dir": str(path.parent)}}
 
 
-def _strings(value: Any, name: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the strings in a config, keys included: where each is, the key that it belongs to, and the string."""
+def _has_nul(value: Any) -> bool:
+    """Whether a string in a config has a NUL character, keys included."""
     given: Any = value
-    if isinstance(value, str):
-        yield name, key, value
-    elif isinstance(value, dict):
-        for inner, one in given.items():
-            place = f"{name}.{inner}" if name else inner
-            yield place, "", inner
-            yield from _strings(one, place, inner)
-    elif isinstance(value, list):
-        for number, one in enumerate(given):
-            yield from _strings(one, f"{name}[{number}]", key)
-
-
-def _outside(key: str, text: str) -> str | None:
-    """Return what a setting names that may be outside the folder of the run; None for anything else."""
-    if _is_import_path(text):
-        return "an import path"
-    if _is_file(key, text):
-        return "a file"
-    # The hook named here sends to an address of its own if it is given none.
-    return "an address" if "://" in text or text == "RemoteMonitor" else None
-
-
-def _is_import_path(text: str) -> bool:
-    module, colon, names = text.partition(":")
-    return bool(colon) and all(part.isidentifier() for part in (module + (f".{names}" if names else "")).split("."))
-
-
-def _is_file(key: str, text: str) -> bool:
-    """Whether a setting means a file: by its key, since a log in ``"conftest.py"`` is a file too, or by its form."""
-    if any(word in key.lower() for word in ("path", "dir", "file", "folder")):
-        return True
-    return PureWindowsPath(text).anchor != "" or ".." in PureWindowsPath(text).parts or PurePath(text).is_absolute()
+    if isinstance(value, dict):
+        return any(_has_nul(one) for pair in given.items() for one in pair)
+    return any(map(_has_nul, given)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
 
 
 def _parse_change(change: str) -> Settings:
@@ -184,7 +146,7 @@ def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str) -> S
     """Return the settings with changes, which are checked."""
     check_arguments(_keys(_SECTIONS), dict(changes), f"{who}: the config")
     for section, given in changes.items():
-        if any("\0" in text for _, _, text in _strings(given)):
+        if _has_nul(given):
             raise ConfigError(
                 f"{who}: [{section}] has a string with a NUL character, which names and paths cannot have; remove it"
             )

@@ -17,7 +17,7 @@ from aspecthook.training.loop._checks import seed_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.numpy import manual_seed
 
-from ._build import Part, build_model, build_optimizer, load_data, load_torch
+from ._build import Part, build_model, build_optimizer, check_widths, load_data, load_torch
 from ._settings import Settings, with_policy_defaults
 
 _BACKENDS = ("numpy", "torch")
@@ -91,8 +91,10 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
     settings = with_policy_defaults(settings)
     folder = Path(settings["run"]["work_dir"])
     _check_free(folder, resume, overwrite)
-    job = build(settings)
     saved = _checkpoint_in(folder, resume)
+    if saved is not None:
+        check_widths(settings["model"], saved)
+    job = build(settings)
     if saved is not None:
         job.runner.resume(saved, other_run=overwrite)
     began = perf_counter()

@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import load, save
-from aspecthook.training.job import load_settings, train
+from aspecthook.training.job import _settings, _train, load_settings, train
 from aspecthook.training.job._build import DATA
 from aspecthook.training.job._command import main
+from aspecthook.training.job._received import checked
 from aspecthook.training.job._settings import default_text, with_policy_defaults
 
 QUIET = ["progress=false", "plot=false", "report=false"]
@@ -390,8 +393,28 @@ def received(folder: Path, **sections: Any) -> Path:
         {"plot": {"path": "../{bait}"}},
         {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
         {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
-        {"hooks": [{"type": "RemoteMonitor", "root": "http://localhost:9"}]},
-        {"hooks": ["RemoteMonitor"]},
+        {"hooks": [{"type": "TensorBoard"}]},  # writes to "logs" in the current folder
+        {"hooks": ["TensorBoard"]},
+        {"hooks": "TensorBoard"},
+        {"hooks": [{"type": "BackupAndRestore", "backup_dir": "backup"}]},
+        {"hooks": [{"type": "SummarySaverHook", "save_steps": 1, "output_dir": "here"}]},
+        {"hooks": [{"type": "CheckpointLoaderHook", "path": "here"}]},
+        {"hooks": [{"type": "EMAHook", "momentum": [[[[[0.1]]]]]}]},
+        {"report": {"git_status": True}},  # runs the filters that the folder's git configuration names
+        {"report": {"path": "report.html"}},
+        {"report": {"config": {"a": 1}}},
+        {"report": True, "plot": {"dpi": 100_000}},  # a picture of 60 GB
+        {"data": {"type": "digits", "split": "train"}},
+        {"run": {"seed": "http://localhost:9"}},
+        {"run": True},
+        {"run": {"max_epoch": 2}},
+        {"lr": {"policy": "cosine", "type": "LambdaCallback"}},
+        {"checkpoint": {"type": "ModelCheckpoint", "filepath": "here"}},
+        {"checkpoint": {"save_best": "../../best"}},
+        {"checkpoint": {"filename_template": "../{}"}},
+        {"model": {"type": "mlp", "hidden": [1] * 10_000}},
+        {"optimizer": ["SGD"]},
+        {"new section": {}},
     ],
     ids=lambda sections: json.dumps(sections)[:60],
 )
@@ -433,3 +456,51 @@ def test_a_received_folder_is_resumed_in_its_own_place(tmp_path: Path, monkeypat
     monkeypatch.chdir(folder)
     assert aspecthook(["train", "--resume", "--epochs", "2", "--work-dir", "."]) == 0
     assert (folder / "epoch_2.safetensors").exists() and not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("hidden", [[1_000_000_000], [15_000, 15_000], [256], [256, 128, 64]], ids=str)
+def test_the_widths_of_a_received_config_are_compared_before_they_take_memory(
+    hidden: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model of 3.5 GB was built before it was refused; a greater one ended in a traceback."""
+    train(settings(tmp_path / "run", "run.max_epochs=1"))
+    folder = received(tmp_path / "run", model={"type": "mlp", "hidden": hidden, "dropout": 0.3})
+    monkeypatch.setattr(_train, "build", lambda settings: pytest.fail("a model was built"))
+    assert aspecthook(["train", "--resume", "--epochs", "2", "--work-dir", str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert "has layers of the widths [256, 128]" in said and "--set model.hidden=[256, 128]" in said
+
+
+def test_a_model_that_does_not_fit_into_memory_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    huge = ["--set", "model.hidden=[1000000000000]"]
+    assert aspecthook(["train", "--work-dir", str(tmp_path / "run"), *huge]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("aspecthook train: [model]: ") and said.count("\n") == 1
+
+
+# Values that may be in a config: harmless ones, and those of attacks.
+ODD = st.recursive(
+    st.sampled_from([None, True, 1, -1.5, 10**30, "val_loss", "os:system", "../x", "/etc/x", "C:x", "http://a", "a\0"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["type", "path"]), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from([*_settings._SECTIONS, "extra"]), st.sampled_from(["type", "path", "interval", "lr", "x"]), ODD)
+def test_what_passes_a_received_config_names_only_words(section: str, option: str, value: Any) -> None:
+    """Whatever passes has words and numbers alone, and the types in the list."""
+
+    def words(value: Any) -> bool:
+        if isinstance(value, (list, dict)):
+            parts = [*value, *(value.values() if isinstance(value, dict) else ())]
+            return all(map(words, parts))
+        return not isinstance(value, str) or not set(value) & set(":/\\.\0")
+
+    for config in ({section: {option: value}}, {section: [{"type": "EMAHook", option: value}]}, {section: value}):
+        try:
+            checked(config, "config.json")
+        except ConfigError:
+            continue
+        assert words(config)
