@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from aspecthook._core.law.options import Options
+from aspecthook._core.law.options import Asking, Options
 from aspecthook._errors import entrance
 from aspecthook._hints import TYPE_CHECKING, Any, TypeAlias, Unpack
 from aspecthook._lazy import load_lazily
@@ -25,9 +25,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 __all__ = ["Weaving", "always", "around", "exception", "item", "on", "post", "pre", "weave"]
 
-# Any: a hook asks for arguments by name, and its kind decides what it may answer; both are checked when it is added.
-AnyHook: TypeAlias = Callable[..., Any]
-Hooks: TypeAlias = "AnyHook | Sequence[AnyHook]"
+# A hook asks for arguments by name, and its kind decides what it may answer; both are checked when it is added.
+Hooks: TypeAlias = "Asking | Sequence[Asking]"
 Names: TypeAlias = "str | type[Any] | Sequence[str | type[Any]]"
 Types: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...]"
 

@@ -232,6 +232,6 @@ tally = Tally()
 price.post(tally, priority="HIGH")
 price.post(tally.more)
 price.post(partial(times, 2.0))
-price.always(print, when=lambda qty: qty > 100)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+price.always(print, when=lambda qty: qty > 100)
 assert price("tea") == 6.0
 assert tally.seen == 1

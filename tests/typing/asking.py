@@ -101,3 +101,16 @@ with pytest.raises(HookTypeError):
     hooks(price).post(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 hooks(price).post(text, name="text").__name__
 weave(price, post=text).remove()
+
+
+# Lambdas that ask for what they need are no errors in pyright's strict mode, where parameters of type Unknown are.
+hooks(price).add("post", lambda result, qty: result * qty, when=lambda item: item.startswith("t")).remove()
+hooks(price).add("pre", lambda: None, when=lambda item, qty, call: item and qty and call).remove()
+weave(price, pre=[lambda: None, lambda item: None], when=lambda item: item.startswith("t")).remove()
+
+
+def keyword_only(*, item: str, qty: int) -> bool:
+    return bool(item) and qty > 1
+
+
+hooks(price).add("pre", keyword_only, when=keyword_only).remove()

@@ -203,6 +203,15 @@ def a_wrong_swap() -> None:
     Box(3).swap("")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+# Hooks of the class: `Box.swap` alone is Unknown in part, for pyright, as any method of a generic class is.
+@Box[Any].swap.post
+def swapped(result: object) -> None: ...
+
+
+assert_type(swapped(3), None)
+hooks(Box[Any].swap).add("pre", lambda thing: None)
+
+
 # Whole classes, and methods that are there already, stay what they are for a type checker: functions that can be
 # overridden, special methods, properties with setters. No decorator of a class can change the types of its methods, so
 # `hooks(Till.add).pre` reaches their mount points, and `Till.add.pre` is an error.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest, printable
-from aspecthook._hints import Any, NamedTuple, TypedDict, cast
+from aspecthook._hints import Any, NamedTuple, Protocol, TypeAlias, TypedDict, cast
 
 from .callables import identity, name_of, who_is
 
@@ -35,6 +35,26 @@ class Priority(IntEnum):
     LOWEST = 100
 
 
+class _Callable(Protocol):
+    """Anything that can be called, whatever it takes."""
+
+    @property
+    def __call__(self) -> Callable[..., object]: ...
+
+
+# Any callable: what it asks for is checked when it is added. In a union, pyright takes the types of the parameters of a
+# lambda from the member with as many, here Any; those of `Callable[..., object]` alone would be Unknown, an error in
+# its strict mode. And `_Callable` is a protocol with a property because a plain `Callable[...]` would win over them.
+Asking: TypeAlias = (
+    Callable[[], object]
+    | Callable[[Any], object]
+    | Callable[[Any, Any], object]
+    | Callable[[Any, Any, Any], object]
+    | Callable[[Any, Any, Any, Any], object]
+    | _Callable
+)
+
+
 class Options(TypedDict, total=False):
     """The options of a hook, all optional."""
 
@@ -42,7 +62,7 @@ class Options(TypedDict, total=False):
     priority: int | str
     before: object
     after: object
-    when: Callable[..., object]
+    when: Asking
     once: bool
     times: int
     every: int

@@ -20,7 +20,7 @@ from aspecthook._core.law.call import NOTHING_PROVIDED, Site
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.hook import EXCEPTION, Hook, Predicate
 from aspecthook._core.law.kinds import KINDS, RULES, Kind, meant_kind
-from aspecthook._core.law.options import Adding, Options, key_of
+from aspecthook._core.law.options import Adding, Asking, Options, key_of
 from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import (
@@ -193,7 +193,7 @@ class Members(Attribute):
     def add(
         self,
         kind: Kind,
-        function: Callable[..., object] = _NO_HOOK,
+        function: Asking = _NO_HOOK,
         /,
         *types: type[BaseException],
         **options: Unpack[Adding],
@@ -222,7 +222,7 @@ class Members(Attribute):
                 f"{self.name}: add takes the kind and then the hook, as in hooks(f).add({given}, hook); the decorators "
                 f"take the hook alone, as in hooks(f).pre(hook)"
             )
-        return self.add_hook(kind, function, types, options, direct=True)
+        return self.add_hook(kind, cast("Callable[..., object]", function), types, options, direct=True)
 
     def add_hook(
         self,
