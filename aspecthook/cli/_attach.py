@@ -61,7 +61,7 @@ class Attached:
     """A process that is attached to, until the `with` block ends.
 
     ``answer`` is what the process has answered to the request, ``folder`` where it writes. ``left`` are the functions
-    that still had code of ours when it was detached.
+    that still had code of ours when it was detached, ``ever_wove`` says whether any function was woven.
 
     Args:
         process: Its number.
@@ -74,6 +74,7 @@ class Attached:
         owner = check(process)
         self.process = process
         self.left: list[str] = []
+        self.ever_wove = False
         self._say = say
         self._sent = 0  # how often the script was
         self._connections: list[_Connection] = []
@@ -180,6 +181,7 @@ class Attached:
                 self._connections.append(_Connection(self._listener.accept()[0]))
         for answer in answers:
             self.left += answer.get("left", [])
+            self.ever_wove = self.ever_wove or bool(answer.get("woven") or answer.get("off"))
             for note in answer.get("notes", []):
                 self._say(note)
         return answers
@@ -330,12 +332,17 @@ def attach(
         until = inf if seconds is None else monotonic() + seconds
         try:
             _say(f"{_woven(attached)}; {'Ctrl-C ends it' if seconds is None else f'for {seconds:g} s'}")
+            if targets and attached.answer["why"]:
+                _say(f"nothing is woven yet: {attached.answer['why']}")
             while attached.is_attached and (rest := until - monotonic()) > 0:
                 attached.wait(min(rest, 0.2))
                 view.look()
         except KeyboardInterrupt:
             pass
         detached = attached.detach()
+        if targets and not attached.ever_wove:
+            _say(f"nothing was woven in process {process}, and nothing is written")
+            return max(1, _say_how(attached, detached=detached))
         if targets:
             view.report(targets, outputs=outputs, otlp=otlp, service=f"process {process}")
         return _say_how(attached, detached=detached)

@@ -24,8 +24,12 @@ from typing import Any, final
 from aspecthook import __version__
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import mount_of
-from aspecthook._errors import AspecthookError, WarningsTo, qualified
+from aspecthook._errors import AspecthookError, WarningsTo, WeaveError, qualified
 from aspecthook.record import record
+from aspecthook.weave._pointcut import Pointcut
+from aspecthook.weave._reasons import why_unknown, why_waiting
+
+from ._names import of_main
 
 _FORK_WAITS = 1.0  # seconds, for a thread of ours that is at work
 
@@ -84,7 +88,7 @@ class Attachment:
         try:
             with WarningsTo(self._note):
                 self._weave()
-            _send(self._connection, {"woven": len(self._codes) + len(self._others), "notes": self._taken_notes()})
+            _send(self._connection, {"woven": self._count(), "why": self._why_none(), "notes": self._taken_notes()})
         except Exception as error:  # also one of the modules that a file names
             words = "; ".join([str(error), *getattr(error, "__notes__", ())])
             lead = "" if isinstance(error, AspecthookError) else f"{type(error).__name__}: "
@@ -103,9 +107,28 @@ class Attachment:
             self._weave_config(request["config"])
         if request["targets"]:
             calls = os.path.join(self._folder, "calls", "")
-            tape = record(*request["targets"], where=self._note_code, to=calls, **request["options"])
+            tape = record(*map(of_main, request["targets"]), where=self._note_code, to=calls, **request["options"])
             self._woven.callback(tape.stop)
             atexit.register(self._woven.close)  # it writes the calls that have not ended
+
+    def _count(self) -> int:
+        """Return how many functions have been woven so far."""
+        return len(self._codes) + len(self._others)
+
+    def _why_none(self) -> str:
+        """Return why nothing is woven, if so.
+
+        Raises:
+            WeaveError: It never will be.
+        """
+        if self._count():
+            return ""
+        terms = [term for target in self._request["targets"] for term in Pointcut(target).terms]
+        never = [why for term in terms if (why := why_unknown(term)) is not None]
+        if terms and len(never) == len(terms):
+            self._notes.clear()  # they say the same
+            raise WeaveError(f"nothing is woven: {'; '.join(never)}")
+        return "; ".join(map(why_waiting, terms))
 
     def _weave_config(self, file: str) -> None:
         from ._config import apply, read_config
@@ -150,7 +173,7 @@ class Attachment:
     def _end(self, answer: dict[str, Any]) -> None:
         """Remove everything, and say so."""
         self._remove()
-        if not _try_send(self._connection, {"off": len(self._codes), "left": self.left, "why": self._why, **answer}):
+        if not _try_send(self._connection, {"off": self._count(), "left": self.left, "why": self._why, **answer}):
             shutil.rmtree(self._folder, ignore_errors=True)  # the other side was killed, and has left it
         self._connection.close()
 

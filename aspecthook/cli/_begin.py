@@ -11,7 +11,8 @@ import time
 from aspecthook._errors import WarningsTo, WeaveWarning
 from aspecthook._hints import Any
 
-from ._definitions import of_main, watch_main
+from ._definitions import watch_main
+from ._names import of_main
 
 # What has been woven is kept for as long as the process lives.
 _kept: list[object] = []
@@ -26,7 +27,7 @@ def begin(text: str) -> None:
     settings: dict[str, Any] = json.loads(text)
     named = os.getpid() == settings["process"] or (settings["spawned"] and os.getppid() == settings["process"])
     try:
-        watch_main(settings["names"])
+        watch_main()
         _begin(settings, named=named)
     except Exception as error:
         words = [f"{error}", *getattr(error, "__notes__", ())]

@@ -17,7 +17,7 @@ from aspecthook.weave import Weaving, weave
 from aspecthook.weave._aspects import marked
 from aspecthook.weave._pointcut import Pointcut
 
-from ._definitions import of_main
+from ._names import of_main
 
 GROUP = "aspecthook.aspects"  # of entry points, which name more aspects
 _OPTIONS = tuple(one for one in OPTIONS if one != "weak")

@@ -10,54 +10,28 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Sequence
 from itertools import pairwise
 from types import CodeType, FrameType
 
 from aspecthook._hints import Any, final
 from aspecthook.weave._imports import begin_running, end_running, look_again
-from aspecthook.weave._pointcut import Pointcut
 
-from ._names import names_of
+from ._names import main_module
 
 _STORES = ("STORE_NAME", "STORE_GLOBAL")
 _DEFINES = ("MAKE_FUNCTION", "LOAD_BUILD_CLASS")
 
 
-# The name of the module that the program is, and what else it is called in pointcuts.
-_main = "__main__"
-_names: tuple[str, ...] = ()
-
-
-def watch_main(names: Sequence[str]) -> None:
-    """Notify weavings of what the program's own file defines.
-
-    Args:
-        names: What the file that `aspecthook` runs is called when it is imported.
-    """
-    global _main, _names  # noqa: PLW0603  # once in a process
-    begin_running(_main)
-    if any("from multiprocessing." in word for word in sys.orig_argv):  # it runs the file again, by a name of its own
-        _main, _names = "__mp_main__", (_main, *names)
-        begin_running(_main)
-    else:
-        _names = tuple(names_of(sys.orig_argv[1:]))
+def watch_main() -> None:
+    """Notify weavings of what the program's own file defines."""
+    begin_running("__main__")
+    main, _ = main_module()
+    if main != "__main__":
+        begin_running(main)
     if sys.version_info >= (3, 12):
-        _with_monitoring(_main)
+        _with_monitoring(main)
     elif sys.gettrace() is None:
-        _with_tracing(_main)
-
-
-def of_main(text: str) -> str:
-    """Return a pointcut with further terms: what means the program's file by another name means what is run, too."""
-    pointcut = Pointcut(text)
-    terms = [("", term) for term in pointcut.terms] + [("!", term) for term in pointcut.excluded]
-    more = [
-        f"{sign}{_main}:{term.text.partition(':')[2]}"
-        for sign, term in terms
-        if not term.in_module(_main) and any(map(term.in_module, _names))
-    ]
-    return ", ".join([text, *more])
+        _with_tracing(main)
 
 
 @final

@@ -409,6 +409,59 @@ def test_a_program_in_the_middle_of_an_import_is_woven_as_that_ends(run: Run, co
     assert program.stop()[0] == "{}"
 
 
+OWN = """
+    from state import *
+
+    class Cart:
+        def add(self, item): return item
+
+    def create(item): return Cart().add(item)
+
+    codes = [create.__code__, Cart.add.__code__]
+    print("ready", flush=True)
+    while not stops():
+        create("tea")
+    print(codes == [create.__code__, Cart.add.__code__])
+"""
+
+
+def test_the_file_of_the_program_is_known_by_the_name_that_it_is_imported_by(run: Run, command: Start) -> None:
+    """Nothing was woven, a page without calls was written, and the status was 0."""
+    program = run(OWN)
+    status, said = command("attach", program.number, "app:*", "--for", "0.3s").end()
+    assert (status, "2 functions woven" in said, "  __main__:Cart.add(item='tea')" in said) == (0, True, True), said
+    assert program.stop() == ["True"]
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("app:craete", "the module __main__ has no 'craete'; did you mean 'create'?"),
+        ("shpo:price", "nothing is woven: there is no module 'shpo' to import; did you mean 'shop'?"),
+        ("app:nothing*", "'__main__:nothing*' chooses nothing"),
+    ],
+)
+def test_a_target_that_the_program_does_not_have_is_refused_and_nothing_written(
+    run: Run, command: Start, tmp_path: Path, target: str, why: str
+) -> None:
+    program = run(OWN)
+    page = tmp_path / "calls.html"
+    status, said = command("attach", program.number, target, "--html", str(page)).end()
+    assert (status, page.exists(), why in said, said.count("\n")) == (2, False, True, 1), said
+    assert program.stop() == ["True"]
+
+
+def test_a_target_that_is_never_imported_ends_with_a_status_and_nothing_written(
+    run: Run, command: Start, tmp_path: Path
+) -> None:
+    program = run(OWN, late="def f(): ...")
+    page = tmp_path / "calls.html"
+    status, said = command("attach", program.number, "late:*", "--for", "0.3s", "--html", str(page)).end()
+    assert (status, page.exists()) == (1, False), said
+    assert "nothing is woven yet: no module 'late' has been imported" in said
+    assert "nothing was woven" in said and program.stop() == ["True"]
+
+
 MEANWHILE = {
     "reloaded": "importlib.reload(shop)",
     "woven for a while": """
