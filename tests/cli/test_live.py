@@ -33,6 +33,41 @@ def test_calls_are_below_their_parents_in_the_order_in_which_they_began(tmp_path
     assert [(line.depth, line.text.split()[2]) for line in lines] == [(0, "1"), (1, "2"), (2, "3"), (2, "4"), (1, "5")]
 
 
+def test_a_call_waits_for_the_call_around_it_until_that_ends_or_the_program_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_live, "_PATIENCE", 1e9)
+    tree = LiveTree(tmp_path)
+    write(tmp_path, [(2, 1)])
+    assert [*tree.read()] == []
+    write(tmp_path, [(2, 1), (1, None), (4, 3)])
+    assert [(line.depth, line.text.split()[2]) for line in tree.read()] == [(0, "1"), (1, "2")]
+    assert [(line.depth, line.text.split()[2]) for line in tree.read(final=True)] == [(1, "4")]
+
+
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    tree = LiveTree(tmp_path)
+    write(tmp_path, [(1, None), (2, None)])
+    whole = (tmp_path / "calls.jsonl").read_bytes()
+    for end in range(len(whole)):
+        (tmp_path / "calls.jsonl").write_bytes(whole[:end])
+        for line in tree.read():
+            assert line.text.split()[2] == "1"
+    (tmp_path / "calls.jsonl").write_bytes(whole)
+    assert [line.text.split()[2] for line in tree.read()] == ["2"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_as_many_lines_are_shown_as_were_asked_for(
+    most: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, [(1, None), (2, None), (3, None)])
+    View(tmp_path, most).look(final=True)
+    shown = capsys.readouterr().err.splitlines()
+    assert sum("price" in line for line in shown) == min(most, 3)
+    assert ("... the calls that follow are only counted" in shown) == (most < 3)
+
+
 def test_what_a_process_writes_does_not_control_the_terminal(tmp_path: Path) -> None:
     """One that belongs to somebody else may write anything where `aspecthook attach` reads."""
     evil = "\x1b[2J\x07\n"

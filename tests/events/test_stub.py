@@ -294,6 +294,13 @@ def test_refused(stub: Any, options: dict[str, Any], error: type[Exception], say
     assert getattr(stub, "__code__", None) is code and dict(getattr(stub, "__dict__", {})) == space
 
 
+def test_a_refusal_names_the_event_by_the_name_that_it_was_given() -> None:
+    with pytest.raises(HookOptionError, match=r"^shop\.sold folds 'price'"):
+
+        @event(name="shop.sold", fold="price")
+        def sold(item: str) -> str: ...
+
+
 def test_event_of_a_class_cannot_replay() -> None:
     with pytest.raises(HookOptionError, match="keep its instances alive"):
 
