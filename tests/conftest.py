@@ -22,7 +22,7 @@ settings.register_profile("deep", parent=settings.get_profile("dev"), max_exampl
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # Folders of tests that take long and seldom fail: other libraries beside ours, and the pages of the documentation.
-WIDE = ("docs", "peers", "third_party")
+WIDE = ("docs", "third_party")
 
 
 @pytest.fixture(scope="session")
