@@ -11,7 +11,7 @@ from _thread import _local  # `threading` would be one more module that `import 
 from collections.abc import Callable
 from functools import wraps
 from itertools import islice
-from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 
 from ._hints import Any, ParamSpec, TypeAlias, TypeVar, cast, final
 
@@ -411,6 +411,25 @@ def is_our_frame(frame: FrameType) -> bool:
 def is_inner_frame(frame: FrameType) -> bool:
     """Whether a frame runs this package, or code that was compiled for a mount point."""
     return is_our_frame(frame) or frame.f_code.co_filename.startswith("<aspecthook ")
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def unblamed(function: Function) -> Function:
+    """Keep `warnings` and `logging` from naming a line of this function, which stands between a target and its caller.
+
+    Both skip frames whose file name contains `importlib` and `_bootstrap`; see `compile.show.file_name`.
+    """
+    made: Any = function
+    name = f"<aspecthook {function.__module__} importlib._bootstrap>"
+    made.__code__ = _in_file(made.__code__, name)
+    return function
+
+
+def _in_file(code: CodeType, name: str) -> CodeType:
+    consts = [_in_file(one, name) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return code.replace(co_filename=name, co_consts=tuple(consts))
 
 
 def plural(count: int, noun: str) -> str:

@@ -21,7 +21,7 @@ from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import streamed
 from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import HookLookupError, HookTypeError, brief, described, printable
+from aspecthook._errors import HookLookupError, HookTypeError, brief, described, printable, unblamed
 
 from ._steps import AsyncSteps, Steps
 
@@ -125,6 +125,7 @@ class _Inside:
         self._mount = weakref.ref(mount)
         self.hook: Callable[[], Any] = lambda: None
 
+    @unblamed
     def as_target(self) -> FunctionType:
         """Return a copy of the target for the decorator: it looks like the target, and runs what is inside the hook."""
         mount = self._found()
@@ -160,6 +161,7 @@ class _Inside:
         changes = zip(signature.names, signature.join(args, kwargs), signature.join(given, named), strict=True)
         return {name: value for name, value, was in changes if value is not was}
 
+    @unblamed
     def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""
         mount = self._found()
@@ -246,6 +248,7 @@ def _leave(token: Token[Any]) -> None:
         pass  # a coroutine that was dropped is closed in another context, where there is nothing to reset
 
 
+@unblamed
 def _around_function(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
         # `_enter` and `_leave` written out, as two calls would take longer than all of this; nobody drops a function in
@@ -259,6 +262,7 @@ def _around_function(decorated: Callable[..., Any], inside: _Inside) -> Any:
     return hook
 
 
+@unblamed
 def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
     async def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
         token = _enter(inside, args, kwargs, proceed)
@@ -275,6 +279,7 @@ def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
 _InCall: TypeAlias = tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
 
 
+@unblamed
 def _in_call(call: _InCall, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     token = _enter(*call)
     try:
@@ -283,6 +288,7 @@ def _in_call(call: _InCall, /, step: Callable[..., Any], *args: Any, **kwargs: A
         _leave(token)
 
 
+@unblamed
 async def _in_async_call(call: _InCall, step: Callable[..., Any], *args: Any) -> Any:
     token = _enter(*call)
     try:

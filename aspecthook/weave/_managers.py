@@ -13,7 +13,7 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import a_function, name_of, signature_of, style_of, type_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import awithin, within
-from aspecthook._errors import HookTypeError, brief, described
+from aspecthook._errors import HookTypeError, brief, described, unblamed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -134,6 +134,7 @@ def _sync(manager: object, who: object) -> AbstractContextManager[Any, bool]:
     return cast("AbstractContextManager[Any, bool]", manager)
 
 
+@unblamed
 def _always(manager: AbstractContextManager[Any, bool]) -> Any:
     """Return the hook of a function for one context manager, which is entered in each call: the fast form."""
 
@@ -145,6 +146,7 @@ def _always(manager: AbstractContextManager[Any, bool]) -> Any:
     return hook
 
 
+@unblamed
 def _using_function(factory: Callable[..., Any], _: Site, who: object) -> Any:
     def hook(proceed: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         with _sync(factory(*args, **kwargs), who):
@@ -154,6 +156,7 @@ def _using_function(factory: Callable[..., Any], _: Site, who: object) -> Any:
     return hook
 
 
+@unblamed
 def _using_coroutine(factory: Callable[..., Any], _: Site, who: object) -> Any:
     async def hook(proceed: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         manager = factory(*args, **kwargs)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeAlias, final
 
 from aspecthook._core.law.streams import start
+from aspecthook._errors import unblamed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -46,14 +47,17 @@ class Steps(_Stepped):
     def __iter__(self) -> Self:
         return self
 
+    @unblamed
     def __next__(self) -> Any:
         return self._step(next, self.source)
 
+    @unblamed
     def send(self, value: Any) -> Any:
         """Send a value to the generator."""
         send = getattr(self.source, "send", None)
         return next(self) if send is None else self._step(send, value)
 
+    @unblamed
     def throw(self, exc: BaseException) -> Any:
         """Raise an exception in the generator."""
         throw = getattr(self.source, "throw", None)
@@ -61,6 +65,7 @@ class Steps(_Stepped):
             raise exc
         return self._step(throw, exc)
 
+    @unblamed
     def close(self) -> None:
         """Close the generator."""
         close = getattr(self.source, "close", None)
@@ -68,6 +73,7 @@ class Steps(_Stepped):
             self._step(close)
         self._finish(None, None)
 
+    @unblamed
     def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         try:
             return self._turn(step, *args)
@@ -106,6 +112,7 @@ class AsyncSteps(_Stepped):
             await self._step(self.source.aclose)
         self._finish(None, None)
 
+    @unblamed
     async def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         try:
             return await self._turn(step, *args)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 
-from aspecthook._errors import HookAnswerError, described
+from aspecthook._errors import HookAnswerError, described, unblamed
 from aspecthook._hints import Any, cast
 
 from .answers import Values, hook_at, proceed_with, settled
@@ -165,11 +165,13 @@ def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any,
     )
 
 
+@unblamed
 def _items(site: Site, function: object, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     # `yield from` takes any iterator.
     return settled(site, "around", function, (yield from source))
 
 
+@unblamed
 async def _aitems(source: AsyncIterator[Any]) -> AsyncGenerator[Any, Any]:
     async for item in source:
         yield item
@@ -194,6 +196,7 @@ def start(source: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
         sys.set_asyncgen_hooks(*loops)
 
 
+@unblamed
 def lazy(opened: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
     """Open a stream at its first step: that is when the call begins, and when a hook's conditions are checked."""
     return (yield from opened())
@@ -204,6 +207,7 @@ def alazy(opened: Callable[[], AsyncGenerator[Any, Any]]) -> AsyncGenerator[Any,
     return arelay(opened, lambda: None)
 
 
+@unblamed
 def relay(source: Generator[Any, Any, Any], leave: Callable[[], None]) -> Generator[Any, Any, Any]:
     """Pass a stream on, and call `leave` at its end."""
     try:
@@ -212,6 +216,7 @@ def relay(source: Generator[Any, Any, Any], leave: Callable[[], None]) -> Genera
         leave()
 
 
+@unblamed
 async def arelay(source: Any, leave: Callable[[], None]) -> AsyncGenerator[Any, Any]:
     """Pass an async stream, or what opens one, on with `asend`, `athrow` and `aclose`; call `leave` at its end."""
     # Any: either an async generator or a callable that returns one.
@@ -238,6 +243,7 @@ async def arelay(source: Any, leave: Callable[[], None]) -> AsyncGenerator[Any, 
         leave()
 
 
+@unblamed
 def within(
     site: Site,
     function: object,
@@ -258,6 +264,7 @@ def within(
             leave()
 
 
+@unblamed
 async def awithin(
     site: Site, function: object, hook: Any, source: AsyncGenerator[Any, Any], leave: Callable[[], None] | None
 ) -> AsyncGenerator[Any, Any]:
