@@ -180,7 +180,8 @@ class EvalHook(Hook):
             proceed()
             validated = True
             self.metrics = broadcast(self._all_metrics(runner.logs, rows))
-            runner.logs = {**without_validation(runner.logs), **self.metrics}  # in the order of self.metrics
+            runner.logs = without_validation(runner.logs)
+            runner.log(self.metrics)  # in their order
 
         with ExitStack() as stack:
             # An around hook ends before all post hooks of the stage.

@@ -71,7 +71,7 @@ class OptimizerHook(Hook):
                     runner.logger.error("%s has no gradient, since the loss does not depend on it", name)
         if self.max_norm is not None:
             norm = runner.backend.clip_gradients(runner.model, self.max_norm, self.norm_type)
-            runner.logs = {**runner.logs, "grad_norm": norm}
+            runner.log(grad_norm=norm)
 
 
 def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None, float]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, final
 
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.loop._logs import logged_by
+from aspecthook.training.loop._logs import logged_by, without_mode
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
 
@@ -97,7 +97,7 @@ class Model(RunModel):
             order of their names; or all numbers by name.
         """
         with self._isolated(callbacks, verbose):
-            self.runner.logs = {name: value for name, value in self.runner.logs.items() if not name.startswith("test_")}
+            self.runner.logs = without_mode("test", self.runner.logs)
             logs = self.runner.test(loader_of(x, y, batch_size))
         found = logged_by("test", logs)
         if return_dict:

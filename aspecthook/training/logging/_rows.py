@@ -1,5 +1,7 @@
 """The rows of a log: which numbers they hold, and when they are due.
 
+What is in a row is what `Run.log` was called with in its iterations, or in its validation.
+
 The invariant: the rows depend only on how much of the run is done, and not on which hook asks for them, or when. So a
 checkpoint holds the same rows whether it is saved before or after the loggers are called for an iteration.
 """
@@ -20,7 +22,6 @@ LogRow: TypeAlias = dict[str, float | str]
 
 PLACE = ("mode", "epoch", "iter")
 TIMES = ("time", "data_time")
-_MISSING = object()
 
 
 @final
@@ -38,13 +39,12 @@ class LogRows:
         # What has been seen of the run: iterations, complete epochs, and the epoch and iteration of the last row.
         self.done = self._epochs = 0
         self._place = (0, 0)
-        self._logs: Mapping[str, Any] = {}  # of the last iteration seen: an object that is not in them is new
-        self._before: tuple[str, Mapping[str, Any]] | None = None  # the mode of a validation, and the logs before it
+        self._mode: str | None = None  # of the validation, or the test, that has begun
 
     def begin(self, runner: Run) -> None:
         """Begin at the iteration that the run has reached, and keep the sums if they belong to this run."""
         now = runner.done
-        self._logs, self._before = dict(runner.logs), None
+        self._mode = None
         if self.done != now.iter:
             self._sums.clear()
             self.done, self._epochs = now.iter, now.epoch
@@ -97,19 +97,15 @@ class LogRows:
         self.done, self._place = done, (runner.epoch + 1, inner)
         if fresh:
             self._add(runner)
-        self._logs = dict(runner.logs)
         due = bool(self.interval) and (inner if self.by_epoch else done) % self.interval == 0
         last = not self.by_epoch and not runner.by_epoch and done == runner.max_iters
         return self.close(runner) if due or (last and not self.ignore_last) else []
 
     def _add(self, runner: Run) -> None:
-        outputs, count = _outputs(runner), samples_of(runner)
-        logged = {
-            name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
-        }
-        for name, value in {**logged, **outputs.get("log_vars", {})}.items():
-            number = value_of(value)
-            if number is not None and not isinstance(number, str):
+        count = samples_of(runner)
+        for name, value in _of_training(runner.logged):
+            number = number_of(value)
+            if number is not None:
                 weight = 1.0 if name in TIMES else count
                 row = self._sums.setdefault(name, [0.0, 0.0])
                 row[0] += number * weight
@@ -118,20 +114,19 @@ class LogRows:
     # Validations
 
     def begin_validation(self, runner: Run) -> None:
-        """Remember the logs, to know which numbers a validation adds."""
-        self._before = (runner.mode, dict(runner.logs))
+        """Begin a validation or a test."""
+        self._mode = runner.mode
 
     def end_validation(self, runner: Run) -> list[LogRow]:
         """Return a row of the numbers that a validation or a test has logged.
 
         Its epoch and iteration are those that the training has reached.
         """
-        if self._before is None:  # a hook has skipped the validation
+        mode, self._mode = self._mode, None
+        if mode is None:  # a hook has skipped the validation
             return []
-        (mode, before), self._before = self._before, None
-        logs = runner.logs.items()
-        new = {name: value_of(v) for name, v in logs if is_of(name, mode) and v is not before.get(name, _MISSING)}
-        numbers = {name: value for name, value in new.items() if value is not None}
+        new = {name: value_of(value) for name, value in runner.logs.items() if name in runner.logged}
+        numbers = {name: value for name, value in new.items() if value is not None and is_of(name, mode)}
         return [_joined(self._place_of(runner, mode), rates_row(runner.optimizer), numbers)] if numbers else []
 
     def _place_of(self, runner: Run, mode: str) -> LogRow:
@@ -161,13 +156,10 @@ class LogRows:
         self._place = (int(state["place"][0]), int(state["place"][1]))
 
 
-def _outputs(runner: Run) -> Mapping[str, Any]:
-    return runner.outputs if is_any(runner.outputs, Mapping) else {}
-
-
 def samples_of(runner: Run) -> float:
     """Return over how many samples the numbers of an iteration are means."""
-    return float(_outputs(runner).get("num_samples", 1))
+    outputs = runner.outputs
+    return float(outputs.get("num_samples", 1)) if is_any(outputs, Mapping) else 1.0
 
 
 def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -50,7 +50,7 @@ class IterTimerHook(Hook):
     def before_train_iter(self, runner: Run) -> None:
         """Log how long the batch took to arrive."""
         self._inside = True
-        runner.logs = {**runner.logs, "data_time": perf_counter() - self._since}
+        runner.log(data_time=perf_counter() - self._since)
 
     def after_train_iter(self, runner: Run) -> None:
         """Log how long the iteration took."""
@@ -75,7 +75,7 @@ class IterTimerHook(Hook):
         if self._inside:
             self._inside = False
             took = perf_counter() - self._since
-            runner.logs = {**runner.logs, "time": took}
+            runner.log(time=took)
             self._count, self._total = self._count + 1, self._total + took
 
 

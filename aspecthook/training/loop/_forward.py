@@ -31,7 +31,7 @@ def loss_of(run: Run, batch: Any) -> Any:
     if log_vars is None:  # only then: reading a number from a GPU waits until the GPU has computed it
         _check_single(made["loss"])
         log_vars = {"loss": run.backend.item(made["loss"])}
-    run.logs = {**run.logs, **log_vars}
+    run.log(log_vars)
     return made["loss"]
 
 

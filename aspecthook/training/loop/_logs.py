@@ -10,19 +10,29 @@ from aspecthook.training.backends._state import is_any
 VAL = "val_"  # the names of the numbers of a validation begin with it
 
 
+def of_mode(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mode has logged: its name begins the names of the numbers, but for those of training."""
+    return {name: value for name, value in logs.items() if name.startswith(f"{mode}_")}
+
+
+def without_mode(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mode has not logged."""
+    return {name: value for name, value in logs.items() if not name.startswith(f"{mode}_")}
+
+
 def validation_numbers(logs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers that a validation has logged."""
-    return {name: value for name, value in logs.items() if name.startswith(VAL)}
+    return of_mode("val", logs)
 
 
 def without_validation(logs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers that no validation has logged."""
-    return {name: value for name, value in logs.items() if not name.startswith(VAL)}
+    return without_mode("val", logs)
 
 
 def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a mode has logged, by names without the mode, which is the prefix of the others."""
-    return {name.removeprefix(f"{mode}_"): value for name, value in logs.items() if name.startswith(f"{mode}_")}
+    """Return what a mode has logged, by names without the mode."""
+    return {name.removeprefix(f"{mode}_"): value for name, value in of_mode(mode, logs).items()}
 
 
 class Means:

@@ -66,8 +66,8 @@ class Progress:
 
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
-hooks identity inner_iter interrupts iter later loaders locks logger logs loss max_epochs max_iters meta mode model
-names optimizer options outputs predictions rank reading resumed running seed step stopping work_dir workflow
+hooks identity inner_iter interrupts iter later loaders locks logged logger logs loss max_epochs max_iters meta mode
+model names optimizer options outputs predictions rank reading resumed running seed step stopping work_dir workflow
 world_size writes
 """
 
@@ -105,6 +105,9 @@ class Run:
     take_folder: Any
     current_lr: Any
     current_momentum: Any
+
+    rank: int
+    world_size: int
 
     def __init__(
         self,
@@ -166,6 +169,7 @@ class Run:
         self.outputs: Any = None
         self.predictions: list[Any] = []
         self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
+        self.logged: dict[str, Any] = {}  # those of the iteration or the validation under way
         self.hooks: list[Any] = []
         # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
         self._handles: dict[int, list[tuple[Handle, ...]]] = {}
@@ -174,8 +178,6 @@ class Run:
         # Where it writes
         self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
         self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger
-        self.rank: int
-        self.world_size: int
         self.rank, self.world_size = rank_and_world_size()
         self.writes: Writes = Writes()
         self.locks: dict[str, FolderLock | None] = {}  # of the folders that it writes; None where there are none
@@ -196,10 +198,28 @@ class Run:
         else:
             function()
 
+    def log(self, numbers: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        """Log numbers, or texts, of the iteration or the validation under way.
+
+        They are in `logs` from now on, and in the rows of all loggers: a row of the training has the mean of what was
+        logged in its iterations, weighted by ``num_samples`` of each; that of a validation has the numbers that were
+        logged in it, whose names begin with ``val_``. Of two values of one name the last one counts.
+
+        Example:
+            >>> from aspecthook.training import Hook
+            >>> class Temperature(Hook):
+            ...     def after_train_iter(self, runner):
+            ...         runner.log(temperature=61.5)
+        """
+        numbers = more if numbers is None else {**numbers, **more}
+        self.logs = {**self.logs, **numbers}
+        self.logged.update(numbers)
+
     def leave(self) -> None:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
         self.busy = self.running = False
         self.later.clear()
+        self.logged = {}
         try:
             self.writes.finish()
         except Exception:  # logged, since the caller gets the error that has ended the run

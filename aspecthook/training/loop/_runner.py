@@ -25,6 +25,7 @@ from ._classical import Classical
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
+from ._logs import of_mode, without_mode
 from ._names import check_name, digest_of
 from ._stages import STATE
 from ._steps import (
@@ -263,10 +264,13 @@ class Runner(Classical):
             self.loaders[mode] = loader
             self.set_mode(mode)
             outermost, self.busy = not self.busy, True
+            before, self.logged = self.logged, without_mode(mode, self.logged)
             try:
                 yield
             finally:
                 self.busy = not outermost
+                # What the iteration under way has logged meanwhile stays, such as its time.
+                self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
 
     # Stages
 

@@ -21,7 +21,16 @@ from ._names import check_order, digests_of, named
 from ._run import Run
 from ._schema import check_state, generators_of
 
-_CHANGED = ("epoch", "iter", "step", "inner_iter", "resumed", "logs", "identity")  # by `_resume`, of the run itself
+_CHANGED = (
+    "epoch",
+    "iter",
+    "step",
+    "inner_iter",
+    "resumed",
+    "logs",
+    "logged",
+    "identity",
+)  # by `_resume`, of the run itself
 
 
 def state_of(run: Run, meta: Mapping[str, Any] | None, *, copy: bool) -> dict[str, Any]:
@@ -106,7 +115,7 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
     run.backend.load_gradients(run.model, checkpoint.get("gradients") or {})  # between two groups there are none
     run.progress = checkpoint["progress"]
     run.reading.saved = checkpoint.get("data")
-    run.logs = dict(checkpoint["logs"])
+    run.logs, run.logged = dict(checkpoint["logs"]), {}
     states = checkpoint["hooks"]
     unknown = [name for name in states if states[name] and name not in dict(named(run))]
     if unknown:

@@ -65,7 +65,7 @@ def count_epoch(run: Run, mode: str) -> None:
     elif skipped:
         done.validated += 1
     call_later(run)
-    run.interrupts.judging = False
+    run.interrupts.judging, run.logged = False, {}
     run.epoch = done.epoch
     agree_to_end(run)
     run.interrupts.raise_noted()
@@ -116,7 +116,7 @@ def count_iteration(run: Run) -> bool:
     done.iter, done.inner_iter = run.iter + 1, run.inner_iter + 1
     if run.later:
         call_later(run)
-    run.iter, run.step = done.iter, done.step
+    run.iter, run.step, run.logged = done.iter, done.step, {}
     if run.writes:
         run.writes.poll()
     if done.inner_iter == done.length:
@@ -207,7 +207,7 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
             means.add(step(batch))
     if is_divided(run.data_loader):
         means = merged(all_gather(means.totals))
-    run.logs = {**run.logs, **{f"{mode}_{name}": mean for name, mean in means.now().items()}}
+    run.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
 
 
 def is_divided(loader: Any) -> bool:

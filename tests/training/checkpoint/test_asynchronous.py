@@ -29,7 +29,7 @@ class Score(Hook):
         self.scores = scores
 
     def before_train_iter(self, runner: Runner) -> None:
-        runner.logs["acc"] = self.scores[runner.iter % len(self.scores)]
+        runner.log(acc=self.scores[runner.iter % len(self.scores)])
 
 
 class Counted(Hook):

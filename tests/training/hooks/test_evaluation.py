@@ -281,13 +281,14 @@ def test_a_run_that_is_resumed_keeps_the_best_and_does_not_begin_with_a_validati
     scores = [0.1, 0.5, 0.9, 0.2, 0.7]
     whole, hook, where = begun(*scores)
     hooks(whole.train_epoch).add(
-        "post", lambda runner, epoch: runner.after_stage(lambda: runner.save_checkpoint(tmp_path / f"{epoch}"))
+        "post",
+        lambda runner, epoch: runner.after_stage(lambda: runner.save_checkpoint(tmp_path / "saved" / f"{epoch}")),
     )
     whole.fit([1.0])
     assert where.seen == [["before", 0], *(["after", epoch] for epoch in range(4))]
     for epoch in range(4):
         again, resumed, seen = begun(*scores[epoch + 2 :])
-        again.resume(tmp_path / f"{epoch}")
+        again.resume(tmp_path / "saved" / f"{epoch}")
         assert resumed.best_score == max(scores[: epoch + 2])
         again.fit([1.0])
         assert resumed.state_dict() == hook.state_dict()

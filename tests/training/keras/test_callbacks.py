@@ -30,7 +30,7 @@ class Constant(Hook):
         self.values = values
 
     def after_val_epoch(self, runner: Runner) -> None:
-        runner.logs = {**runner.logs, **{name: rows[runner.epoch - 1] for name, rows in self.values.items()}}
+        runner.log({name: rows[runner.epoch - 1] for name, rows in self.values.items()})
 
     priority = "HIGHEST"
 

@@ -208,7 +208,7 @@ class Norms(Hook):
         self.norm += float(loss)
 
     def before_optimizer_step(self, runner: Runner) -> None:
-        runner.logs = {**runner.logs, "grad_norm": self.norm}
+        runner.log({"grad_norm": self.norm})
         self.norm = 0.0
 
 
@@ -256,7 +256,7 @@ def test_each_row_averages_the_iterations_since_the_last_one(
 
     class Steps(Hook):
         def before_optimizer_step(self, runner: Runner) -> None:
-            runner.logs = {**runner.logs, "norm": float(repr(data[runner.iter][2]))}
+            runner.log({"norm": float(repr(data[runner.iter][2]))})
 
     def row(iter: int) -> dict[str, Any]:
         return {"log_vars": {"loss": data[iter][0]}, "num_samples": data[iter][1]}
@@ -349,11 +349,39 @@ def test_a_skipped_iteration_is_in_no_row_and_counts() -> None:
 def test_a_number_that_a_hook_logs_once_stays_as_it_is() -> None:
     class Once(Hook):
         def before_run(self, runner: Runner) -> None:
-            runner.logs = {**runner.logs, "scale": 1024.0, "phase": "warm-up", "left out": [1, 2]}
+            runner.log({"scale": 1024.0, "phase": "warm-up", "left out": [1, 2]})
 
     found = rows_of(make(logged, Once()), [0] * 4, interval=2)
     assert [(row["scale"], row["phase"]) for row in found] == [(1024.0, "warm-up")] * 4
     assert "left out" not in found[0]
+
+
+@given(values=st.lists(st.sampled_from([1, 2, 1.0, 2.0, 300, True]), min_size=4, max_size=8))
+def test_what_a_hook_logs_in_each_iteration_is_averaged_whatever_objects_the_values_are(values: list[Any]) -> None:
+    """The mean of the ints 1, 2, 2, 2 was 1.5, and that of the floats 1.75: a value that was the same was not new."""
+
+    class Logs(Hook):
+        def before_backward(self, runner: Runner) -> None:
+            runner.log(count=0)
+            runner.log(count=float(values[runner.iter]) if values[0] is True else values[runner.iter])
+
+    found = rows_of(make(logged, Logs(), max_epochs=1), [0] * len(values), interval=len(values))
+    kept = [(float(value), logged(place)["num_samples"]) for place, value in enumerate(values)]
+    if values[0] is not True:  # a truth value is no number
+        kept = [row for row, value in zip(kept, values, strict=True) if value is not True]
+    mean = sum(value * weight for value, weight in kept) / sum(weight for _, weight in kept)
+    assert found[0]["count"] == pytest.approx(mean, rel=1e-12)
+
+
+def test_a_validation_number_that_is_the_same_again_is_in_each_row() -> None:
+    """The second row had none, as the two were one object."""
+
+    class Logs(Hook):
+        def after_val_epoch(self, runner: Runner) -> None:
+            runner.log(val_rank=3)
+
+    found = rows_of(make(logged, Logs(), EvalHook([1], interval=1, by_epoch=False)), [0] * 2, [1], interval=0)
+    assert [(row["val_rank"], row["val_acc"]) for row in found] == [(3, 0.5)] * 6
 
 
 def test_a_model_cannot_overwrite_the_place_of_a_row() -> None:
@@ -368,7 +396,7 @@ def test_times_are_averaged_by_iterations_and_come_last() -> None:
         priority = "LOW"
 
         def after_train_iter(self, runner: Runner) -> None:
-            runner.logs = {**runner.logs, "time": float(runner.iter), "data_time": float(runner.iter) / 2}
+            runner.log({"time": float(runner.iter), "data_time": float(runner.iter) / 2})
 
     found = rows_of(make(logged, Times()), [0] * 4, interval=4)
     assert [(row["time"], row["data_time"]) for row in found] == [(1.5, 0.75), (5.5, 2.75)]
@@ -460,7 +488,7 @@ def test_an_iteration_after_which_it_is_validated_is_in_one_row_alone() -> None:
 def test_a_validation_has_its_own_numbers_and_not_those_of_another() -> None:
     class Other(Hook):
         def after_train_epoch(self, runner: Runner) -> None:
-            runner.logs = {**runner.logs, "val_f1": 0.25}
+            runner.log({"val_f1": 0.25})
 
     found = rows_of(make(logged, Other()), [0] * 2, [1], interval=0)
     assert [set(row) for row in found] == [{"mode", "epoch", "iter", "lr", "val_acc"}] * 2
@@ -537,7 +565,7 @@ def test_no_name_or_text_breaks_a_line(tmp_path: Path) -> None:
 
     class Words(Hook):
         def after_train_iter(self, runner: Runner) -> None:
-            runner.logs = {**runner.logs, "note": "two\r\nlines\ud800, and\x00more"}
+            runner.log({"note": "two\r\nlines\ud800, and\x00more"})
 
     hooks = (kind(interval=1) for kind in FILES)
     make(lambda place: row, Words(), *hooks, work_dir=tmp_path, max_epochs=1).fit([0] * 3)
