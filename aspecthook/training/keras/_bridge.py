@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,12 @@ def writes(callback: Callback) -> bool:
     """Whether this process writes files and prints lines: on a run, only rank 0 does."""
     runner = runner_of(callback)
     return runner is None or runner.rank == 0
+
+
+def logger_of(callback: Callback) -> Any:
+    """Return the logger of the run that a callback is on; that of the package in a fit of Keras."""
+    runner = runner_of(callback)
+    return logging.getLogger("aspecthook.training") if runner is None else runner.logger
 
 
 def flat(callbacks: Any) -> Iterator[Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import logging
 import os
 from collections.abc import Iterable, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -15,9 +17,9 @@ from aspecthook.training._templates import filled
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import check_regular
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.logging._line_files import as_text
+from aspecthook.training.logging._line_files import Tolerance, append, as_text, cut_back
 
-from ._bridge import runner_of, writes
+from ._bridge import logger_of, runner_of, writes
 from ._callback import Logs, ResumableCallback
 from ._monitor import Mode, MonitorCallback
 
@@ -181,7 +183,7 @@ class CSVLogger(ResumableCallback):
         <BLANKLINE>
     """
 
-    _kept = ("keys", "_size")
+    _kept = ("keys", "_size", "_lines")
 
     def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
         super().__init__()
@@ -192,19 +194,24 @@ class CSVLogger(ResumableCallback):
         self.append: bool = flag("CSVLogger", "append", append)
         self.keys: list[str] | None = None
         self._size = 0  # of the file, once it has a header
+        self._lines = ""  # those that could not be written yet
+        self._tolerating = Tolerance(Path(filename), logging.getLogger("aspecthook.training"))
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Begin the file, or continue it."""
         resumed = not self.begins_anew()
         if not resumed:
-            self.keys = None
+            self.keys, self._size, self._lines = None, 0, ""
         if not writes(self):
             return
         check_regular(Path(self.filename))
-        with self._open("a" if self.append or resumed else "w") as file:
+        self._tolerating = Tolerance(Path(self.filename), logger_of(self))
+        with self._tolerating():
             if resumed:
-                file.truncate(min(self._size, file.seek(0, os.SEEK_END)))
-            self._size = file.seek(0, os.SEEK_END)
+                self._size = cut_back(Path(self.filename), self._size, logger_of(self))
+            else:
+                with open(self.filename, "a" if self.append else "w") as file:
+                    self._size = file.seek(0, os.SEEK_END)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Write a line."""
@@ -213,15 +220,16 @@ class CSVLogger(ResumableCallback):
             self.keys = _columns(logs)
         if not writes(self):
             return
-        with self._open("a") as file:
-            writer = csv.writer(file, delimiter=self.separator)
-            if not self._size:
-                writer.writerow(["epoch", *map(as_text, self.keys)])
-            writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
-            self._size = file.tell()
-
-    def _open(self, mode: str) -> Any:  # Any: a file, opened for each line, so that a run that fails leaves none open
-        return open(self.filename, mode, newline="", encoding="utf-8")
+        text = StringIO()
+        writer = csv.writer(text, delimiter=self.separator)
+        if not self._size and not self._lines:
+            writer.writerow(["epoch", *map(as_text, self.keys)])
+        writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
+        self._lines += text.getvalue()
+        with self._tolerating():
+            data = self._lines.encode()
+            append(Path(self.filename), data)
+            self._size, self._lines = self._size + len(data), ""
 
 
 def _columns(logs: Mapping[str, Any]) -> list[str]:

@@ -6,10 +6,13 @@ attributes after that.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, final
 
+from aspecthook.training.logging._line_files import cut_back
 from aspecthook.training.loop._dialect import Method
 
 from ._callback import KERAS, Callback, ResumableCallback, is_of_keras
@@ -64,7 +67,7 @@ class Memory:
         """Call what resets the callback, and restore the attributes."""
         appends, size = self.attributes.get("append"), self._size()
         if size is not None and state["size"] is not None:  # the lines after it are of epochs that are trained again
-            os.truncate(self.attributes["filename"], min(size, state["size"]))
+            cut_back(Path(self.attributes["filename"]), state["size"], logging.getLogger("aspecthook.training"))
         if appends is not None:
             self.attributes["append"] = True  # otherwise the CSVLogger would empty its file
         reset()

@@ -9,16 +9,16 @@ from time import perf_counter
 from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
-from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import check_names
 from aspecthook.training.logging._event_files import EventFile, require_tensorboardx
+from aspecthook.training.logging._line_files import Tolerance
 from aspecthook.training.logging._numbers import number_of
 from aspecthook.training.loop._logs import logged_by, without_validation
 
-from ._bridge import runner_of, writes
+from ._bridge import logger_of, runner_of, writes
 from ._callback import Logs, ResumableCallback
 from ._optimizer import rates
 
@@ -80,6 +80,7 @@ class TensorBoard(ResumableCallback):
         self._batches = 0
         self._start, self._batches_before = 0.0, 0  # of the epoch
         self._files: dict[str, EventFile] = {}  # by folder
+        self._tolerating: Tolerance | None = None
         self._marks: dict[str, tuple[str, int]] = {}
 
     # When
@@ -91,7 +92,7 @@ class TensorBoard(ResumableCallback):
             self._batches = 0
         elif writes(self):
             for folder, mark in self._marks.items():
-                self._files[folder] = EventFile.resumed(own_path(self.log_dir, folder), mark)
+                self._files[folder] = EventFile.resumed(own_path(self.log_dir, folder), mark, logger_of(self))
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
         """Start measuring the speed."""
@@ -136,10 +137,10 @@ class TensorBoard(ResumableCallback):
         file.add_numbers({name: number for name, number in numbers.items() if number is not None}, step)
         for name, array in weights:
             file.add_histogram(f"{name}/histogram", array, step)
-        try:
+        if self._tolerating is None:
+            self._tolerating = Tolerance(self.log_dir, logger_of(self))
+        with self._tolerating():
             file.write()
-        except OSError as error:
-            raise TrainingError(f"TensorBoard: {file.path} cannot be written: {error.strerror}") from error
 
     def state_dict(self) -> dict[str, Any]:
         """Return how many batches have passed, and where the files end."""

@@ -19,7 +19,7 @@ from typing import Any, final
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path
 
-from ._line_files import append
+from ._line_files import append, cut_back
 
 _BINS = 30  # of a histogram, as in TensorFlow
 
@@ -43,16 +43,19 @@ class EventFile:
             self._pending += _record(step=start, session_log=events.SessionLog(status=events.SessionLog.START))
 
     @classmethod
-    def resumed(cls, folder: Path, mark: tuple[str, int]) -> EventFile:
-        """Return the file of a `mark`, cut back to it; a new file if that one was deleted or is shorter.
+    def resumed(cls, folder: Path, mark: tuple[str, int], logger: Any) -> EventFile:
+        """Return the file of a `mark`, cut back to it; a new file, with a warning, if that one is shorter or missing.
 
         A file whose steps are epochs and batches needs that: a `start` would drop the events of both from there on.
         """
         name, size = mark
         path = own_path(folder, Path(name).name)
-        if not size or not path.exists() or path.stat().st_size < size:
+        if not size:
             return cls(folder)
-        os.truncate(path, size)
+        if not path.exists() or path.stat().st_size < size:
+            logger.warning("the events in %s are cut short; what is missing is lost, and a new file is begun", path)
+            return cls(folder)
+        cut_back(path, size, logger)
         file = object.__new__(cls)
         file.path, file._pending = path, b""
         return file

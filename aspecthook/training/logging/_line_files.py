@@ -1,7 +1,8 @@
 """Files that a run writes line by line, and continues after it was killed.
 
 The invariant: a file consists of whole lines at any moment, except for the last line of a process that was killed while
-writing it. A full disk does not fail the run: what cannot be written is kept, and written when there is room.
+writing it. A file that cannot be written does not fail the run: what is missing is kept, and written when it can be.
+A checkpoint has the size of each file, and `cut_back` is how a resumed run returns to it.
 """
 
 from __future__ import annotations
@@ -9,14 +10,13 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any, final
 from zlib import crc32
 
-from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import check_regular, put, unused_path
 
 from ._numbers import one_line
@@ -41,8 +41,8 @@ class Tolerance:
             self._failed = True
             if not failed:
                 self._logger.warning(
-                    "the log %s cannot be written: %s; the run continues, and what is missing is written when there is "
-                    "room",
+                    "the log %s cannot be written: %s; the run continues, and what is missing is written as soon as "
+                    "that works",
                     self._path,
                     error.strerror,
                 )
@@ -52,93 +52,98 @@ class Tolerance:
                 self._logger.warning("the log %s is written again, with all that was missing", self._path)
 
 
+def cut_back(path: Path, size: int | None, logger: Any) -> int:
+    """Cut a log back to the size that it had at a checkpoint, and return its size.
+
+    If it is shorter, a warning says so, and it is cut back to its last whole line; without a size that happens without
+    a warning.
+    """
+    with open(path, "ab") as file:  # creates the file, and checks that it can be written
+        found = file.seek(0, os.SEEK_END)
+    if size is None or found < size:
+        whole = path.read_bytes().rfind(b"\n") + 1
+        if size is not None:
+            logger.warning(
+                "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. The rows that are "
+                "missing are lost, and the run continues after byte %d, the end of the last whole line",
+                path,
+                found,
+                size,
+                whole,
+            )
+        size = whole
+    os.truncate(path, size)
+    return size
+
+
 class LineFile:
     """A file with a line for each row."""
-
-    head = 0  # the number of lines before the rows
 
     def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
         self.path = path
         self.logger = logger
         self._tolerating = Tolerance(path, logger)
+        self._start: Callable[[], None] | None = None  # what is still to be done before the first row is written
         self.pending: list[tuple[LogRow, str]] = []  # rows that could not be written yet
-        self._count, self._sum = 0, 0  # of the rows in the file
+        self._size, self._sum = 0, 0  # of the file
 
     # Beginning
 
     def begin(self) -> None:
         """Begin the file of a new run, and keep an older file under another name."""
-        with self._usable():
-            self._whole_lines()
-            self._clear()
+        self._start_with(self._clear)
 
     def reopen(self) -> None:
         """Continue after the lines in the file, without an unfinished one."""
-        with self._usable():
-            lines = self._whole_lines()
-            self._keep(lines, len(lines))
+        self._start_with(lambda: self._continue(None))
 
     def resume(self, mark: Mapping[str, Any]) -> None:
-        """Continue at the `mark` of a checkpoint: remove the lines after it, since the run will write them again."""
-        with self._usable():
-            lines = self._whole_lines()
-            count = self.head + mark["rows"]
-            if len(lines) >= count and not self._belongs(lines[:count], mark):
-                self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
-                self._clear()
-            else:
-                self._keep(lines, count)
+        """Continue at the `mark` of a checkpoint: remove what came after it, since the run will write it again."""
+        self._size, self._sum = int(mark["size"]), int(mark["sum"])
+        self._start_with(lambda: self._continue(mark))
 
     @property
     def mark(self) -> dict[str, Any]:
         """The position in the file, for a checkpoint."""
-        return {"rows": self._count, "sum": self._sum}
+        return {"size": self._size, "sum": self._sum}
 
-    @contextmanager
-    def _usable(self) -> Generator[None]:
-        """Raise an error before the run begins if the file cannot be written."""
-        try:
+    def _start_with(self, start: Callable[[], None]) -> None:
+        check_regular(self.path)
+        self._start = start
+        with self._tolerating():
+            self._open()
+
+    def _open(self) -> None:
+        if self._start is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            check_regular(self.path)
-            yield
-        except OSError as error:
-            raise TrainingError(
-                f"the log {self.path} cannot be written: {error.strerror}; free disk space, change its permissions, or "
-                "use another path"
-            ) from error
-
-    def _whole_lines(self) -> list[bytes]:
-        with open(self.path, "ab"):  # creates the file, and checks that it can be written
-            pass
-        return self.path.read_bytes().split(b"\n")[:-1]
+            self._start()
+            self._start = None
 
     def _clear(self) -> None:
-        if self.path.stat().st_size:
+        with open(self.path, "ab") as file:  # creates the file, and checks that it can be written
+            found = file.seek(0, os.SEEK_END)
+        if found:
             old = unused_path(self.path)
             self.path.rename(old)
             self.logger.info("%s existed already, and was renamed to %s", self.path, old.name)
-        self._count = self._sum = 0
+        self._size = self._sum = 0
 
-    def _belongs(self, known: Sequence[bytes], mark: Mapping[str, Any]) -> bool:
-        return self._checksum(known[self.head :]) == int(mark["sum"])
+    def _continue(self, mark: Mapping[str, Any] | None) -> None:
+        size = None if mark is None else int(mark["size"])
+        found = self.path.read_bytes() if self.path.exists() else b""
+        data = self._as_of(mark, found)
+        if mark is not None and size is not None and len(data) >= size and crc32(data[:size]) != int(mark["sum"]):
+            self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
+            self._clear()
+            return
+        if data is not found:
+            put(self.path, data)
+        self._size = cut_back(self.path, size, self.logger)
+        self._sum = crc32(data[: self._size])
 
-    def _keep(self, lines: Sequence[bytes], count: int) -> None:
-        """Remove all but the first `count` lines."""
-        os.truncate(self.path, sum(len(line) + 1 for line in lines[:count]))
-        self._note(lines[:count])
-
-    def _note(self, lines: Sequence[bytes]) -> None:
-        rows = lines[self.head :]
-        self._count, self._sum = len(rows), self._checksum(rows)
-
-    def _checksum(self, lines: Sequence[bytes], start: int = 0) -> int:
-        for line in lines:
-            start = crc32(self._stable_part(line), start)
-        return start
-
-    def _stable_part(self, line: bytes) -> bytes:
-        """Return the part of a line that never changes."""
-        return line
+    def _as_of(self, mark: Mapping[str, Any] | None, data: bytes) -> bytes:  # noqa: ARG002
+        """Return what a file had at a checkpoint, and what was written after that."""
+        return data
 
     # Writing
 
@@ -146,16 +151,16 @@ class LineFile:
         """Write a row, and those that could not be written before; if it fails, keep them."""
         self.pending.append((row, line))
         with self._tolerating():
+            self._open()
             self._write_pending()
             self.pending.clear()
 
     def _write_pending(self) -> None:
-        lines = [line.encode(errors="replace") for _, line in self.pending]
-        append(self.path, b"".join(line + b"\n" for line in lines))
-        self._add(lines)
+        self._append(b"".join(line.encode(errors="replace") + b"\n" for _, line in self.pending))
 
-    def _add(self, lines: Sequence[bytes]) -> None:
-        self._count, self._sum = self._count + len(lines), self._checksum(lines, self._sum)
+    def _append(self, data: bytes) -> None:
+        append(self.path, data)
+        self._size, self._sum = self._size + len(data), crc32(data, self._sum)
 
 
 class TableFile(LineFile):
@@ -165,8 +170,6 @@ class TableFile(LineFile):
     new file is written beside the old one then, and replaces it in one step: readers find a valid table at any time,
     even after a kill.
     """
-
-    head = 1
 
     def __init__(self, path: Path, logger: Any) -> None:
         super().__init__(path, logger)
@@ -181,41 +184,29 @@ class TableFile(LineFile):
         super()._clear()
         self.columns = []
 
-    def _belongs(self, known: Sequence[bytes], mark: Mapping[str, Any]) -> bool:
-        before: list[str] = mark["columns"]
-        return _cells(known[0])[: len(before)] == before and super()._belongs(known, mark)
-
-    def _keep(self, lines: Sequence[bytes], count: int) -> None:
-        """Remove lines, and the columns that are empty without them."""
-        kept = lines[:count]
-        columns = _cells(lines[0]) if lines else []
-        used = max((len(_cells(self._stable_part(line))) for line in kept[1:]), default=0)
-        self.columns = columns[:used]
-        if not self.columns:
-            os.truncate(self.path, 0)
-        elif len(self.columns) < len(columns):
-            spare = len(columns) - used
-            _replace(self.path, [_line(self.columns), *(line[:-spare] for line in kept[1:])])
-        else:
-            os.truncate(self.path, sum(len(line) + 1 for line in kept))
-        self._note(kept)
-
-    def _stable_part(self, line: bytes) -> bytes:
-        return line.rstrip(b",")  # the empty cells of later columns
+    def _as_of(self, mark: Mapping[str, Any] | None, data: bytes) -> bytes:
+        """Leave out the columns that were added after a checkpoint."""
+        lines = data.split(b"\n")[:-1]
+        columns = _names(lines[0]) if lines else []
+        before: list[str] = columns if mark is None else list(mark["columns"])
+        self.columns = columns[: len(before)]
+        if self.columns == columns or self.columns != before:
+            return data
+        return b"".join(_line(_cells(line)[: len(before)]) for line in lines)
 
     def _write_pending(self) -> None:
         names = dict.fromkeys(name for row, _ in self.pending for name in row)
         columns = [*self.columns, *(name for name in names if name not in self.columns)]
-        lines = [_line([row.get(name) for name in columns]) for row, _ in self.pending]
-        size = self.path.stat().st_size if self.path.exists() else 0
-        if size and columns == self.columns:
-            append(self.path, b"".join(line + b"\n" for line in lines))
+        new = b"".join(_line([_shown(row.get(name)) for name in columns]) for row, _ in self.pending)
+        old = self.path.read_bytes() if self.path.exists() and columns != self.columns else b""
+        if self._size and columns == self.columns and self.path.exists():
+            self._append(new)
         else:
-            spare = b"," * (len(columns) - len(self.columns))
-            old = self.path.read_bytes().split(b"\n")[1:-1] if size else []
-            _replace(self.path, [_line(columns), *(line + spare for line in old), *lines])
+            spare = b"," * (len(columns) - len(self.columns)) + b"\n"
+            data = _line([_shown(name) for name in columns]) + b"".join(line + spare for line in old.split(b"\n")[1:-1])
+            put(self.path, data + new)
+            self._size, self._sum = len(data + new), crc32(data + new)
         self.columns = columns
-        self._add(lines)
 
 
 def append(path: Path, data: bytes) -> None:
@@ -230,10 +221,6 @@ def append(path: Path, data: bytes) -> None:
             raise
 
 
-def _replace(path: Path, lines: Sequence[bytes]) -> None:
-    put(path, b"".join(line + b"\n" for line in lines))
-
-
 _FORMULA = re.compile("'*[=+@\\-\t\r]")
 
 
@@ -242,13 +229,22 @@ def as_text(cell: str) -> str:
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
-def _line(cells: Sequence[float | str | None]) -> bytes:
+def _shown(value: float | str | None) -> float | str:
+    if value is None:
+        return ""
+    return as_text(one_line(value)) if isinstance(value, str) else value
+
+
+def _line(cells: Sequence[float | str]) -> bytes:
     text = StringIO()
-    shown = (as_text(one_line(cell)) if isinstance(cell, str) else cell for cell in cells)
-    csv.writer(text, lineterminator="").writerow(["" if cell is None else cell for cell in shown])
+    csv.writer(text, lineterminator="\n").writerow(cells)
     return text.getvalue().encode()
 
 
 def _cells(line: bytes) -> list[str]:
-    rows = [*csv.reader([line.decode(errors="replace")])]
-    return [cell[1:] if _FORMULA.match(cell[1:]) and cell[0] == "'" else cell for cell in rows[0]] if rows else []
+    return next(csv.reader([line.decode(errors="replace")]), [])
+
+
+def _names(line: bytes) -> list[str]:
+    """Return the names in a header, as they were before `as_text`."""
+    return [cell[1:] if _FORMULA.match(cell[1:]) and cell[0] == "'" else cell for cell in _cells(line)]

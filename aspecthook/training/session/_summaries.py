@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from math import isfinite
@@ -13,11 +14,14 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, unused_path
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.logging._line_files import Tolerance, append, cut_back
 
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._session import Coordinator, Session
 from ._timers import SecondOrStepTimer, TimedHook
+
+_LOGGER = logging.getLogger("aspecthook.training")
 
 
 @final
@@ -35,6 +39,8 @@ class JsonSummaryWriter:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._pending = b""  # lines that could not be written yet
+        self._tolerating = Tolerance(self.path, _LOGGER)
 
     def add_scalar(self, tag: str, value: float, step: int) -> None:
         """Write a number of a step."""
@@ -43,9 +49,11 @@ class JsonSummaryWriter:
     def add(self, values: Mapping[str, float], step: int) -> None:
         """Write the numbers of a step in one line; NaN and infinity as strings, since JSON has no such numbers."""
         row = {tag: value if isfinite(value) else str(value) for tag, value in values.items()}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps({'step': step, **row})}\n")
+        self._pending += f"{json.dumps({'step': step, **row})}\n".encode()
+        with self._tolerating():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            append(self.path, self._pending)
+            self._pending = b""
 
     def flush(self) -> None:
         """Do nothing: no line stays in memory."""
@@ -60,9 +68,9 @@ class JsonSummaryWriter:
             self.path.rename(unused_path(self.path))
 
     def cut(self, size: int) -> None:
-        """Remove what was written after the file had this size."""
-        if self.size() > size:
-            os.truncate(self.path, size)
+        """Remove what was written after the file had this size, and warn if it is shorter."""
+        if size or self.path.exists():
+            cut_back(self.path, size, _LOGGER)
 
 
 def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from importlib.util import find_spec
 from math import inf, nan
 from pathlib import Path
@@ -234,6 +235,32 @@ def test_a_resumed_csv_file_has_no_lines_of_epochs_that_are_trained_again(tmp_pa
     again.fit(data(2))
     lines = expected.split(b"\r\n")
     assert (tmp_path / "log.csv").read_bytes().split(b"\r\n") == [lines[0], *lines[4:]]
+
+
+def test_a_csv_file_that_was_cut_short_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runner = run_of("numpy", hooks=[k.CSVLogger(tmp_path / "log.csv")])
+    runner.fit(data(2))
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    size = (tmp_path / "log.csv").stat().st_size
+    os.truncate(tmp_path / "log.csv", size - 3)
+    again = run_of("numpy", max_epochs=3, hooks=[k.CSVLogger(tmp_path / "log.csv")])
+    again.resume(saved)
+    again.fit(data(2))
+    assert f"log.csv is cut short: it has {size - 3} of the {size} bytes" in caplog.text
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows] == ["epoch", "0", "2"]
+
+
+def test_a_csv_file_that_cannot_be_written_is_written_once_it_can_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "log.csv"
+    path.mkdir()
+    runner = run_of("numpy", max_epochs=3, hooks=[k.CSVLogger(path)])
+    hooks(runner.train_iter).pre(lambda iter: path.rmdir() if iter == 5 else None)
+    runner.fit(data(2))
+    assert "cannot be written: Is a directory; the run continues" in caplog.text
+    assert [row.partition(",")[0] for row in path.read_text().splitlines()] == ["epoch", "0", "1", "2"]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -498,10 +525,15 @@ def test_nan_weights_have_no_histogram(tmp_path: Path) -> None:
 
 
 @needs_tensorboard
-def test_tensorboard_needs_tensorboardx_and_a_writable_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_does_not_end_a_run_with_tensorboard(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TrainingError, match="cannot be written: Not a directory"):
-        fitted(k.TensorBoard(tmp_path / "file"))
+    fitted(k.TensorBoard(tmp_path / "file"))
+    assert "cannot be written: Not a directory; the run continues" in caplog.text
+
+
+def test_tensorboard_needs_tensorboardx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"pip install 'aspecthook\[tensorboard\]'"):
         k.TensorBoard()

@@ -37,6 +37,7 @@ from aspecthook.training import (
     TrainingError,
 )
 from aspecthook.training.checkpoint import load, save
+from aspecthook.training.checkpoint._files import put
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.logging import _line_files as log_files
 from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
@@ -643,12 +644,19 @@ def test_a_file_needs_a_folder(kind: type[LoggerHook], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_file_that_cannot_be_written_is_an_error_before_the_run(kind: type[LoggerHook], tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    runner = make(logged, kind(path=tmp_path / "there"))  # type: ignore[call-arg]
-    with pytest.raises(TrainingError, match="the log .*there cannot be written: Is a directory; free disk space"):
-        runner.fit([0])
-    assert runner.iter == 0
+def test_a_file_that_cannot_be_written_does_not_end_the_run_and_is_written_once_it_can_be(
+    kind: type[LoggerHook], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the run, where a full disk only warns."""
+    path = tmp_path / "there"
+    path.mkdir()
+    runner = make(logged, kind(1, path=path), max_epochs=2)  # type: ignore[call-arg]
+    hooks(runner.train_iter).pre(lambda iter: path.rmdir() if iter == 2 else None)
+    runner.fit([0] * 2)
+    cannot, can = caplog.messages
+    assert cannot.startswith(f"the log {path} cannot be written: Is a directory; the run continues")
+    assert can == f"the log {path} is written again, with all that was missing"
+    assert len(lines(path)) == 4 + (kind is CsvLoggerHook)
 
 
 @pytest.mark.parametrize("kind", [*FILES, Rows])
@@ -832,6 +840,29 @@ def test_a_file_of_another_run_is_kept_and_not_cut(tmp_path: Path, caplog: pytes
     assert "log.csv does not belong to the resumed run; a new file is begun" in caplog.text
 
 
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("left", [0.0, 0.3, 0.6, 0.99])
+def test_a_log_that_was_cut_short_is_told_and_continued_after_its_last_whole_line(
+    kind: type[LoggerHook], left: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was continued without a word."""
+    runner = make(logged, kind(1), work_dir=tmp_path, max_iters=8)
+    runner.fit([0] * 4)
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    path = tmp_path / kind.default  # type: ignore[attr-defined]
+    whole = path.read_bytes()
+    os.truncate(path, int(len(whole) * left))
+    resumed = make(logged, kind(1), work_dir=tmp_path, max_iters=10)
+    resumed.resume(saved)
+    resumed.fit([0] * 4)
+    kept = whole[: whole.rfind(b"\n", 0, int(len(whole) * left)) + 1]
+    (told,) = caplog.messages
+    assert told.startswith(f"the log {path} is cut short: it has {int(len(whole) * left)} of the {len(whole)} bytes")
+    assert f"continues after byte {len(kept)}, " in told
+    now = path.read_bytes()
+    assert now.startswith(kept) and now.count(b"\n") == kept.count(b"\n") + 2 + (not kept and kind is CsvLoggerHook)
+
+
 def test_a_resumed_run_in_another_folder_begins_files_there(tmp_path: Path) -> None:
     runner = write(tmp_path / "one", max_iters=4)
     runner.fit([0] * 3)
@@ -911,7 +942,7 @@ def test_a_full_disk_does_not_end_the_run_and_missing_lines_are_written_later(
         return write
 
     monkeypatch.setattr(log_files, "append", failing(log_files.append))
-    monkeypatch.setattr(log_files, "_replace", failing(log_files._replace))
+    monkeypatch.setattr(log_files, "put", failing(put))
     runner = make(logged, kind(interval=1), work_dir=tmp_path / "full", max_epochs=2)
     hooks(runner.train_iter).pre(lambda runner: full.append(True) if runner.iter in (2, 8) else None)
     hooks(runner.train_iter).pre(lambda runner: full.clear() if runner.iter == 6 else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from aspecthook.training.session import (
     SummarySaverHook,
     _timers,
 )
+from aspecthook.training.session._summaries import JsonSummaryWriter
 from tests.training.kit import Clock, both
 from tests.training.session.kit import Fetch, Model, Trail, drive, fit, loader, plain, runner_of
 
@@ -376,3 +378,20 @@ def test_a_second_run_counts_anew() -> None:
 def test_errors_are_of_the_nearest_kind() -> None:
     assert issubclass(NanLossDuringTrainingError, TrainingError) and issubclass(AbortedError, TrainingError)
     assert "StopAtStepHook" in HOOKS and isinstance(Model(), object)
+
+
+def test_summaries_that_are_cut_short_or_cannot_be_written_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "summaries.jsonl"
+    writer = JsonSummaryWriter(path)
+    path.mkdir()
+    writer.add_scalar("loss", 1.0, 1)
+    path.rmdir()
+    writer.add_scalar("loss", 0.5, 2)
+    assert path.read_text() == '{"step": 1, "loss": 1.0}\n{"step": 2, "loss": 0.5}\n'
+    os.truncate(path, 30)
+    writer.cut(48)
+    assert path.read_text() == '{"step": 1, "loss": 1.0}\n'
+    for told in ("Is a directory", "is written again", "has 30 of the 48 bytes"):
+        assert told in caplog.text
