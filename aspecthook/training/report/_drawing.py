@@ -1,7 +1,6 @@
 """Charts drawn by matplotlib, without its global state: on any axes, or as SVG for a page.
 
-In a page the colours are those of its style sheet, so that a chart is light or dark as the page is. Transparent strips
-over the chart show the numbers under the mouse.
+In a page the colours are those of its style sheet, so that a chart is light or dark as the page is.
 """
 
 from __future__ import annotations
@@ -9,10 +8,8 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
 from html import escape
 from importlib import import_module
-from itertools import pairwise
 from math import isfinite, nan
 from typing import Any, NamedTuple
 
@@ -23,7 +20,6 @@ from ._record import Window
 
 WIDTH, HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 38
-_MOST_STRIPS = 90
 _STEPS = (1, 2, 2.5, 5, 10)  # between ticks
 
 # The colours, by the names of their variables in the style sheet of the page.
@@ -65,8 +61,7 @@ def chart_of(panel: Panel, axis: Axis) -> Chart:
     keys = [Key(line.label, _colour_of(line), short_text(line.last)) for line in panel.lines]
     lasts = ", ".join(f"{key.label} {key.last} at the end" for key in keys)
     label = escape(f"{panel.title} by {axis.word}: {lasts}")
-    body = f"{_svg(panel, axis)}{''.join(_strips(panel, axis))}"
-    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{body}</svg>'
+    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{_svg(panel, axis)}</svg>'
     return Chart(panel.title, ", ".join(filter(None, notes)), keys, svg)
 
 
@@ -170,33 +165,6 @@ def _best_of(line: Line) -> Window | None:
     if line.label != "val" or line.rule is None or len(good) < 2:
         return None
     return (max if line.rule == "greater" else min)(good, key=lambda window: window.mean)
-
-
-# The numbers on hover
-
-
-def _strips(panel: Panel, axis: Axis) -> Iterator[str]:
-    """Yield transparent columns side by side, each with the numbers at its place as its title."""
-    end, height = _end_of(panel), HEIGHT - _TOP - _BOTTOM
-    middles = sorted({_middle(window) for line in panel.lines for window in line.windows})
-    if len(middles) > _MOST_STRIPS:
-        middles = [end * (number + 0.5) / _MOST_STRIPS for number in range(_MOST_STRIPS)]
-    places = [_LEFT + (WIDTH - _LEFT - _RIGHT) * min(middle / end, 1.0) for middle in middles]
-    edges = [_LEFT, *((one + other) / 2 for one, other in pairwise(places)), WIDTH - _RIGHT]
-    for middle, (left, right) in zip(middles, pairwise(edges), strict=True):
-        place = f'x="{left:.1f}" y="{_TOP}" width="{max(right - left, 0.1):.1f}" height="{height}"'
-        yield f'<rect class="strip" {place}><title>{escape(_numbers_at(panel, axis, middle))}</title></rect>'
-
-
-def _numbers_at(panel: Panel, axis: Axis, middle: float) -> str:
-    rows = [f"iteration {round(middle):,}"]
-    if axis.word != "iteration":
-        rows[0] = f"{axis.word} {short_text(axis.at(middle))}, {rows[0]}"
-    for line in panel.lines:
-        near = min(line.windows, key=lambda window: abs(_middle(window) - middle))
-        span = "" if near.size < 2 or not near.count else f" ({short_text(near.low)} to {short_text(near.high)})"
-        rows.append(f"{line.label} {short_text(near.mean)}{span}" + (", not finite" if near.bad else ""))
-    return "\n".join(rows)
 
 
 def _end_of(panel: Panel) -> int:

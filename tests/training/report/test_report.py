@@ -586,9 +586,9 @@ def test_charts_of_any_numbers_are_well_formed_and_inside_their_frame(
     for panel in panels_of(curves, {}):
         chart = chart_of(panel, axis)
         root = ET.fromstring(chart.svg)
-        assert root.tag == "svg" and root.findall(".//title")
+        assert root.tag == "svg"
         for one in root.iter():
-            assert one.tag in ("svg", "g", "defs", "clipPath", "use", "path", "rect", "title") and one.get("id") != ""
+            assert one.tag in ("svg", "g", "defs", "clipPath", "use", "path", "rect") and one.get("id") != ""
             places = [float(one.get(name) or 0) for name in ("x", "y", "cx", "cy")]
             assert all(-10 <= place <= max(WIDTH, HEIGHT) for place in places)
             assert not re.search("nan|inf", one.get("d") or "")
@@ -596,7 +596,7 @@ def test_charts_of_any_numbers_are_well_formed_and_inside_their_frame(
         assert colours <= {"none", *(f"var(--{name})" for name in ("train", "val", "bad", "line", "soft"))}
 
 
-def test_a_chart_has_a_line_a_band_the_best_a_gap_and_numbers_on_hover() -> None:
+def test_a_chart_has_a_line_a_band_the_best_and_a_gap() -> None:
     curves = Curves()
     for at in range(1, 601):
         curves.train(at, (at - 1) // 100 + 1, {"loss": nan if 290 <= at <= 310 else 600.0 / at})
@@ -614,9 +614,6 @@ def test_a_chart_has_a_line_a_band_the_best_a_gap_and_numbers_on_hover() -> None
     assert (list(best.get_xdata()), list(best.get_ydata())) == ([3.0], [11.0])
     (band,) = axes.collections
     assert len(band.get_paths()) == 2
-    titles = [one.text or "" for one in ET.fromstring(chart.svg).iter("title")]
-    assert len(titles) == 90 and titles[44].startswith("epoch 2.967, iteration 297\ntrain nan, not finite\nval 11")
-    assert titles[-1].startswith("epoch 5.967, iteration 597\ntrain 1.008 (1.005 to 1.01)\nval 291")
 
 
 def test_a_table_marks_the_best_and_headlines_are_few_and_tests_first() -> None:
