@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
@@ -77,11 +78,11 @@ class FolderLock:
         file, self._file = self._file, None
         if file is None:
             return
-        if os.name != "nt":  # while it is locked: another process could have locked it otherwise
-            self._path.unlink(missing_ok=True)
+        if os.name == "nt":  # which does not remove an open file
+            file.close()
+        with suppress(OSError):  # a file that stays is taken over by the next run
+            self._path.unlink()  # elsewhere, while it is locked: another process could have locked it otherwise
         file.close()
-        if os.name == "nt":  # Windows does not remove an open file
-            self._path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Close the descriptor in a forked process; the lock stays with its parent."""

@@ -26,7 +26,6 @@ from ._writes import Writes
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
-    from aspecthook.training.checkpoint._lock import FolderLock
 
 COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
 
@@ -180,7 +179,7 @@ class Run:
         self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger
         self.rank, self.world_size = rank_and_world_size()
         self.writes: Writes = Writes()
-        self.locks: dict[str, FolderLock | None] = {}  # of the folders that it writes; None where there are none
+        self.locks: dict[str, Callable[[], object]] = {}  # by folder that it writes: what releases its lock
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -225,29 +224,7 @@ class Run:
         except Exception:  # logged, since the caller gets the error that has ended the run
             self.logger.exception("a checkpoint could not be saved in the background")
         while self.locks:
-            lock = self.locks.popitem()[1]
-            if lock is not None:
-                lock.release()
-
-    def lock(self, folder: Path | None) -> None:
-        """Make this process the only one that writes a folder, until `leave`.
-
-        Raises:
-            TrainingError: Another process, or another runner, writes it.
-        """
-        if folder is None or self.rank != 0 or (path := os.path.realpath(folder)) in self.locks:
-            return
-        from aspecthook.training.checkpoint._lock import FolderLock
-
-        try:
-            self.locks[path] = FolderLock(folder)
-        except OSError as error:
-            self.locks[path] = None
-            self.logger.warning(
-                "%s cannot be locked, so another process that writes to it would not be noticed: %s",
-                folder,
-                error.strerror,
-            )
+            self.locks.popitem()[1]()
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""

@@ -481,6 +481,26 @@ class Runner(Classical):
         file = path_of("resume", path, if_none="; newest(folder) returns None if the folder has no checkpoint")
         self.load_checkpoint(file, resume=True, other_run=other_run)
 
+    def lock(self, folder: Path | None) -> None:
+        """Make this process the only one that writes a folder, until `leave`.
+
+        Raises:
+            TrainingError: Another process, or another runner, writes it.
+        """
+        if folder is None or self.rank != 0 or (path := os.path.realpath(folder)) in self.locks:
+            return
+        from aspecthook.training.checkpoint._lock import FolderLock
+
+        try:
+            self.locks[path] = FolderLock(folder).release
+        except OSError as error:
+            self.locks[path] = lambda: None
+            self.logger.warning(
+                "%s cannot be locked, so another process that writes to it would not be noticed: %s",
+                folder,
+                error.strerror,
+            )
+
     def take_folder(self) -> Path | None:
         """Make the ``work_dir`` the folder of this run; each run does so when it begins.
 
