@@ -77,14 +77,18 @@ class Reading:
         saved, self.saved = self.saved, None
         if saved is not None and (saved["epoch"] != epoch or saved.get("position", start) > start):
             saved = None  # somebody has moved the run since it was resumed
-        if is_ours(loader):
+        rest: Iterator[Any]
+        length: int | None
+        if saved is not None and 0 < start == saved["layout"].get("batches") and not _is_own(loader, saved):
+            rest, length = iter(()), start  # only the hooks after the epoch are left, whatever the data are now
+        elif is_ours(loader):
             self._move(loader, epoch, start, saved, logger)
             rest, length = iter(loader), start + loader.batches_left()
         else:
             if hasattr(loader, "set_epoch"):
                 loader.set_epoch(epoch)
             length = length_of(loader)
-            if saved is not None and start:
+            if saved is not None and start and not _is_own(loader, saved, ended=True):
                 _check_layout(saved["layout"], layout_of(loader), start)
             if is_stateful(loader):
                 rest = self._resume_stateful(loader, start, saved, length)
@@ -160,6 +164,11 @@ class Reading:
         if start and self._random is not None:
             backend.set_rng_state(now)
         return rest
+
+
+def _is_own(loader: Any, saved: Mapping[str, Any], *, ended: bool = False) -> bool:
+    """Whether a checkpoint has a state for a loader, if told so one from the end of an epoch."""
+    return is_stateful(loader) and saved.get("own") is not None and (saved["ended"] or not ended)
 
 
 def is_ours(loader: Any) -> bool:

@@ -244,18 +244,13 @@ class Run:
         self.done.load_state_dict(done)
         self.epoch, self.iter = self.done.epoch, self.done.iter
         self.step, self.inner_iter = self.done.step, self.done.inner_iter
-        self.done.accumulated = self.in_group
+        self.done.accumulated = False
         self.resumed = True
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
         return self.interrupts.came is not None
-
-    @property
-    def in_group(self) -> bool:
-        """Whether some batches of a group are done, and the optimizer step of the group is not."""
-        return self.done.iter % self.accumulate != 0
 
     @property
     def unit(self) -> str:

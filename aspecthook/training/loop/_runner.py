@@ -346,9 +346,10 @@ class Runner(Classical):
         size, complete = group_of(self)
         self.backward(loss / size if size > 1 else loss)
         done = self.done
-        done.accumulated = True
         if complete:
             take_step(self)
+        else:
+            done.accumulated = True
         done.iter, done.inner_iter = self.iter + 1, self.inner_iter + 1
         return self.outputs
 

@@ -49,7 +49,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None, *, copy: bool) -> dict[st
         "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
         "model": run.backend.state(run.model, copy=copy),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer, copy=copy),
-        "gradients": run.backend.gradients(run.model, copy=copy) if run.in_group else None,
+        "gradients": run.backend.gradients(run.model, copy=copy) if run.done.accumulated else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
         "random": generators[0],
         "ranks": generators[1:],  # the random generators of the others
@@ -114,6 +114,7 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
         run.amp.load_state_dict(checkpoint["amp"])
     run.backend.load_gradients(run.model, checkpoint.get("gradients") or {})  # between two groups there are none
     run.progress = checkpoint["progress"]
+    run.done.accumulated = bool(checkpoint.get("gradients"))
     run.reading.saved = checkpoint.get("data")
     run.logs, run.logged = dict(checkpoint["logs"]), {}
     states = checkpoint["hooks"]

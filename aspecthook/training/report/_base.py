@@ -93,9 +93,11 @@ class CurvesHook(Hook):
 
     def after_train_epoch(self, runner: Run) -> None:
         """Close the row of the epoch, and decide whether a file is due."""
-        self._close_row()
-        over = self.by_epoch and runner.done.inner_iter == 0
-        self._due = self._runner is not None and over and self.every_n_epochs(runner, self.interval)
+        complete = runner.done.inner_iter == 0
+        self._close_row(complete=complete)
+        self._due = (
+            self._runner is not None and self.by_epoch and complete and self.every_n_epochs(runner, self.interval)
+        )
         if self.is_last_epoch(runner):
             self._due = False  # it is written when the run ends
         elif self._due and not any(mode == "val" for mode, _ in runner.workflow):
@@ -117,7 +119,7 @@ class CurvesHook(Hook):
         if self._runner is None:
             return
         self.end, self.error = end_of(runner, exc), exc
-        self._close_row()
+        self._close_row(complete=False)
         try:
             self.write(runner)
         finally:
@@ -143,10 +145,10 @@ class CurvesHook(Hook):
         epoch = done.epoch + (done.inner_iter > 0)
         self.curves.validate(done.iter, epoch, numbers_of(runner.logs, mode))
 
-    def _close_row(self) -> None:
+    def _close_row(self, *, complete: bool) -> None:
         if self._keeps and self._runner is not None:
             self._update_time()
-            self.curves.close()
+            self.curves.close(complete=complete)
 
     def _update_time(self) -> None:
         self.curves.seconds = self._earlier + perf_counter() - self._began

@@ -215,10 +215,11 @@ class Curves:
             self._add(name, at, value)
             row.numbers[name] = value
 
-    def close(self) -> None:
-        """Close the row."""
+    def close(self, *, complete: bool = True) -> None:
+        """Note the time of the row, and close it if its epoch is complete: a run may be resumed inside of it."""
         if self.rows:
-            self.rows[-1].closed = self.rows[-1].iter
+            if complete:
+                self.rows[-1].closed = self.rows[-1].iter
             self.rows[-1].seconds = self.seconds - self.rows[-1].since
 
     def _add(self, name: str, at: int, value: float, weight: float = 1.0) -> None:

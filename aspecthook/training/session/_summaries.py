@@ -120,6 +120,7 @@ class SummarySaverHook(TimedHook):
         self._writer = writer_of(output_dir, summary_writer)
         if self._writer is None:
             raise HookOptionError("SummarySaverHook has nowhere to write to; give output_dir= or summary_writer=")
+        self._size: int | None = None  # of the file, in the checkpoint that was loaded
         self._reset()
 
     def _reset(self) -> None:
@@ -128,10 +129,14 @@ class SummarySaverHook(TimedHook):
         self._due = False
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Rename the file of an earlier run when a new one begins, as loggers do."""
+        """Rename the file of an earlier run when a new one begins, as loggers do, or remove what is after a resume."""
         runner = session.runner
-        if not self._loaded and runner.rank == runner.done.iter == 0 and isinstance(self._writer, JsonSummaryWriter):
-            self._writer.set_aside()
+        if runner.rank == 0 and isinstance(self._writer, JsonSummaryWriter):
+            if self._size is not None:
+                self._writer.cut(self._size)
+            elif not self._loaded and runner.done.iter == 0:
+                self._writer.set_aside()
+        self._size = None
         super().after_create_session(session, coord)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -166,15 +171,15 @@ class SummarySaverHook(TimedHook):
 
     def state_dict(self) -> dict[str, Any]:
         """Return when the hook has written last, and the size of the file."""
-        size = self._writer.size() if isinstance(self._writer, JsonSummaryWriter) else None
+        size = self._size
+        if size is None and isinstance(self._writer, JsonSummaryWriter):
+            size = self._writer.size()
         return {**super().state_dict(), "next": self._next, "size": size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the next step, and cut the file to the length it had."""
+        """Restore the next step, and the length that the file had; it is cut when the run begins."""
         super().load_state_dict(state)
-        self._next = state["next"]
-        if isinstance(self._writer, JsonSummaryWriter) and state["size"] is not None:
-            self._writer.cut(state["size"])
+        self._next, self._size = state["next"], state["size"]
 
 
 def _numbers(name: str, value: Any) -> list[tuple[str, float]]:

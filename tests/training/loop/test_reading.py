@@ -117,6 +117,28 @@ def test_other_data_are_refused_inside_an_epoch_and_not_at_its_beginning(
     assert ran(second, tmp_path / "whole", saved=True).epoch == 2
 
 
+class SaveAt(Hook):
+    def __init__(self, at: int, path: Path) -> None:
+        self.at, self.path = at, path
+
+    def after_train_iter(self, runner: Runner) -> None:
+        if runner.done.iter == self.at:
+            runner.save_checkpoint(self.path)
+
+
+@pytest.mark.parametrize("then", [[[0, 1]] * 5, [[0, 1]] * 3, DataLoader(range(8), 2)], ids=["more", "fewer", "ours"])
+def test_other_data_begin_the_next_epoch_after_the_last_iteration_of_one(then: Any, tmp_path: Path) -> None:
+    """A checkpoint of the last iteration was refused as one from the middle of the epoch."""
+    first = Runner(Model(), optimizer=Optimizer(), max_epochs=1)
+    first.register_hook(SaveAt(4, tmp_path / "run"))
+    first.fit([[0, 1]] * 4)
+    assert load(tmp_path / "run")["progress"]["inner_iter"] == 4
+    second = Runner(Model(), optimizer=Optimizer(), max_epochs=2)
+    second.resume(tmp_path / "run")
+    second.fit(then)
+    assert len(second.model.seen) == len(then) and (second.epoch, second.iter) == (2, 4 + len(then))
+
+
 class Shuffled:
     """Batches in an order that each pass draws from a global generator, as a loop written by hand does."""
 

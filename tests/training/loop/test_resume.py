@@ -11,10 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aspecthook.training import EMAHook, Hook, LrUpdaterHook, OptimizerHook, Runner, TrainingError
+from aspecthook.training import (
+    CheckpointHook,
+    CsvLoggerHook,
+    EMAHook,
+    Hook,
+    JsonLoggerHook,
+    LrUpdaterHook,
+    OptimizerHook,
+    PlotHook,
+    ProfilerHook,
+    ReportHook,
+    Runner,
+    TensorboardLoggerHook,
+    TextLoggerHook,
+    TrainingError,
+)
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.data import ArrayDataset, DataLoader
+from aspecthook.training.keras import BackupAndRestore, CSVLogger, ModelCheckpoint, TensorBoard
 from aspecthook.training.numpy import SGD, AdamW, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
+from aspecthook.training.session import CheckpointSaverHook, SummarySaverHook
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "digits.py"
 
@@ -219,3 +236,71 @@ def test_a_run_that_is_resumed_between_two_steps_has_no_gradients_from_before(tm
     assert all(parameter.grad is None for parameter in resumed.model.parameters())
     resumed.fit(data())
     assert same(outcome(whole), outcome(resumed))
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 5])
+def test_a_run_that_is_saved_between_its_resume_and_its_fit_keeps_the_gradients_of_a_group(
+    at: int, tmp_path: Path
+) -> None:
+    """With OptimizerHook(cumulative_iters=4), which sets the size of groups in `fit`, they were dropped."""
+
+    def grouped(*extra: Hook) -> Runner:
+        runner = make(1)
+        runner.remove_hook(runner.hooks[-1])
+        for hook in (OptimizerHook({"max_norm": 1.0}, cumulative_iters=4), *extra):
+            runner.register_hook(hook)
+        return runner
+
+    whole = grouped()
+    whole.fit(data())
+    grouped(SaveAt(at, tmp_path / "a")).fit(data())
+    again = grouped()
+    again.resume(tmp_path / "a")
+    again.save_checkpoint(tmp_path / "b")
+    third = grouped()
+    third.resume(tmp_path / "b")
+    third.fit(data())
+    assert same(outcome(third), outcome(whole))
+
+
+class Refuses(Hook):
+    def before_run(self) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"x": 1}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        raise ValueError(state)
+
+
+def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
+    """The summaries of a session were cut to their length in the checkpoint, whatever came of it."""
+
+    def writing(*extra: Any) -> Runner:
+        runner = make(1, *extra)
+        runner.work_dir = tmp_path / "run"
+        for hook in (
+            SummarySaverHook(save_steps=1, output_dir=tmp_path / "summaries"),
+            CheckpointHook(1, by_epoch=False, max_keep=2, save_best="loss"),
+            *(TextLoggerHook(1), JsonLoggerHook(1), CsvLoggerHook(1), TensorboardLoggerHook(1)),
+            *(CSVLogger(tmp_path / "keras.csv"), ModelCheckpoint(tmp_path / "best", monitor="loss")),
+            *(TensorBoard(tmp_path / "board"), BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)),
+            CheckpointSaverHook(tmp_path / "session", save_steps=2),
+            *(PlotHook(), ReportHook(), ProfilerHook()),
+        ):
+            runner.register_hook(hook)
+        return runner
+
+    class KeepsState(Refuses):
+        def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+    first = writing(SaveAt(6, tmp_path / "a.ckpt"))
+    first.register_hook(KeepsState(), name="last")
+    first.fit(data())
+    writing().fit(data())  # another run in the folder, so that there are older files too
+    before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+    again = writing(SaveAt(6, tmp_path / "b.ckpt"))
+    again.register_hook(Refuses(), name="last")
+    with pytest.raises(TrainingError, match="the hook last cannot load its state"):
+        again.resume(tmp_path / "a.ckpt", other_run=True)
+    assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before

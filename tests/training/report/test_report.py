@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from contextlib import suppress
 from html.parser import HTMLParser
 from math import inf, isnan, nan
 from pathlib import Path
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookTypeError, hooks
 from aspecthook.training import CheckpointHook, EarlyStoppingHook, Hook, LrUpdaterHook, Runner, TrainingError
+from aspecthook.training.loop._interrupts import Terminated
 from aspecthook.training.profile._hook import ProfilerHook
 from aspecthook.training.report._chart_layout import axis_of, panels_of
 from aspecthook.training.report._drawing import HEIGHT, WIDTH, chart_of, draw, new_figure
@@ -231,6 +234,29 @@ def test_the_report_of_a_run_by_iterations_counts_iterations(tmp_path: Path) -> 
     assert page.said().startswith("digits Done 8 of 8 iterations")
     assert "val_loss 1 the best, first in iteration 4" in page.said()
     assert [row[:2] for row in page.rows["Epochs"][1:]] == [["1", "4"], ["1", "6"], ["2", "8"]]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, "stop"])
+@pytest.mark.parametrize("at", [2, 8, 12])
+@pytest.mark.parametrize("options", [{}, {"max_epochs": None, "max_iters": 16}], ids=["epochs", "iterations"])
+def test_a_run_that_is_resumed_inside_an_epoch_has_one_row_for_it(
+    options: dict[str, Any], at: int, how: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row of the part before an interrupt was kept, beside one of the rest."""
+    monkeypatch.setattr(signal, "raise_signal", lambda number: None)  # a SIGTERM would end this process
+    whole = fit(tmp_path / "whole", **options)
+    ended = make(tmp_path / "digits", ReportHook(0), **options)
+    end = ended.request_stop if how == "stop" else lambda: os.kill(os.getpid(), how)
+    hooks(ended.train_iter).post(lambda iter: end() if iter + 1 == at else None)
+    with suppress(KeyboardInterrupt, Terminated):
+        ended.fit(BATCHES)
+    assert ended.iter == at
+    saved = tmp_path / "digits" / "interrupted.ckpt"
+    resumed = make(tmp_path / "digits", ReportHook(0), **options)
+    resumed.resume(ended.save_checkpoint(saved) if how == "stop" else saved)
+    resumed.fit(BATCHES)
+    found, wanted = ([row[:3] for row in read(one).rows["Epochs"]] for one in (resumed, whole))
+    assert found == wanted
 
 
 @pytest.mark.parametrize("case", ["one epoch", "no validation", "nothing trained", "twelve metrics", "no config"])
