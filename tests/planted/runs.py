@@ -26,7 +26,7 @@ _TEST_LIMIT = 60
 _RUN_LIMIT = 1200
 
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "tests.planted.watch", "-n", "0", "--hypothesis-seed=0")
-OPTIONS = (*_OPTIONS, "-m", "not (torch or wide or stress)")
+OPTIONS = (*_OPTIONS, "-m", "not (wide or stress)")
 
 
 @dataclass(frozen=True)
