@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
     from .hooks._sampler import DistSamplerSeedHook
     from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+    from .logging._profiler import ProfilerHook
     from .logging._progress import ProgressHook
     from .logging._tensorboard import TensorboardLoggerHook
     from .logging._timers import IterTimerHook
     from .loop._runner import Runner
-    from .profile._hook import ProfilerHook
     from .registry._registry import Registry
     from .report._page import ReportHook
     from .report._plots import PlotHook
@@ -79,7 +79,7 @@ load_lazily(
         "hooks._early_stop": "EarlyStoppingHook",
         "logging._timers": "IterTimerHook",
         "report._plots": "PlotHook",
-        "profile._hook": "ProfilerHook",
+        "logging._profiler": "ProfilerHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
         "report._page": "ReportHook",

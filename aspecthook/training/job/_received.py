@@ -46,7 +46,7 @@ _HOOKS = {
     "ProgressHook": "interval seconds",
     "PlotHook": "interval by_epoch share",
     "ReportHook": "interval by_epoch share command",
-    "ProfilerHook": "start stop synchronize",
+    "ProfilerHook": "start stop",
     "EMAHook": "kind momentum interval warm_up gamma begin_step begin_epoch update_buffers",
     "EarlyStoppingHook": "monitor patience min_delta rule baseline stopping_threshold check_finite strict",
     "EarlyStopping": f"{_STOP} restore_best_weights start_from_epoch",

@@ -17,14 +17,14 @@ from aspecthook.training._options import flag
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._numbers import duration_text
+from aspecthook.training.logging._profiler import ProfilerHook
 from aspecthook.training.loop._run import Run
-from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
 from ._chart_layout import axis_of, panels_of
 from ._drawing import chart_of
 from ._record import Curves
-from ._run_facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
+from ._run_facts import Facts, checkpoints_of, environment_of, hooks_of, settings_of, version
 from ._summary import epochs_of, headlines_of, summaries_of, warnings_of
 
 _MOST_CHARTS = 12  # the reader unfolds the others
@@ -154,10 +154,8 @@ class ReportHook(CurvesHook):
             "more_charts": charts[_MOST_CHARTS:],
             "numbers": numbers,
             "epochs": epochs_of(curves, rules),
-            "stages": stages_of(runner),
-            "profiles": [
-                hook.profile for hook in runner.hooks if isinstance(hook, ProfilerHook) and hook.profile.seconds
-            ],
+            "hooks": hooks_of(runner),
+            "profiles": [str(hook.table) for hook in runner.hooks if isinstance(hook, ProfilerHook) and hook.table],
             "checkpoints": checkpoints_of(runner),
             "sections": [(name, _html_of(content)) for name, content in self._sections.items()],
             "settings": settings_of(self._settings(runner)),

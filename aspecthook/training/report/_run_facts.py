@@ -16,82 +16,22 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aspecthook import Hook
-from aspecthook._core.mount.table import where
 from aspecthook._errors import brief
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.hooks._evaluation import EvalHook
 from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.profile._measure import hooks_on, label_of, owner_of
-from aspecthook.training.profile._profile import WORDS
 
 Facts = list[tuple[str, str]]
 
-# The stages within each stage.
-_INNER: dict[str, tuple[str, ...]] = {
-    "run": ("train_loop",),
-    "train_loop": ("train_epoch", "val_loop"),
-    "train_epoch": ("train_iter",),
-    "train_iter": ("forward", "backward", "optimizer_step"),
-    "val_loop": ("val_epoch",),
-    "val_epoch": ("val_iter",),
-    "test_loop": ("test_epoch",),
-    "test_epoch": ("test_iter",),
-    "predict_loop": ("predict_epoch",),
-    "predict_epoch": ("predict_iter",),
-    "save_checkpoint": ("write_checkpoint",),
-    "load_checkpoint": ("restore",),
-}
-_OUTER = ("run", "test_loop", "predict_loop", "save_checkpoint", "load_checkpoint")
-_TRAINING = ("run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step")
-_BEFORE = ("pre", "around")
 _LONGEST = 2000  # characters of a setting
 _MOST_SETTINGS = 400
 
 
-# Hooks
-
-
-class Chip(NamedTuple):
-    """A hook on a stage."""
-
-    label: str
-    priority: int
-    title: str
-
-
-class Stage(NamedTuple):
-    """A stage of the run, with its hooks in order and the stages within it."""
-
-    name: str
-    before: list[tuple[str, list[Chip]]]
-    inner: list[Stage]
-    after: list[tuple[str, list[Chip]]]
-
-
-def stages_of(runner: Run) -> list[Stage]:
-    """Return the stages of a run that have hooks, and all those of training."""
-    names = {id(hook): name for name, hook in named(runner)}
-    return [stage for outer in _OUTER for stage in _stages(runner, outer, names)]
-
-
-def _stages(runner: Run, name: str, names: Mapping[int, str]) -> list[Stage]:
-    """Return a stage; if it has no hooks, only the stages within it."""
-    inner = [stage for one in _INNER.get(name, ()) for stage in _stages(runner, one, names)]
-    kinds = {kind: [_chip(hook, names) for hook in ordered] for kind, ordered in hooks_on(runner, name)}
-    if not kinds and name not in _TRAINING and (not inner or name.endswith("_loop")):
-        return inner
-    before = [(WORDS[kind], chips) for kind, chips in kinds.items() if kind in _BEFORE]
-    after = [(WORDS[kind], chips) for kind, chips in kinds.items() if kind not in _BEFORE]
-    return [Stage(name, before, inner, after)]
-
-
-def _chip(hook: Hook, names: Mapping[int, str]) -> Chip:
-    label = label_of(hook, names)
-    title = ", ".join(filter(None, (label, f"priority {hook.priority}", where(hook))))
-    return Chip(names.get(id(owner_of(hook)), label), hook.priority, title)
+def hooks_of(runner: Run) -> Facts:
+    """Return the names of the hooks of a run, and their priorities."""
+    return [(name, str(getattr(hook, "priority", ""))) for name, hook in named(runner)]
 
 
 # Checkpoints

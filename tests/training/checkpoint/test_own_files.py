@@ -23,7 +23,6 @@ from aspecthook.training import (
     CheckpointHook,
     CsvLoggerHook,
     JsonLoggerHook,
-    ProfilerHook,
     ProgressHook,
     Runner,
     TextLoggerHook,
@@ -288,24 +287,12 @@ def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> 
         (JsonLoggerHook, {"due": [{"mode": "train", "epoch": 1, "iter": None}]}, "the state has rows that are none"),
         (CsvLoggerHook, {"due": [{"loss": 1.0}]}, "the state has rows that are none"),
         (ProgressHook, {"trained": {"loss": 1.0}}, "the state has rows that are none"),
-        (
-            ProfilerHook,
-            {"profile": {"parts": [["run", "", "", "", 1, 2, "3"]], "parents": {"run": "run"}}},
-            "the stage .run. is within itself",
-        ),
-        (ProfilerHook, {"profile": {"parts": [], "parents": {"run": "forward", "forward": "run"}}}, "is within itself"),
-        (ProfilerHook, {"profile": {"parts": [["run", "", "", "", 1, 2, None]], "parents": {}}}, "int"),
-        (
-            ProfilerHook,
-            {"profile": {"parts": [["run", "look", "sometimes", "", 1, 2, 3]], "parents": {}}},
-            "is no kind of hook",
-        ),
     ],
 )
 def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
     hook: Any, change: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
-    """The run began, and failed in the middle or at its end; or measured a stage within itself without end."""
+    """The run began, and failed in the middle or at its end."""
     runner = fit(tmp_path / "a", hook())
     saved = runner.save_checkpoint(tmp_path / "saved")
     checkpoint = load(saved)
@@ -320,14 +307,13 @@ def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
 def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     evil = "\x1b[2J\x07"
     caplog.set_level("INFO")
-    saved = fit(tmp_path / "a", ProfilerHook(), TextLoggerHook(interval=1)).save_checkpoint(tmp_path / "saved")
+    saved = fit(tmp_path / "a", TextLoggerHook(interval=1)).save_checkpoint(tmp_path / "saved")
     checkpoint = load(saved)
     state = checkpoint["hooks"]
     state[evil] = {"a": 1}
-    state["ProfilerHook"]["profile"]["parts"].append(["run", evil, "pre", evil, 1, 2, 3])
     state["TextLoggerHook"]["due"] = [{"mode": evil, "epoch": 1, "iter": 1, evil: evil}]
     save(saved, checkpoint)
-    again = run_of("numpy", hooks=[ProfilerHook(), TextLoggerHook(interval=1)], work_dir=tmp_path / "b", max_epochs=3)
+    again = run_of("numpy", hooks=[TextLoggerHook(interval=1)], work_dir=tmp_path / "b", max_epochs=3)
     again.resume(saved)
     again.fit(data(2))
     lines = [line for record in caplog.records for line in record.getMessage().splitlines()]
