@@ -16,6 +16,7 @@ from types import CellType, CodeType, FunctionType
 
 from aspecthook._core.compile.show import file_name
 from aspecthook._core.law.signature import Style, is_plain
+from aspecthook._errors import unblamed
 from aspecthook._hints import Any, NamedTuple, final
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -144,6 +145,7 @@ class Forward:
         self.count = len(self.positional)
         self.defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
 
+    @unblamed
     def function(self, space: dict[str, Any], label: str) -> Callable[..., Any]:
         """Return the function that the carrier calls, with these globals."""
         original = self.original
@@ -172,6 +174,7 @@ class Forward:
         code = _compiled(_forwarding(parameters, list(free), word), label)
         return FunctionType(code, space, "forward", None, tuple([CellType(free[name]) for name in code.co_freevars]))
 
+    @unblamed
     def entering(self, made: FunctionType, label: str) -> Callable[..., Any]:
         """Return a function that calls the carrier, and notes how it is called itself if that is not the usual way."""
         note, forget = _given.set, _given.reset

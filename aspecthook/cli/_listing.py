@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import sys
 
+from aspecthook._core.mount.everything import mount_points
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import plural
 
@@ -19,20 +19,13 @@ def list_at_exit(*, named: bool) -> None:
         lines: list[str] = []
         if not named or os.getpid() != process:  # a fork has our exit handlers too
             lines = [f"process {os.getpid()}: {' '.join(sys.orig_argv)}"]
-        found = mount_points()
+        found = [mount for mount in mount_points() if len(mount) or _is_mounted(mount)]
         if found or not lines:
             lines += map(str, found)
             lines.append(plural(len(found), "mount point"))
             print("\n".join(lines), file=sys.stderr, flush=True)
 
     atexit.register(report)
-
-
-def mount_points() -> list[MountPoint]:
-    """Return the mount points that functions have now, by name; those of instances after that of their class."""
-    found = [one for one in gc.get_objects() if issubclass(type(one), MountPoint)]
-    alive: list[MountPoint] = [one for one in found if len(one) or _is_mounted(one)]
-    return sorted(alive, key=lambda mount: mount.name)
 
 
 def _is_mounted(mount: MountPoint) -> bool:

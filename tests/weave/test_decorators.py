@@ -564,7 +564,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (astreams, functools.lru_cache(3), "would keep the async generator object itself"),
     (waits, bare, "makes a sync function of a coroutine function"),
     (sync, awaiting, "makes a coroutine function of a function"),
-    (streams, awaiting, "makes a coroutine function of a generator"),
+    (streams, awaiting, "makes a coroutine function of a generator, and its callers expect what a generator returns"),
     (sync, failing, "cannot be applied to this function: the decorator raises LookupError"),
     (sync, lambda function: 3, "returns an int, which cannot be called"),
     # Without a call they failed at the call of the target, or answered with a function.

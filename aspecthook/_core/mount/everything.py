@@ -37,9 +37,7 @@ class AllHooks:
     __slots__ = ()
 
     def __iter__(self) -> Iterator[MountPoint]:
-        # By their types: `isinstance` asks an object for its `__class__`, which runs code of those that are proxies.
-        found = [one for one in gc.get_objects() if issubclass(type(one), MountPoint)]
-        return iter(sorted([mount for mount in found if mount.is_listed()], key=lambda mount: mount.name))
+        return iter([mount for mount in mount_points() if mount.is_listed()])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -60,3 +58,14 @@ class AllHooks:
         for mount in mounts:
             rows += [row._replace(mount=printable(mount.name)) for row in mount.rows(mount)]
         return f"{plural(len(rows), 'hook')} on {plural(len(mounts), 'mount point')}", rows
+
+
+def mount_points() -> list[MountPoint]:
+    """Return all mount points, with and without hooks, by name; those of instances after that of their class.
+
+    While something is woven by name, weaving itself has a hook on `importlib.reload`, which is left out.
+    """
+    # By their types: `isinstance` asks an object for its `__class__`, which runs code of those that are proxies.
+    found: list[MountPoint] = [one for one in gc.get_objects() if issubclass(type(one), MountPoint)]
+    shown = [one for one in found if one.name != "importlib:reload" or [hook.name for hook in one] != ["weave_again"]]
+    return sorted(shown, key=lambda mount: mount.name)

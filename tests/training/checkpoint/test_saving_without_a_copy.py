@@ -48,10 +48,15 @@ def arrays_of(tree: Any) -> list[Any]:
     return found
 
 
+class StopInTheFirstGroup(Hook):
+    def after_train_iter(self, runner: Runner) -> None:
+        runner.request_stop()
+
+
 @both
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_state_without_copies_is_the_state(library: str, accumulate: int) -> None:
-    runner = trained(library, accumulate=accumulate, max_epochs=1)
+    runner = trained(library, StopInTheFirstGroup(), accumulate=accumulate, max_epochs=1)
     copies, shared = runner.state_dict(), runner.state_dict(copy=False)
     for name in ("model", "optimizer", "gradients"):
         mine, theirs = arrays_of(copies[name]), arrays_of(shared[name])
