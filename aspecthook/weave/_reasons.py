@@ -37,8 +37,6 @@ def why_empty(target: Any, label: str) -> str:
 
 def why_nothing(term: Term, module: ModuleType) -> str:
     """Return why a term chooses nothing in a module that is imported."""
-    if is_ours(module.__name__):
-        return f"{term.text!r} cannot be woven: {module.__name__} is part of what runs the hooks; weave what calls it"
     held: Any = module
     for segment in term.segments:
         held = vars(held).get(segment.glob) if segment.exact and isinstance(held, (ModuleType, type)) else None
@@ -58,8 +56,12 @@ def why_excluded(term: Term) -> str:
     return f"{term.text!r} chooses nothing: terms with '!' exclude all of it; take one of the two out"
 
 
-def refuse_no_module(term: Term) -> None:
-    """Refuse a term that names something in `sys.modules` which is not a module, as some libraries put there."""
+def refuse_module(term: Term) -> None:
+    """Refuse a term that names a module of ours, or something in `sys.modules` which is not a module."""
+    if is_ours(term.module):
+        raise WeaveError(
+            f"{term.text!r} cannot be woven: {term.module} is part of what runs the hooks; weave what calls it"
+        )
     loaded: Any = sys.modules.get(term.module)
     if loaded is not None and not issubclass(type_of(loaded), ModuleType):
         kind = type_name(loaded)
@@ -127,7 +129,7 @@ def _siblings(name: str, path: list[str]) -> list[str]:
 
 def why_waiting(term: Term) -> str:
     """Return why a term has chosen nothing yet, for those who expect that it has; refuse one that never can."""
-    refuse_no_module(term)
+    refuse_module(term)
     unknown = why_unknown(term)
     if unknown is not None:
         return unknown

@@ -22,7 +22,7 @@ from ._imports import is_being_imported, unwatch, watch
 from ._libraries import warn_of
 from ._members import modules
 from ._pointcut import Pointcut, Term
-from ._reasons import refuse_no_module, why_excluded, why_nothing, why_unknown, why_waiting
+from ._reasons import refuse_module, why_excluded, why_nothing, why_unknown, why_waiting
 from ._shared_hooks import SharedHook, Wanted, acquire, is_woven
 from ._spots import Spot, shown
 
@@ -244,7 +244,7 @@ class Weaving:
         try:
             for pointcut in self._pointcuts:
                 for term in pointcut.terms:
-                    refuse_no_module(term)
+                    refuse_module(term)
             if self._pointcuts:
                 watch(self)
             self._weave(self._search().in_modules(self._plans).of_objects(self._plans))
