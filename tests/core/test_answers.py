@@ -8,10 +8,13 @@ target, for plain and for async hooks, and for chains that are written out flat 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import Args, Call, HookAnswerError, Return, hookable, hooks
 from aspecthook._core.compile.text import LOOP_FROM
@@ -489,6 +492,34 @@ def test_a_call_that_fails_in_its_only_always_hook_has_no_result() -> None:
     with pytest.raises(HookAnswerError):
         double(1)
     assert held[0].result is None
+
+
+@given(st.sampled_from(STYLES[:2]), st.lists(st.booleans(), min_size=1, max_size=LOOP_FROM + 2))
+def test_behind_a_failed_always_hook_a_call_has_its_exception_and_no_result(style: str, failing: list[bool]) -> None:
+    held: list[Call] = []
+    seen: list[object] = []
+    case = Case(style, is_async=False, is_looped=False)
+
+    def note(number: int) -> Callable[[Call], None]:
+        def hook(call: Call) -> None:
+            held.append(call)
+            seen.append((call.result, call.exc and str(call.exc)))
+            if failing[number]:
+                raise Boom(number)
+
+        return hook
+
+    state: tuple[object, object] = (T, None)
+    expected = []
+    for number, fails in enumerate(failing):
+        hooks(case.f).add("always", note(number))
+        expected.append(state)
+        state = (None, str(number)) if fails else state
+    with contextlib.suppress(Boom):
+        case.call()
+    assert seen == expected
+    assert {call.result for call in held} == {state[0]}
+    assert {call.exc for call in held} == {None}
 
 
 Changed = Args  # hooks that say `Changed` do not have the name `Args` in their code

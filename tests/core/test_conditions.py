@@ -7,6 +7,7 @@ import gc
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from contextvars import Context, copy_context
 from types import FrameType
 from typing import Any
@@ -390,6 +391,29 @@ def test_an_around_hook_that_is_not_reentrant_runs_as_long_as_what_is_inside_it(
     countdown.around(till.hook("around"), reentrant=False)
     countdown(3)
     assert till.ran == ["around"]
+
+
+@pytest.mark.parametrize("kind", PLAIN_KINDS)
+@given(every=st.integers(1, 4), calls=st.integers(0, 9), inner=st.integers(0, 3))
+def test_calls_inside_of_a_hook_that_is_not_reentrant_do_not_count_for_its_every(
+    kind: str, every: int, calls: int, inner: int
+) -> None:
+    till, ran = Till(), 0
+
+    amount = -1 if kind == "exception" else 1
+
+    def calling() -> None:
+        nonlocal ran
+        ran += 1
+        for _ in range(inner):
+            with suppress(ValueError):
+                till.pay(amount)
+
+    hooks(till.pay).add(kind, calling, every=every, reentrant=False)  # type: ignore[arg-type]
+    for _ in range(calls):
+        with suppress(ValueError):
+            till.pay(amount)
+    assert ran == calls // every
 
 
 def test_a_hook_that_is_not_reentrant_silences_no_hook_of_another_function(till: Till) -> None:

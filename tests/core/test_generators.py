@@ -224,6 +224,44 @@ def test_an_item_hook_that_raises_closes_the_generator() -> None:
     assert driven(stream, ["next"]) == [("StopIteration", None, "NoneType")]
 
 
+@pytest.mark.parametrize("style", ["generator", "async generator"])
+def test_an_item_hook_that_raises_closes_a_target_that_others_hold_before_the_hooks_for_its_exception(
+    style: str,
+) -> None:
+    held: list[Any] = []
+
+    @hookable
+    def generator() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            log.append("ended")
+
+    @hookable
+    async def async_generator() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            log.append("ended")
+
+    def holding(proceed: Any) -> Any:
+        held.append(proceed())  # else it would be closed because nothing refers to it any more
+        return held[0]
+
+    function: Any = generator if style == "generator" else async_generator
+    function.around(holding)
+    function.item(lambda item: 1 // 0)
+    function.exception(lambda exc: log.append("exception"))
+    function.always(lambda exc: log.append(type(exc).__name__))
+
+    async def collect() -> list[Any]:
+        return [item async for item in function()]
+
+    with pytest.raises(ZeroDivisionError):
+        list(function()) if style == "generator" else asyncio.run(collect())
+    assert log == ["ended", "exception", "ZeroDivisionError"]
+
+
 def test_context_variable_set_by_a_generator_stays_with_its_caller() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="outside")
 

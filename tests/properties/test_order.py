@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from aspecthook import Hook, HookLookupError, HookOrderError, MountPoint, hookable, hooks
+from aspecthook._core.law.order import Mentions
 
 NAMES = ("a", "b", "c", "d")
 KINDS = ("pre", "post", "always")
@@ -262,6 +263,22 @@ def test_a_name_that_nobody_bears_constrains_nothing_until_one_does(rows: list[R
     assert made.order() == mounted(free).order()
     made.add(Row(99, "late", 0))
     assert made.order() == [*mounted(free).order(), 99]
+
+
+@given(orderable, st.data())
+def test_after_removals_a_mount_point_knows_the_mentions_of_the_hooks_that_are_left(
+    rows: list[Row], data: st.DataObject
+) -> None:
+    # By these counts it is decided whether a new hook can close a cycle, or may be one that is there.
+    made = mounted(rows)
+    gone = data.draw(st.lists(st.sampled_from(rows), unique=True)) if rows else []
+    for row in gone:
+        made.handles[row.number].remove()
+    left = Mentions()
+    for hook in made.mount.members:
+        left.count(hook, 1)
+    assert made.mount.mentions == left
+    assert made.mount.mentions._orders == left._orders
 
 
 class OrderMachine(RuleBasedStateMachine):

@@ -267,9 +267,18 @@ class Model:
         (module, path), _, _ = choice
         module_glob, _, name = term.partition(":")
         segments = name.split(".")
-        if not matches(module_glob, module) or len(path) < len(segments):
-            return False
-        return all(matches(glob, word) for glob, word in zip(segments, path, strict=False))
+        names = [(module, path)]
+        if "+" in name and len(path) > 1:
+            # `!m:Base+.f` excludes f of each class that has `Base` among its base classes, inherited or not.
+            owner = next(one for one in self.world.all_classes() if where_is(one, path[-1]) == (module, path))
+            names += [where_is(base, path[-1]) for base in owner.__mro__]
+        globs = [segment.removesuffix("+") for segment in segments]
+        return any(
+            matches(module_glob, module)
+            and len(path) >= len(globs)
+            and all(matches(glob, word) for glob, word in zip(globs, path, strict=False))
+            for module, path in names
+        )
 
 
 module_globs = st.sampled_from((*MODULES, "wov*", "wov.*", "wov.a*", "*v.a", "wov?", "wov.?", "wov[.x]*", "wov*b"))
@@ -284,7 +293,7 @@ paths = st.one_of(
     st.tuples(class_globs, st.sampled_from(("N", "*", "_N")), method_globs).map(".".join),
 )
 choosing = st.tuples(module_globs, paths).map(":".join)
-excluding = st.tuples(module_globs, paths.filter(lambda path: "+" not in path)).map(lambda t: f"!{t[0]}:{t[1]}")
+excluding = st.tuples(module_globs, paths).map(lambda t: f"!{t[0]}:{t[1]}")
 
 
 # A class and one that inherits all from it: both are chosen, and its methods still carry one hook.
@@ -297,12 +306,30 @@ HEIRS = Tree(
     (),
 )
 
+# A class that inherits a method which its own subclass defines anew.
+MIDDLE = Tree(
+    (),
+    (
+        ClassShape("wov", "A", (), (("m", "method"),), ()),
+        ClassShape("wov.a", "AB", (0,), (), ()),
+        ClassShape("wov", "B", (1,), (("m", "method"),), ()),
+    ),
+    (),
+)
+# Two classes, one below the other, that inherit the method of a third.
+LOWEST = Tree((), (*MIDDLE.classes[:2], ClassShape("wov", "B", (1,), (), ())), ())
+
 
 @given(trees(), st.lists(choosing, min_size=1, max_size=2), st.lists(excluding, max_size=2))
 @settings(max_examples=100)
 @example(HEIRS, ["wov*:[AB]*.m"], [])
 @example(HEIRS, ["wov:A.m", "wov.a:AB.m"], [])
 @example(HEIRS, ["wov*:A*.mn"], ["!wov:A.mn"])
+@example(HEIRS, ["wov*:A*.m"], ["!wov:A+.m"])
+@example(HEIRS, ["wov.a:AB.m, wov:A.mn"], ["!wov:A+.m"])
+@example(MIDDLE, ["wov.a:AB+.m"], [])
+@example(MIDDLE, ["wov:A+.m"], ["!wov.a:AB+"])
+@example(LOWEST, ["wov:B.m", "wov:A.m"], ["!wov.a:AB+.m"])
 @example(Tree((("wov", "f"),), (), ()), ["wov:f", "wov.a:*+"], [])
 def test_a_pointcut_intercepts_just_the_calls_that_the_grammar_says_each_once(
     tree: Tree, terms: list[str], excluded: list[str]
