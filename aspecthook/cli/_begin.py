@@ -74,12 +74,20 @@ def _record(options: dict[str, Any]) -> None:
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
 
     def note(message: str, category: type[Warning]) -> bool:
-        """Write down why a target was not found, which the program must not see: it may make errors of warnings."""
-        taken = _is_of_weaving(message, category)
+        """Write down what the command says at the end, and the program must not see: it may make errors of warnings."""
+        taken = category.__module__.startswith("aspecthook")
         if taken:
-            with open(path.removesuffix("jsonl") + "notes", "a", encoding="utf-8") as file:
-                print(message, file=file)
+            _append(path.removesuffix("jsonl") + "notes", message)
         return taken
+
+    def note_left() -> None:
+        from ._matching import left_unexpectedly
+
+        try:
+            left = left_unexpectedly(targets)
+        except Exception:  # a program may have modules of any sort
+            return
+        _append(path.removesuffix("jsonl") + "left", json.dumps(left))
 
     try:
         with WarningsTo(note):
@@ -90,5 +98,14 @@ def _record(options: dict[str, Any]) -> None:
         raise
     # A recorded call takes two frames, and three if it is of an `lru_cache`; what records it takes some more.
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
+    atexit.register(note_left)
     atexit.register(tape.stop)
     _kept.extend((tape, hide_frames()))
+
+
+def _append(path: str, line: str) -> None:
+    try:
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
+            print(line, file=file)
+    except OSError:  # the disk is full, or the command gone
+        pass

@@ -160,6 +160,9 @@ def _trace(targets: tuple[str, ...], **given: Any) -> int:
 
     A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
+    Private and dunder functions need their own pointcut: 'shop:_*', 'shop:Cart.__*', 'shop:Cart.__init__'. So do
+    setters and deleters: 'shop:Cart.total.fset'. Calls that a module makes while it is imported are not recorded.
+
     The program is not changed: it has its own arguments, output, signals and exit status. Its children are traced too.
 
     \b

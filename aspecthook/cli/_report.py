@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from functools import cache, cached_property
@@ -58,13 +59,17 @@ class View:
         """
         self.look(final=True)
         table, left_out = summary(self._folder)
+        notes = self._lines_of("*.notes")
         if table:
             self._say(f"\n{table}")
-        else:
-            for why in self._notes() or [
-                f"no call of {', '.join(targets)}; 'aspecthook match' shows what a pointcut takes"
-            ]:
-                self._say(f"aspecthook: {why}")
+        elif not notes:
+            notes = [
+                f"no call of {', '.join(targets)}; 'aspecthook match --all' shows what a pointcut takes and leaves; "
+                f"calls that a module makes while it is imported are not recorded"
+            ]
+        for why in notes:
+            self._say(f"aspecthook: {why}")
+        self._say_left()
         for why, count in left_out.items():
             self._say(f"{plural(count, 'call')} left out: {why}")
 
@@ -87,10 +92,20 @@ class View:
             spans = plural(len(tape(None)), "span")
             self._say(f"sent to {otlp}: {spans}" if taken else f"{otlp} has not taken the spans; is it up?")
 
-    def _notes(self) -> list[str]:
-        """Return why targets were not found, as far as the processes have noted it."""
-        files = self._folder.glob("*.notes")
-        return sorted({line for path in files for line in path.read_text(encoding="utf-8").splitlines()})
+    def _say_left(self) -> None:
+        """Say which functions are not recorded though one would expect it, and how to name them."""
+        left: dict[str, set[str]] = {}
+        for line in self._lines_of("*.left"):
+            for hint, labels in json.loads(line).items():
+                left.setdefault(hint, set()).update(labels)
+        for hint, labels in left.items():
+            more = "" if len(labels) == 1 else f" and {len(labels) - 1} more ('aspecthook match --all' lists them)"
+            self._say(f"aspecthook: not recorded are {hint}: {min(labels)}{more}")
+
+    def _lines_of(self, pattern: str) -> list[str]:
+        """Return what the processes have noted in files of such names."""
+        texts = [path.read_text(encoding="utf-8") for path in self._folder.glob(pattern)]
+        return sorted({line for text in texts for line in text.splitlines()})
 
     def _say(self, text: str) -> None:
         if not self._open:

@@ -86,7 +86,10 @@ REFUSED: list[tuple[str, list[str], str]] = [
         ["list", "shop.py"],
         "'shop.py' is not behind '--'; write: aspecthook list ... -- shop.py",
     ),
-    ("an unknown module", ["match", "shp:*"], "there is no module 'shp' to import"),
+    ("an unknown module", ["match", "shp:*"], "there is no module 'shp' to import; did you mean 'shop'?"),
+    ("an unknown module of Python", ["match", "jsn:*"], "there is no module 'jsn' to import; did you mean 'json'?"),
+    ("an unknown part of a package", ["match", "json.decodr:*"], "did you mean 'json.decoder'?"),
+    ("a glob below an unknown package", ["match", "jsn.*:*"], "did you mean 'json'?"),
     ("an unknown function", ["explain", "shop:pric"], "did you mean 'price'?"),
     ("a function without hooks", ["explain", "shop:order"], "not a mount point"),
     ("a function without a colon", ["explain", "shop.price"], "write 'module:function'"),
@@ -152,6 +155,47 @@ def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, sh
     assert "shop:Cart.clear: excluded with '!'" in left
     assert "shop:_hidden: its name begins with an underscore" in left
     assert "shop:join: imported from posixpath; weave it there" in left
+
+
+LEFT = """
+import pytest
+
+class Till:
+    @property
+    def total(self): return 1
+    @total.setter
+    def total(self, value): ...
+    @total.deleter
+    def total(self): ...
+
+class Index:
+    def get_loc(self, key): ...
+    def _inner(self): ...
+
+Index.__module__ = "shop"
+
+def moved(n): ...
+
+moved.__module__ = "shop"
+
+@pytest.fixture
+def cart(): return Till()
+"""
+
+
+def test_match_says_what_nobody_would_expect_to_be_left_and_how_to_name_it(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "left.py").write_text(LEFT)
+    done = aspecthook("match", "--all", "left:*")
+    taken, _, left = done.stdout.partition(" taken, ")
+    assert taken.startswith("left:Till.total  ") and taken.endswith("\n1")
+    for name in ("left:Till.total.fset", "left:Till.total.fdel"):
+        assert f"{name}: a glob takes the getter alone; name it as it stands here" in left
+    assert "left:Index.get_loc: its __module__ says 'shop'; spell out 'left:Index'" in left
+    assert "left:moved: its __module__ says 'shop'; spell out 'left:moved'" in left
+    assert "left:cart: one of the pytest fixtures; write them as cart = pytest.fixture(make_cart)" in left
+    assert "left:Index._inner: its name begins with an underscore" in left
+    named = aspecthook("match", "left:Till.total.fset, left:Till.total.fdel, left:Index.*, left:moved").stdout
+    assert "4 taken" in named, named
 
 
 def test_match_imports_what_is_below_a_package(aspecthook: Run, tmp_path: Path) -> None:

@@ -119,6 +119,30 @@ def test_limits_are_told(aspecthook: Run, app: Path) -> None:
     assert "calls left out: max_depth" in done.stderr
 
 
+def test_what_nobody_would_expect_to_be_left_is_told_at_the_end(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("""
+class Till:
+    @property
+    def total(self): return 1
+    @total.setter
+    def total(self, value): ...
+    @total.deleter
+    def total(self): ...
+
+class Index:
+    def find(self): ...
+
+Index.__module__ = "shop"
+Till().total
+""")
+    said = aspecthook("trace", "app:*", "--", "app.py").stderr
+    assert "not recorded are setters and deleters of properties; a glob takes getters alone, so name them: " in said
+    assert "__main__:Till.total.fdel and 1 more ('aspecthook match --all' lists them)" in said
+    assert "not recorded are functions that name another module as theirs" in said and "__main__:Index.find" in said
+    named = "app:*, app:Till.total.fset, app:Till.total.fdel, app:Index.*"
+    assert "not recorded are" not in aspecthook("trace", named, "--", "app.py").stderr
+
+
 def test_a_target_that_is_never_called_is_told(aspecthook: Run) -> None:
     done = aspecthook("trace", "json:load", "--", "-c", "import json")
     assert done.returncode == 0 and "no call of json:load" in done.stderr
