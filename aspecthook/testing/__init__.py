@@ -21,49 +21,33 @@ if TYPE_CHECKING:
         sees_changes_of,
     )
     from ._repeat import NotRepeatableError
-    from ._signatures import signature, signatures
-    from ._specs import HookSpec, OrderSpec
     from ._steps import Step, Trace
-    from ._strategies import answers, chains, hooks_for, orders
     from ._tape import Tape, assert_calls, called
-    from ._targets import Outcome, Target, failures, targets
     from ._trace import assert_order, trace_of
 
 __all__ = [
     "Candidate",
     "HookMachine",
-    "HookSpec",
     "LawError",
     "NotRepeatableError",
-    "OrderSpec",
-    "Outcome",
     "Step",
     "Tape",
-    "Target",
     "Trace",
     "Underconstrained",
     "always_last",
-    "answers",
     "assert_calls",
     "assert_order",
     "assert_order_free",
     "before",
     "called",
-    "chains",
     "commutes",
     "exactly_once",
-    "failures",
-    "hooks_for",
     "idempotent",
     "law",
     "never_together",
-    "orders",
     "orders_of",
     "run_laws",
     "sees_changes_of",
-    "signature",
-    "signatures",
-    "targets",
     "trace_of",
     "underconstrained",
 ]
@@ -78,10 +62,6 @@ load_lazily(
         "_orders": "Underconstrained assert_order_free orders_of underconstrained",
         "_ready_laws": "always_last before commutes exactly_once idempotent never_together sees_changes_of",
         "_repeat": "NotRepeatableError",
-        "_signatures": "signature signatures",
-        "_specs": "HookSpec OrderSpec",
-        "_strategies": "answers chains hooks_for orders",
-        "_targets": "Outcome Target failures targets",
         "_tape": "Tape assert_calls called",
         "_steps": "Step Trace",
         "_trace": "assert_order trace_of",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook._values import shortened
@@ -66,11 +65,6 @@ def bound_of(target: object) -> tuple[object, ...]:
     return (target.__self__,) if isinstance(target, MethodType) else ()
 
 
-def code_in(mount: MountPoint) -> CodeType | None:
-    """Return the code object that the target has now; None if it has no Python code."""
-    return getattr(mount.function, "__code__", None)
-
-
 class Given(NamedTuple):
     """What a call is given, and how its caller makes it."""
 
@@ -116,20 +110,6 @@ def refuse_running_loop(awaitable: Awaitable[Any]) -> None:
         "the target is async, and its calls are run in an event loop of their own, but one is running here already; "
         "check it from a plain function (`def test_...`), or with `await asyncio.to_thread(run_laws, ...)`"
     )
-
-
-def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
-    """Call a plain function, and return its result and what it raised."""
-    function = target if callable(target) else hooks(target).function
-    return attempt(lambda: function(*given.args, **given.kwargs))
-
-
-def attempt(act: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return what a function returns, and what it raises."""
-    try:
-        return act(), None
-    except BaseException as error:
-        return None, error
 
 
 @contextmanager

@@ -1,49 +1,112 @@
-"""The state machine for users: a mount point of theirs, their hooks and their laws.
-
-The model is a plain list of rows, in the order in which hooks were added; whatever a user's own rules do, the list
-adopts before the next rule. `_machine_state` holds it, `_machine_calls` makes and checks calls, `_machine_rules`
-changes hooks at random, and `_short_stories` plays the short stories.
-"""
+"""The state machine for users: a mount point of theirs, their hooks and their laws."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+import asyncio
+import inspect
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import cache, wraps
+from typing import Any, TypeVar
 
-from hypothesis import currently_in_test_context
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from ._machine_rules import Rules
-from ._short_stories import play_short_stories, with_story
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.mount.hookable import hooks
+from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, brief, nearest
+
+from ._calls import blank_of, bound_of, finished, quiet, refuse_running_loop
+from ._candidates import Candidate, keyed, marked_names, put, read
+from ._laws import LawError, check_law, laws_in
+from ._steps import Trace
+from ._stories import Arguments, play_short_stories, read_arguments, samples_of, with_test
+from ._trace import trace_of
+
+Known = TypeVar("Known")
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+# A run of a machine without rules of the user's own calls the target as little as it can: short stories do most of it.
+# What Hypothesis can explain of a failure, our error shows; it would trace each line of a run.
+_FEW = settings(
+    max_examples=4,
+    stateful_step_count=14,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
+_OWN = settings(_FEW, max_examples=100, stateful_step_count=20)
 
-class HookMachine(Rules):
+
+@rule()
+def _a_rule(_self: object) -> None: ...
+
+
+@initialize()
+def _an_initialize_rule(_self: object) -> None: ...
+
+
+def _has_own(owner: type[Any], marked: Any) -> bool:
+    """Whether a class has a method of the user's own with the mark that Hypothesis puts on such a function."""
+    marks = vars(marked).keys()
+    members = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
+    return any(
+        marks & getattr(one, "__dict__", {}).keys() and getattr(one, "__module__", "") != __name__ for one in members
+    )
+
+
+class _TestCase:
+    """What `TestCase` of a machine is: Hypothesis's own, which plays the short stories first."""
+
+    def __get__(self, _machine: object, owner: Any) -> Any:
+        return _case_of(owner)
+
+
+@cache
+def _case_of(machine: Any) -> Any:
+    plain: Any = super(HookMachine, machine).TestCase
+
+    class Case(plain):  # type: ignore[misc]
+        settings = _OWN if _has_own(machine, _a_rule) else _FEW
+
+        @wraps(plain.runTest)
+        def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
+            if not _has_own(machine, _an_initialize_rule):
+                play_short_stories(machine)
+            machine._has_played = True
+            try:
+                plain.runTest(self)
+            finally:
+                machine._has_played = False
+
+    Case.__name__, Case.__qualname__, Case.__module__ = plain.__name__, plain.__qualname__, machine.__module__
+    return Case
+
+
+def _any_of(hooks_now: str) -> st.SearchStrategy[str]:
+    """Draw one of the hooks of a machine that one of its methods returns."""
+    return st.runner().flatmap(lambda machine: st.sampled_from(getattr(machine, hooks_now)()))
+
+
+class HookMachine(RuleBasedStateMachine):
     """A Hypothesis state machine for a mount point of your own and the hooks that may be added to it.
 
     Subclass it, give it a mount point with `make` and hooks with `candidates`, state what must be true of every call
     with `law`, and run it: ``TestHandling = Handling.TestCase``.
 
-    First come all short stories: up to three of the candidates, in each order, are added and called, then one is
-    removed and the call made again. (Of more than eight candidates only some stories are played.) Then Hypothesis
-    makes up longer ones. The rules add hooks, with options drawn for what a candidate leaves open, also contradictory
-    ones; remove, pause, resume and move them; remove them all; add them to a copy in other sequences; call, also with
-    a guest: a hook of the kit's own for one call, which fails, answers, calls again, or adds and removes hooks. After
-    each change a call is made, and the laws must hold. Your own ``@rule`` methods may change the mount point as they
-    like. ``clear = None`` leaves out a rule.
+    First come the short stories: up to four of the candidates, in each order, are added and called with several drawn
+    arguments; then one is removed and the call made again. They are the same in each run. Then Hypothesis makes up
+    longer ones, which add, remove, pause and resume hooks, call, and do what your own ``@rule`` methods do.
 
-    When a law is broken, the error ends with a test function that repeats it, which you can paste.
+    The target is really called, on a new mount point for each story: some 60 times for two candidates, some 300 times
+    for five. When a law is broken, the error ends with a test that repeats it, which you can paste.
 
     Attributes:
         candidates: The hooks: `Candidate` objects, or functions marked with `aspecthook.pre` and so on; may also be a
-            property. Methods of the machine that are so marked are candidates as well. If neither is there, small
-            hooks of the kit's own are added; with ``()``, none.
+            property. Methods of the machine that are so marked are candidates as well.
         arguments: A strategy of ``(args, kwargs)`` for the calls; small ints for all parameters unless given.
-        vary: Which options are drawn for a candidate that does not set them; ``"conditions"`` are `when`, `once`,
-            `times`, `every`, `reentrant` and `isolate`. A law that a hook runs in each call needs ``vary`` without.
-        disturb: What the guests of a call may do, and its caller, if the target is a generator or a coroutine function:
-            ``"send"``, ``"throw"``, ``"close"``, ``"drop"``, ``"cancel"``, ``"at once"``; ``()``: nothing. Your laws
-            are not checked on calls whose guest answers something, or whose caller does one of these.
         mount: The mount point under test; the machine sets it.
         target: What `make` returned; the machine sets it.
 
@@ -66,56 +129,209 @@ class HookMachine(Rules):
         ...     @law
         ...     def auth_before_audit(trace):
         ...         return trace.before("auth", "audit")
-        >>> from hypothesis.stateful import run_state_machine_as_test
-        >>> run_state_machine_as_test(Handling)
+        >>> Handling.TestCase().runTest()
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        if currently_in_test_context() and not self._plays_short_stories:
-            self._explore_once()
+    TestCase: Any = _TestCase()  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    _short_failure: Exception | None  # there once the short stories have been played
+    # Any: candidates are of two sorts, arguments of any.
+    candidates: Sequence[Any] = ()
+    arguments: st.SearchStrategy[Any] | None = None
+
+    _has_played = False  # whether the short stories come before the machine is run
+    _drawn_from: st.SearchStrategy[Any]
+    _drawn_samples: tuple[object, list[Arguments]] = (None, [])
+
+    # To be overridden
+
+    def make(self) -> Any:
+        """Return a fresh mount point for each run: a hookable function, or anything that `aspecthook.hooks` takes."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method make() that returns a new mount point")
+
+    def attach(self, candidate: Candidate) -> Hook:
+        """Add a hook and return its handle; override it where your own code adds hooks."""
+        return put(self.mount, candidate)
+
+    def detach(self, hook: Hook) -> None:
+        """Remove a hook; override it together with `attach`."""
+        hook.remove()
+
+    # Any: an awaitable of anything.
+    def wait_for(self, awaitable: Awaitable[Any]) -> Any:
+        """Run what a call of an async target returned; override it for an event loop other than asyncio's."""
+        refuse_running_loop(awaitable)
+        if self._loop is None:
+            self._loop = asyncio.Runner()
+        return self._loop.run(finished(awaitable))
 
     # Setting up and tearing down
 
-    @classmethod
-    @cache
-    def _to_test_case(cls) -> Any:
-        # What Hypothesis makes of `TestCase`.
-        plain: Any = super()._to_test_case()
+    def __init__(self) -> None:
+        super().__init__()
+        made = self.make()
+        self._refuse_own("target", made)
+        self.target = made
+        self._refuse_own("mount", hooks(made))
+        self.mount: MountPoint = hooks(made)
+        own: Any = type(self)  # mypy takes a class for something that has no hash
+        self._keys = keyed(read([*(getattr(self, name) for name in marked_names(own)), *self.candidates]))
+        self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
+        self._present: dict[str, Hook] = {}
+        self._lines: list[str] = []
+        self._may_begin = not _has_own(own, _an_initialize_rule)
+        self._loop: asyncio.Runner | None = None
+        self._has_own_rules = _has_own(own, _a_rule)
+        self._calls_left: float = float("inf") if self._has_own_rules else len(self._keys)
+        if not self._keys and not self._has_own_rules and not self.mount.members:
+            raise HookTypeError(
+                f"{own.__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
+                "set candidates, or mark methods with `aspecthook.pre` or another kind"
+            )
+        self._samples = self._read_samples()
 
-        class Case(plain):  # type: ignore[misc]
-            settings = plain.settings
+    def _refuse_own(self, name: str, value: object) -> None:
+        """Refuse an attribute of the user's own where the machine keeps something else."""
+        if hasattr(self, name) and getattr(self, name) is not value:
+            raise HookTypeError(
+                f"{type(self).__name__} sets {name!r} itself, but the machine keeps "
+                f"{'what make() returns' if name == 'target' else 'its mount point'} there; use another name"
+            )
 
-            def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
-                cls._short_failure = None
-                play_short_stories(cls)
-                try:
-                    plain.runTest(self)
-                except Exception as error:
-                    last: HookMachine | None = vars(cls).get("_last")
-                    raise with_story(error, cls, last._lines if last is not None else ())  # noqa: B904
+    def _read_samples(self) -> list[Arguments]:
+        """Return the arguments of the short stories, which are drawn once for a class."""
+        own = type(self)
+        strategy = self.arguments
+        if own._drawn_samples[0] is not strategy or not own._drawn_samples[1]:
+            if strategy is not None and not isinstance(strategy, st.SearchStrategy):
+                raise HookTypeError(
+                    f"{own.__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the positional "
+                    "arguments and a dict of the named ones"
+                )
+            own._drawn_from = self._small_arguments() if strategy is None else strategy
+            own._drawn_samples = strategy, [self._read(one) for one in samples_of(own._drawn_from)]
+        return own._drawn_samples[1]
 
-        # What Hypothesis's plugin for pytest looks for.
-        function: Any = Case.runTest
-        function.is_hypothesis_test = True
-        function._hypothesis_state_machine_class = cls
-        Case.__name__ = Case.__qualname__ = plain.__name__
-        Case.__module__ = plain.__module__
-        return Case
+    def _read(self, drawn: Any) -> Arguments:
+        return read_arguments(type(self).__name__, drawn)
 
-    @classmethod
-    def _explore_once(cls) -> None:
-        """Play the short stories, if nobody has, for whoever runs a machine without its `TestCase`.
+    def _small_arguments(self) -> st.SearchStrategy[Any]:
+        parameters = list(inspect.signature(blank_of(self.mount)).parameters.values())[len(bound_of(self.target)) :]
+        number = st.integers(0, 9)
+        by_position = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        by_name = {one.name: number for one in parameters if one.kind is one.KEYWORD_ONLY}
+        return st.tuples(st.tuples(*[number for _ in by_position]), st.fixed_dictionaries(by_name))
 
-        What one of them raises is raised again by each machine: Hypothesis looks whether a failure comes again.
-        """
-        if "_short_failure" not in vars(cls):
-            cls._short_failure = None
+    def teardown(self) -> None:
+        """Remove what the machine has added; what was there before is left."""
+        for hook in self._present.values():
+            hook.remove()
+        self._present.clear()
+        if self._loop is not None:
+            with quiet():  # tasks that calls have left behind come to their end
+                self._loop.close()
+
+    # What the rules may draw
+
+    def _absent_hooks(self) -> list[str]:
+        return [key for key in self._keys if key not in self._present]
+
+    def _present_hooks(self) -> list[str]:
+        return list(self._present)
+
+    def _acting_hooks(self) -> list[str]:
+        return [key for key, hook in self._present.items() if not hook.paused and hook in self.mount.members]
+
+    def _paused_hooks(self) -> list[str]:
+        return [key for key, hook in self._present.items() if hook.paused]
+
+    def _order(self) -> list[str]:
+        """Return the hooks that the machine has added, in the order in which a call may run them."""
+        names = {id(hook): key for key, hook in self._present.items()}
+        return [names.get(id(hook), hook.name) for hook in self.mount]
+
+    def _is_plain(self) -> bool:
+        """Whether hooks are added and removed by the machine alone; code of the user's may keep records of them."""
+        return all(getattr(type(self), name) is getattr(HookMachine, name) for name in ("attach", "detach"))
+
+    # Rules
+
+    # Three zeros are what Hypothesis begins with, and hardly ever draws again: this plays the stories in the first
+    # example where a machine is run without its `TestCase`. The underscore puts it before the other rules.
+    @precondition(lambda self: self._may_begin and not self._has_played and not self._lines)
+    @rule(which=st.tuples(*[st.integers(0, 2**30)] * 3))
+    def _begin(self, which: tuple[int, ...]) -> None:
+        self._may_begin = False
+        if not any(which):
+            self._calls_left = self._calls_left if self._has_own_rules else 0
+            play_short_stories(type(self))
+
+    @precondition(lambda self: self._absent_hooks())
+    @rule(hook=_any_of("_absent_hooks"))
+    def add(self, hook: str) -> None:
+        """Add a hook that is not there; one that contradicts the others stays away."""
+        candidate = self._known(hook, self._keys, "has no candidate")
+        self._lines.append(f"state.add({hook!r})")
+        try:
+            self._present[hook] = self.attach(candidate)
+        except HookOrderError:  # it contradicts the others, and is refused as it should be
+            return
+        except AspecthookError as error:
+            raise HookTypeError(
+                f"{type(self).__name__}: the candidate {candidate!r} cannot be added to {self.mount.name}: {error}"
+            ) from error
+
+    @precondition(lambda self: self._present)
+    @rule(hook=_any_of("_present_hooks"))
+    def remove(self, hook: str) -> None:
+        """Remove a hook."""
+        handle = self._known(hook, self._present, "has not added")
+        self._lines.append(f"state.remove({hook!r})")
+        del self._present[hook]
+        self.detach(handle)
+
+    @precondition(lambda self: self._acting_hooks())
+    @rule(hook=_any_of("_acting_hooks"))
+    def pause(self, hook: str) -> None:
+        """Pause a hook."""
+        self._set_paused(hook, paused=True)
+
+    @precondition(lambda self: self._paused_hooks())
+    @rule(hook=_any_of("_paused_hooks"))
+    def resume(self, hook: str) -> None:
+        """Resume a hook that is paused."""
+        self._set_paused(hook, paused=False)
+
+    def _set_paused(self, hook: str, *, paused: bool) -> None:
+        handle = self._known(hook, self._present, "has not added")
+        self._lines.append(f"state.{'pause' if paused else 'resume'}({hook!r})")
+        self.mount.set_paused((handle,), paused=paused)
+
+    def _known(self, hook: str, known: Mapping[str, Known], reason: str) -> Known:
+        if hook not in known:
+            raise HookLookupError(f"{type(self).__name__} {reason} {hook!r}{nearest(hook, list(known))}")
+        return known[hook]
+
+    @precondition(lambda self: self._calls_left > 0)
+    @rule(args=st.runner().flatmap(lambda machine: machine._drawn_from.map(machine._read)))
+    def call(self, args: Sequence[Any] | Arguments, kwargs: dict[str, Any] | None = None) -> None:
+        """Make one call, and check the laws on it."""
+        given = args if isinstance(args, Arguments) else Arguments(tuple(args), kwargs or {})
+        self._lines.append(f"state.call({given!r})")
+        self._calls_left -= 1
+        with quiet():
+            made = trace_of(self.target)(*given.args, **given.kwargs)
+            trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
+        trace._wait = self.wait_for  # where a law makes the call again
+        if isinstance(trace.exc, KeyboardInterrupt):
+            raise trace.exc
+        for key, hook in list(self._present.items()):
+            if hook.options.keys() & {"once", "times"} and hook not in self.mount.members:
+                del self._present[key]  # it has run as often as it may
+        for one in self._laws:
             try:
-                play_short_stories(cls)
-            except Exception as error:
-                cls._short_failure = error
-        if cls._short_failure is not None:
-            raise cls._short_failure
+                check_law(one, self.mount, trace)
+            except LawError as error:
+                # Steps of the user's own are not in these lines; Hypothesis prints them.
+                if not self._has_own_rules:
+                    with_test(error, type(self), self._lines)
+                raise

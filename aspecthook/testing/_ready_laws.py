@@ -10,13 +10,13 @@ from typing import NamedTuple, cast, final
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
+from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 from aspecthook._values import shortened
 
 from ._repeat import Hooks, check_repeatable, ending, repeat, same, same_outcome, side_by_side, with_order
-from ._rows import levels_of, rows_of
-from ._steps import GUEST, TARGET, Trace
+from ._steps import TARGET, Trace
 
 
 @final
@@ -52,8 +52,9 @@ class ReadyLaw:
             HookLookupError: No hook has such a name.
             HookTypeError: The law is about the order of hooks that are of different kinds.
         """
-        rows = rows_of(*levels_of(mount))
-        names = dict.fromkeys(row.name for row in rows)
+        levels = (mount.parent, mount) if isinstance(mount, InstanceMountPoint) else (mount,)
+        rows = [hook for level in levels for hook in level.members]
+        names = dict.fromkeys(hook.name for hook in rows)
         target = "" if self.word in _OF_HOOKS_ALONE else mount.function.__name__
         for name in self.names:
             if name not in names and name != target:
@@ -63,7 +64,7 @@ class ReadyLaw:
                     f"{', '.join(known) or 'none'}{nearest(name, known)}"
                 )
         if self.word == "commutes":
-            first, second = ({row.kind for row in rows if row.name == name} for name in self.names)
+            first, second = ({hook.kind for hook in rows if hook.name == name} for name in self.names)
             if not first & second:
                 raise HookTypeError(
                     f"{mount.name}: the law {self!r} is about two hooks of one kind; {self.names[0]!r} is "
@@ -159,7 +160,7 @@ def never_together(first: str, second: str) -> ReadyLaw:
 def always_last(name: str) -> ReadyLaw:
     """Return the law that nothing begins to run after a hook has begun: no other hook, and not the target.
 
-    The law does not apply to a call in which the hook did not run, nor to the guests of a `HookMachine`.
+    The law does not apply to a call in which the hook did not run.
 
     Example:
         >>> from aspecthook import hookable
@@ -174,8 +175,7 @@ def always_last(name: str) -> ReadyLaw:
     """
 
     def broken(trace: Trace) -> str | None:
-        own = [one for one in trace.names if not one.startswith(GUEST)]
-        last = own[-1] if own else name
+        last = trace.names[-1] if trace.names else name
         return f"{last!r} ran after {name!r}" if trace.ran(name) and last != name else None
 
     return ReadyLaw("always_last", (name,), broken)

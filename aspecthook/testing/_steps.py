@@ -16,7 +16,6 @@ from ._streams import Resumption
 
 _PENDING: Any = object()
 TARGET = "target"
-GUEST = "guest that "  # how the name of a hook of the kit's own begins, which is there for one call of a machine
 
 
 class Recorded:

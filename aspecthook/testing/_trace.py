@@ -6,15 +6,13 @@ see is changed, and no call of theirs is noted.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.tally import at_once
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.lock import under_lock
@@ -25,13 +23,10 @@ from aspecthook._values import shortened
 
 from ._calls import Given, values_of
 from ._clones import mapped, recording_clone, recording_target
-from ._drives import AT_ONCE, cancelled_after, read_stream
 from ._repeat import copy_of, kept_of
 from ._steps import Trace
-from ._streams import Resumption, finish
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-_ENDED: Any = object()
 # A trace, and what makes its call. Any: whatever that returns.
 Begun = tuple[Trace, Callable[[], Any]]
 
@@ -71,27 +66,34 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
 def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Trace | Awaitable[Trace]:
     """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
 
-    The order of that chain need not be that of law 2. Of two calls that are made at once, the first is returned.
+    The order of that chain need not be that of law 2.
     """
-    begun = [_begun(mount, given, chain)]
-    trace, call = begun[0]
-    drive = given.drive.split()
-    if given.drive == AT_ONCE:
-        begun.append(_begun(mount, given, chain))
-        trace._beside, drive = begun[1][0], []
+    trace, call = begun(mount, given, chain)
     style = mount.site().signature.style
     if style == "coroutine":
-        return _awaited_at_once(begun, len(drive))
-    if "generator" in style:
-        reading = _read_in_turn(begun, drive)
-        return reading if style == "async generator" else cast("Trace", finish(reading))
-    with _held(trace):
-        trace.result = call()
+        return _awaited(trace, call)
+    if style == "async generator":
+        return _read(trace, call)
+    with held(trace):
+        made = call()
+        trace.result = list(made) if style == "generator" else made
+    return trace
+
+
+async def _awaited(trace: Trace, call: Callable[[], Any]) -> Trace:
+    with held(trace):
+        trace.result = await call()
+    return trace
+
+
+async def _read(trace: Trace, call: Callable[[], Any]) -> Trace:
+    with held(trace):
+        trace.result = [item async for item in call()]
     return trace
 
 
 @contextmanager
-def _held(trace: Trace) -> Generator[None]:
+def held(trace: Trace) -> Generator[None]:
     """Hold what a call raises in its trace."""
     try:
         yield
@@ -99,7 +101,8 @@ def _held(trace: Trace) -> Generator[None]:
         trace.exc = error
 
 
-def _begun(mount: MountPoint, given: Given, chain: Chain | None) -> Begun:
+def begun(mount: MountPoint, given: Given, chain: Chain | None) -> Begun:
+    """Return the trace of a call, and what makes the call."""
     trace = untraced(mount, given)
     call = _compiled(mount, trace, chain)
     return trace, lambda: call(*given.bound, *given.args, **given.kwargs)
@@ -121,42 +124,6 @@ def untraced(mount: MountPoint, given: Given) -> Trace:
     again.__dict__["function"] = mount.function  # mount points do not keep their functions alive
     trace._again = again
     return trace
-
-
-async def _awaited_at_once(begun: list[Begun], turns: int) -> Trace:
-    """Await the calls, each in a task of its own if there are several; cancel them after some turns of the loop."""
-
-    async def one(trace: Trace, call: Callable[[], Any]) -> None:
-        with _held(trace):
-            trace.result = await (cancelled_after(call, turns) if turns else call())
-
-    if len(begun) == 1:
-        await one(*begun[0])
-    else:
-        await at_once([partial(one, *each) for each in begun])
-    return begun[0][0]
-
-
-async def _read_in_turn(begun: list[Begun], drive: Sequence[str]) -> Trace:
-    """Read streams to their ends, a step of each in turn; sync ones wait for nothing."""
-
-    async def one(trace: Trace, call: Callable[[], Any]) -> AsyncGenerator[None]:
-        def note(how: str, value: object) -> Resumption:
-            resumed = Resumption(how, value, trace.steps)
-            trace._resumed.append(resumed)
-            return resumed
-
-        with _held(trace):
-            async for _ in read_stream(call(), drive, note):
-                yield
-            trace.result = [resumed.answer for resumed in trace._resumed if resumed.came == "item"]
-
-    readings = [one(*each) for each in begun]
-    while readings:
-        for each in [*readings]:
-            if await anext(each, _ENDED) is _ENDED:
-                readings.remove(each)
-    return begun[0][0]
 
 
 @under_lock

@@ -32,8 +32,8 @@ from aspecthook import (
 )
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.order import Chain
-from aspecthook.testing import targets
 from aspecthook.testing._calls import Given, values_of
+from tests.oracle.targets import targets
 from tests.properties.worlds import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")

@@ -24,7 +24,7 @@ from aspecthook import (
     hooks,
 )
 from aspecthook._core.mount.instance import _InstanceFirst
-from aspecthook.testing import run_laws
+from tests.oracle.laws import check_laws
 
 
 class Account:
@@ -228,7 +228,7 @@ def test_hooks_of_an_instance_are_ordered_by_its_methods(account: Account) -> No
     hooks(account.withdraw).pre(lambda amount: Args(amount=amount + 1), before=account.double)
     hooks(account.withdraw).pre(lambda amount: Args(amount=amount + 5), after=[account.double], before=None)
     assert account.withdraw(10) == 100 - (22 + 5)
-    run_laws(account.withdraw)
+    check_laws(account.withdraw)
 
 
 def test_a_method_that_names_its_instance_otherwise_is_a_hook_that_does_not_keep_it() -> None:

@@ -1,14 +1,13 @@
-"""The state machine: it passes on what keeps the laws, and finds, shrinks and tells what breaks them."""
+"""`HookMachine`: it finds order bugs of users with few calls, in minimal stories, and writes tests that repeat them."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import subprocess
+import re
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,627 +15,409 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from aspecthook import (
-    Hook,
-    HookLookupError,
-    HookOptionError,
-    HookTypeError,
-    MountPoint,
-    Return,
-    event,
-    hookable,
-    hooks,
-    post,
-    pre,
-)
-from aspecthook._core.law import order as _order
-from aspecthook._core.law.guard import Guard
-from aspecthook._core.mount import members as _mount
-from aspecthook.testing import HookMachine, LawError, Trace, law
-from aspecthook.testing._candidates import Candidate
+from aspecthook import Args, Hook, HookLookupError, HookTypeError, Return, hookable, hooks, post, pre
+from aspecthook.testing import Candidate, HookMachine, LawError, Trace, before, commutes, law
 
-ROOT = Path(__file__).parents[2]
-FEW = settings(max_examples=25, stateful_step_count=20, deadline=None, database=None, derandomize=True)
-FINDING = settings(FEW, max_examples=200, phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False)
+# What Hypothesis explains of a failure takes seconds.
+MANY = settings(max_examples=200, database=None, deadline=None, phases=[Phase.generate, Phase.shrink])
 
 
-def found(machine: type[HookMachine]) -> tuple[LawError, list[str]]:
-    """Let a machine find what is wrong; give the error and the shortest list of steps."""
+def story_of(machine: type[HookMachine]) -> list[str]:
+    """Run a machine that must fail; return the steps of its story."""
     with pytest.raises(LawError) as caught:
-        run_state_machine_as_test(machine, settings=FINDING)
-    notes = "\n".join(getattr(caught.value, "__notes__", ())).splitlines()
-    steps = [line.strip().removeprefix("state.") for line in notes if line.strip().startswith("state.")]
-    return caught.value, [step for step in steps if step != "teardown()"]
+        machine.TestCase().runTest()
+    return steps_in(caught.value)
 
 
-# It passes.
+def steps_in(error: BaseException) -> list[str]:
+    lines = "\n".join(error.__notes__).splitlines()
+    steps = [line.strip().removeprefix("state.") for line in lines if line.strip().startswith("state.")]
+    return [step for step in steps if step != "teardown()"]
 
 
-def function() -> Any:
-    @hookable
-    def target(a: int, *, b: int = 2) -> int:
-        if a == 3:
-            raise KeyError(a)
-        return a + b
+class Total(HookMachine):
+    """Calls of a function that returns its argument; it counts them."""
 
-    return target
+    calls = 0
 
-
-def method() -> Any:
-    class Counter:
-        @hookable
-        def target(self, a: int) -> int:
-            return a
-
-    return Counter().target
-
-
-def class_method() -> Any:
-    class Counter:
-        @classmethod
-        @hookable
-        def target(cls, a: int) -> int:
-            return a
-
-    return Counter.target
-
-
-def coroutine() -> Any:
-    @hookable
-    async def target(a: int) -> int:
-        return 6 // a
-
-    return target
-
-
-def generator() -> Any:
-    @hookable
-    def target(a: int) -> Any:
-        yield from range(a)
-        return a
-
-    return target
-
-
-def async_generator() -> Any:
-    @hookable
-    async def target(a: int) -> Any:
-        for one in range(a):
-            yield one
-
-    return target
-
-
-@pytest.mark.parametrize("make", [function, method, class_method, coroutine, generator, async_generator])
-def test_it_passes_on_a_target_of_any_style(make: Callable[[], Any]) -> None:
-    class Machine(HookMachine):
-        def make(self) -> Any:
-            return make()
-
-    run_state_machine_as_test(Machine, settings=FEW)
-
-
-def test_it_passes_on_its_own_target_with_hooks_that_answer() -> None:
-    run_state_machine_as_test(HookMachine, settings=settings(FEW, max_examples=60))
-
-
-def test_hooks_that_were_there_before_stay_there() -> None:
-    ran: list[str] = []
-
-    @hookable
-    def target(a: int) -> int:
-        return a
-
-    first = hooks(target).add("pre", lambda: ran.append("first"), name="first", before="a")
-
-    class Machine(HookMachine):
-        def make(self) -> Any:
-            return target
-
-    run_state_machine_as_test(Machine, settings=FEW)
-    assert hooks(target).members == (first,)
-    assert ran
-
-
-def test_nothing_is_left_behind_on_a_function_that_outlives_the_machine() -> None:
-    @hookable
-    def target(a: int) -> int:
-        return a
-
-    code, space = target.__code__, dict(vars(target))
-
-    class Machine(HookMachine):
-        def make(self) -> Any:
-            return target
-
-    run_state_machine_as_test(Machine, settings=FEW)
-    assert target.__code__ is code
-    assert dict(vars(target)) == space
-
-
-# Laws and hooks of the user's own
-
-
-class Handling(HookMachine):
     def make(self) -> Any:
         @hookable
-        def handle(request: int) -> int:
-            return request
+        def total(n: float) -> float:
+            type(self).calls += 1
+            return n
 
-        return handle
+        return total
 
 
-class Constrained(Handling):
-    @pre(before="audit")
-    def auth(self) -> None: ...
+def posts(**functions: Callable[..., Any]) -> tuple[Candidate, ...]:
+    return tuple(Candidate("post", function, name=name) for name, function in functions.items())
 
-    @pre
-    def audit(self) -> None: ...
+
+class Taxed(Total):
+    arguments = st.tuples(st.tuples(st.integers(6, 50)), st.just({}))
+    candidates = posts(tax=lambda result: result * 1.19, rounding=lambda result: round(result, 2))
+
+
+class Cents(Taxed):
+    @law
+    def the_result_is_in_cents(trace: Trace) -> bool:
+        return not trace.ran("rounding") or bool(trace.result == round(trace.result, 2))
+
+
+# What it finds
+
+
+ROUNDED_TOO_EARLY = ["add('post rounding')", "add('post tax')", "call((9,))"]
+
+
+def test_a_bug_that_depends_on_the_arguments_is_found_and_told_with_the_simplest() -> None:
+    assert story_of(Cents) == ROUNDED_TOO_EARLY
+
+
+def test_a_machine_that_is_run_without_its_test_case_finds_the_same() -> None:
+    with pytest.raises(LawError) as caught:
+        run_state_machine_as_test(Cents, settings=MANY)
+    assert steps_in(caught.value)[:3] == ROUNDED_TOO_EARLY
+
+
+def test_a_run_calls_the_target_of_two_hooks_sixty_times_at_most() -> None:
+    for run in (lambda: Taxed.TestCase().runTest(), lambda: run_state_machine_as_test(Taxed)):
+        Taxed.calls = 0
+        run()
+        assert 20 <= Taxed.calls <= 60
+
+
+class Cached(Total):
+    """A cache that keeps a price in which a discount is already; a second call takes it off again."""
+
+    arguments = st.tuples(st.tuples(st.integers(0, 50)), st.just({}))
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        return [
+            Candidate("pre", self.cached, name="cached"),
+            Candidate("post", self.keep, name="keep"),
+            Candidate("post", lambda result: result + 1, name="fee"),
+        ]
+
+    def make(self) -> Any:
+        self.cache: dict[float, float] = {}
+        return super().make()
+
+    def cached(self, n: float) -> Return[float] | None:
+        return Return(self.cache[n]) if n in self.cache else None
+
+    def keep(self, n: float, result: float) -> None:
+        self.cache[n] = result
 
     @law
-    def auth_before_audit(trace: Trace) -> bool:
-        return trace.before("auth", "audit")
+    def there_is_one_fee(trace: Trace) -> bool:
+        return bool(trace.result == trace.arguments["n"] + trace.ran("fee"))
 
 
-class Unconstrained(Constrained):
-    vary = ()
+class Forgetful(Total):
+    """A hook that is removed leaves its mark: what it has set is never unset."""
+
+    candidates = posts(loud=lambda: None)
+
+    def make(self) -> Any:
+        self.volume = 0
+        return super().make()
+
+    def attach(self, candidate: Candidate) -> Hook:
+        self.volume = 11
+        return super().attach(candidate)
+
+    @law
+    def it_is_quiet(self, trace: Trace) -> bool:
+        return trace.ran("loud") or self.volume == 0
+
+
+class Fetched(HookMachine):
+    def make(self) -> Any:
+        @hookable
+        async def fetch(n: int, *, k: int = 3) -> int:
+            await asyncio.sleep(0)
+            return n
+
+        return fetch
 
     @pre
-    def auth(self) -> None: ...
+    def increase(self, n: int) -> Args:
+        return Args(n=n + 1)
+
+    @pre
+    async def double(self, n: int) -> Args:
+        return Args(n=n * 2)
+
+    @law
+    def a_doubled_number_is_even(trace: Trace) -> bool:
+        return not trace.ran("double") or trace.result % 2 == 0
 
 
-def test_a_law_that_constraints_uphold_holds() -> None:
-    run_state_machine_as_test(Constrained, settings=FEW)
+class Streamed(HookMachine):
+    candidates = (
+        Candidate("item", lambda item: item * 10, name="scale"),
+        Candidate("item", lambda item: min(item, 5), name="clip"),
+    )
+
+    def make(self) -> Any:
+        @hookable
+        def numbers(n: int) -> Any:
+            yield from range(n)
+
+        return numbers
+
+    @law
+    def none_is_above_five(trace: Trace) -> bool:
+        return not trace.ran("clip") or max(trace.result) <= 5
 
 
-def test_a_broken_law_is_told_with_the_call_the_chain_and_the_shortest_list_of_steps() -> None:
-    error, steps = found(Unconstrained)
-    assert error.law == "auth_before_audit"
-    assert steps == ["add('pre audit')", "add('pre auth')", "call((0,))"]
-    lines = str(error).splitlines()
-    assert "handle breaks the law 'auth_before_audit': it answered False" in lines[0]
-    assert lines[1:4] == ["", "the call:", f"  {error.trace.label} → 0"]  # type: ignore[union-attr]
-    assert lines[4:6] == ["    pre     audit() → None", "    pre     auth() → None"]
-    assert lines[6] == "    target  handle(request=0) → 0"
-    assert lines[7:9] == ["", "the chain:"]
-    assert lines[10:] == ["    pre  audit", "    pre  auth"]
+class Paid(HookMachine):
+    """A method of an instance, and a log on another mount point."""
+
+    def make(self) -> Any:
+        class Account:
+            @hookable
+            def pay(self, amount: int) -> int:
+                return amount
+
+        @hookable
+        def log(text: str) -> None: ...
+
+        self.log = log
+        return Account().pay
+
+    @pre
+    def audit(self, amount: int) -> None:
+        self.log(f"paid {amount}")
+
+    @pre
+    def check(self, amount: int) -> None:
+        if amount > 2:
+            raise ValueError(amount)
+
+    @law
+    def what_is_refused_is_not_audited(trace: Trace) -> bool:
+        return trace.exc is None or not trace.ran("audit")
 
 
-def test_a_law_may_look_at_the_machine_and_be_static() -> None:
-    seen: list[object] = []
+class Fourth(Total):
+    """Of the 24 orders of four hooks, one is wrong."""
 
-    class Looking(Constrained):
-        @law
-        def looks(self, trace: Trace) -> bool:
-            seen.append(self)
-            return True
+    candidates = posts(**dict.fromkeys("abcd", lambda: None))
 
-        @staticmethod
-        @law
-        def is_static(trace: Trace) -> bool:
-            return isinstance(trace, Trace)
-
-    run_state_machine_as_test(Looking, settings=settings(FEW, max_examples=5))
-    assert seen
-    assert all(isinstance(one, Looking) for one in seen)
+    @law
+    def it_is_not_this_order(trace: Trace) -> bool:
+        return trace.names != ("total", "c", "a", "d", "b")
 
 
-def test_options_of_a_candidate_are_kept() -> None:
-    class Fixed(Handling):
-        candidates = (
-            Candidate("post", lambda: None, name="last", priority=90, after=()),
-            Candidate("post", lambda: None, name="first", priority=10, before=()),
-        )
-        vary = ("priority",)
-
-        @law
-        def first_before_last(trace: Trace) -> bool:
-            return trace.before("first", "last")
-
-    run_state_machine_as_test(Fixed, settings=FEW)
+FOUND: dict[type[HookMachine], list[str]] = {
+    Cached: ["add('pre cached')", "add('post fee')", "add('post keep')", "call((0,))", "call((0,))"],
+    Forgetful: ["add('post loud')", "remove('post loud')", "call((0,))"],
+    Fetched: ["add('pre double')", "add('pre increase')", "call((0,), kwargs={'k': 0})"],
+    Streamed: ["add('item clip')", "add('item scale')", "call((2,))"],
+    Paid: ["add('pre audit')", "add('pre check')", "call((3,))"],
+    Fourth: ["add('post c')", "add('post a')", "add('post d')", "add('post b')", "call((0,))"],
+}
 
 
-def test_marked_functions_are_candidates_and_what_is_neither_is_refused() -> None:
-    @post
-    def marked() -> None: ...
-
-    class Marked(Handling):
-        candidates: Any = (marked,)
-
-    assert repr(Marked()._candidates) == "[post marked]"
-    Marked.candidates = (len,)
-    with pytest.raises(TypeError, match="is not a candidate"):
-        Marked()
+@pytest.mark.parametrize("machine", FOUND, ids=lambda machine: machine.__name__)
+def test_an_order_bug_is_found_in_its_shortest_story(machine: type[HookMachine]) -> None:
+    assert story_of(machine) == FOUND[machine]
 
 
-def test_a_candidate_that_a_story_misspells_is_refused_with_the_nearest() -> None:
-    class Marked(Handling):
-        candidates = (Candidate("pre", print),)
-
-    with pytest.raises(HookLookupError, match="Marked has no candidate 'pre prnit'; did you mean 'pre print'"):
-        Marked()._function("pre prnit")
-    with pytest.raises(HookLookupError, match="the machine has added no 'pre print' that is still there"):
-        Marked()._hook("pre print")
-
-
-def test_arguments_come_from_a_strategy() -> None:
-    class Words(Handling):
-        arguments = st.tuples(st.just(("word",)), st.just({}))
-
-        @law
-        def is_a_word(trace: Trace) -> bool:
-            return trace["handle"].given == {"request": "word"} if trace.ran("handle") else True
-
-    run_state_machine_as_test(Words, settings=settings(FEW, max_examples=10))
-
-
-def test_a_plugin_system_that_forgets_the_priority_is_found() -> None:
-    class Forgetful(Handling):
-        vary = ("priority",)
-        candidates = Candidate("pre", lambda: None, name="a"), Candidate("pre", lambda: None, name="b")
-
-        def attach(self, candidate: Candidate) -> Hook:
-            return self.mount.add(candidate.kind, candidate.function, name=candidate.name, again=True)
-
-    error, steps = found(Forgetful)
-    assert error.law == "order"
-    # One that is out of its place among two, or one alone that is not what was asked for.
-    assert len(steps) <= 2
-    assert all(step.startswith("add('pre ") for step in steps)
-    assert "(50); they should run" in str(error)
-
-
-def test_a_plugin_system_that_takes_off_too_much_is_found() -> None:
-    class Greedy(Handling):
-        candidates = (Candidate("pre", lambda: None, name="a"),)
-
-        def detach(self, hook: Hook) -> None:
-            self.mount.remove(hook.name)
-
-    error, steps = found(Greedy)
-    assert error.law == "members"
-    assert steps[:2] == ["add('pre a')", "add('pre a')"]
-    assert len(steps) == 3
-
-
-def test_rules_of_the_users_own_may_change_the_mount_point_as_they_like() -> None:
-    class Own(Handling):
-        candidates = ()
-
-        @rule()
-        def plug(self) -> None:
-            self.mount.add("pre", lambda: None, name="plugged")
-
-        @rule()
-        def unplug(self) -> None:
-            self.mount.clear()
-
-    run_state_machine_as_test(Own, settings=FEW)
-
-
-def test_short_stories_come_whatever_hypothesis_is_told() -> None:
-    class Four(Handling):
-        candidates = tuple(Candidate("pre", lambda: None, name=name) for name in "abcd")
-
-        @law
-        def not_backwards(trace: Trace) -> bool:
-            return trace.names[:4] != ("d", "c", "b", "a")
-
-    least = settings(FEW, max_examples=1, stateful_step_count=1)
-    for _ in range(2):
-        with pytest.raises(LawError) as caught:
-            run_state_machine_as_test(Four, settings=least)
-        assert caught.value.law == "not_backwards"
-    Four.TestCase.settings = least
-    with pytest.raises(LawError, match="not_backwards"):
-        Four.TestCase().runTest()
-
-
-def test_a_failure_ends_with_a_test_function_that_fails_too() -> None:
-    Unconstrained.TestCase.settings = FEW
-    with pytest.raises(LawError) as caught:
-        Unconstrained.TestCase().runTest()
-    text = caught.value.__notes__[0].removeprefix("To see it again:\n\n")
-    space: dict[str, Any] = {}
-    exec(text, space)
-    with pytest.raises(LawError, match="auth_before_audit"):
-        space["test_auth_before_audit"]()
-
-
-def test_a_long_story_is_a_test_function_too() -> None:
-    class Rare(Handling):
-        candidates = tuple(Candidate("pre", lambda: None, name=name) for name in "abc")
-
-        @law
-        def few(trace: Trace) -> bool:
-            return len(trace.steps) < 7  # more than short stories have
-
-    Rare.TestCase.settings = FEW
-    with pytest.raises(LawError) as caught:
-        Rare.TestCase().runTest()
-    text = caught.value.__notes__[0]
-    assert text.count("state.add(") >= 5
-    assert "    state.teardown()" in text
-
-
-def test_a_candidate_that_cannot_be_added_is_told() -> None:
-    class Wrong(Handling):
-        candidates = (Candidate("pre", lambda reqeust: None, name="wrong"),)
-
-    with pytest.raises(HookTypeError, match=r"the candidate pre wrong cannot be added to .*handle: .*'reqeust'"):
-        Wrong.TestCase().runTest()
-
-
-def test_a_machine_that_can_do_nothing_is_refused() -> None:
-    class Empty(Handling):
-        candidates = ()
-
-    with pytest.raises(HookTypeError, match="Empty has no candidates and no rules of its own"):
-        Empty()
-
-
-def test_hooks_and_targets_that_call_the_mount_point_again_are_no_violation() -> None:
-    class Recursive(HookMachine):
-        candidates = (Candidate("pre", lambda: None, name="a"), Candidate("post", lambda: None, name="b"))
+@pytest.mark.parametrize("kind", ["pre", "post", "exception", "always"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_two_hooks_in_the_wrong_order_are_found_among_others(kind: Any, size: int) -> None:
+    class Handling(Total):
+        candidates = tuple([Candidate(kind, lambda: None, name=name) for name in "abcd"[:size]])
+        in_order = before("a", "b")
 
         def make(self) -> Any:
             @hookable
-            def count(n: int) -> int:
-                return 0 if n <= 0 else 1 + count(n - 1)
+            def fail(n: int) -> None:
+                if kind == "exception":
+                    raise ValueError(n)
 
-            return count
+            return fail
 
-    Recursive.TestCase.settings = FEW
-    Recursive.TestCase().runTest()
-
-
-@pytest.mark.parametrize("option", [{"once": True}, {"times": 2}, {"every": 2}])
-def test_a_count_that_is_wrong_is_found(option: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Guard, "admit", lambda self: True)
-
-    class Counted(Handling):
-        candidates = (Candidate("pre", lambda: None, name="a", **option),)
-
-    error, steps = found(Counted)
-    assert error.law in ("a call", "members")
-    assert steps[0] == "add('pre a')"
+    assert story_of(Handling) == [f"add('{kind} b')", f"add('{kind} a')", "call((0,))"]
 
 
-# Planted bugs of the library itself
+def test_a_ready_law_that_makes_the_call_again_works_in_a_machine() -> None:
+    class Commuting(Taxed):
+        any_order = commutes("tax", "rounding")
+
+    assert story_of(Commuting)[-1] == "call((9,))"
 
 
-def test_an_order_that_is_not_stable_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrange = _order.arrange
-
-    def unstable(members: Any, label: str = "") -> Any:
-        found = arrange(members, label)
-        return (
-            found
-            if any(hook.before or hook.after for hook in found)
-            else tuple(sorted(found, key=lambda hook: (hook.priority, -hook.added)))
-        )
-
-    monkeypatch.setattr(_order, "arrange", unstable)
-    monkeypatch.setattr(_mount, "arrange", unstable)
-
-    class Own(HookMachine):
-        pass
-
-    error, steps = found(Own)
-    assert error.law == "order"
-    assert len(steps) == 2
-    assert "should run" in str(error)
+# What it passes
 
 
-def test_a_cycle_that_is_not_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_order.Mentions, "may_close_cycle", lambda self, hook: False)
-
-    class Cycling(Handling):
-        candidates = (Candidate("pre", lambda: None, name="a", before="a"),)
-
-    error, steps = found(Cycling)
-    assert (error.law, steps) == ("refusal", [])  # such a hook is offered to every mount point
-
-
-def test_a_hook_that_goes_on_running_once_removed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The change is stored, and the function keeps the code that it had.
-    def change(self: MountPoint, store: Callable[[], None]) -> None:
-        if self.place is None or not self.place.opened:
-            self._open()
-        store()
-        self._chain = None
-
-    monkeypatch.setattr(MountPoint, "_change", change)
-
-    class Own(HookMachine):
-        pass
-
-    error, _steps = found(Own)
-    assert error.law in ("no trace", "a call")
-
-
-def test_a_compiled_call_that_skips_a_hook_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aspecthook._core.mount.place import Place
-
-    bind = Place.bind
-
-    def bound(self: Place, chain: Any, **options: Any) -> Any:
-        chain.always = chain.always[1:]
-        return bind(self, chain, **options)
-
-    class Plain(HookMachine):
-        disturb = ()
-
-    monkeypatch.setattr(Place, "bind", bound)
-    error, steps = found(Plain)
-    assert error.law == "a call"
-    assert steps == ["add('always a')", "call((0, 0))"]
-    assert "always a should have run at the end" in str(error)
-
-
-def test_a_post_hook_that_is_not_given_the_result_so_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aspecthook._core.mount.place import Place
-
-    bind = Place.bind
-
-    def bound(self: Place, chain: Any, **options: Any) -> Any:
-        for hook in chain.post[1:]:
-            inner = hook.function
-            hook.function = lambda result, inner=inner: inner("stale")
-        return bind(self, chain, **options)
-
-    class Posting(Handling):
-        disturb = ()
+def test_constraints_that_uphold_a_law_hold() -> None:
+    class Repaired(Cents):
         candidates = (
-            Candidate("post", lambda result: Return(5), name="five"),
-            Candidate("post", lambda result: None, name="look"),
+            *Taxed.candidates[:1],
+            Candidate("post", Taxed.candidates[1].function, name="rounding", after="tax"),
         )
 
-    monkeypatch.setattr(Place, "bind", bound)
-    error, _steps = found(Posting)
-    assert error.law == "a call"
-    assert "should have been given result=" in str(error)
+    Repaired.TestCase().runTest()
 
 
-def test_the_example_finds_and_shrinks_the_bug() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / "plugin_order.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "breaks the law 'auth_before_audit': it answered False" in done.stdout
-    assert "state.load(plugin=audit)\nstate.load(plugin=auth)\nstate.teardown()\n" in done.stdout
-    assert "the law holds" in done.stdout
+def test_hooks_that_contradict_each_other_or_run_once_are_no_failure() -> None:
+    class Odd(Total):
+        candidates = (
+            Candidate("pre", lambda: None, name="x", once=True, before="y"),
+            Candidate("pre", lambda: None, name="y", before="z"),
+            Candidate("pre", lambda: None, name="z", before="x"),
+        )
+
+    Odd.TestCase().runTest()
+    run_state_machine_as_test(Odd, settings=settings(MANY, max_examples=10, stateful_step_count=10))
 
 
-# What the kit's own guests raise stays inside, and what a user's code may do is no violation
+def test_a_repaired_machine_passes_after_it_has_failed() -> None:
+    # The failure was kept on the class.
+    class Mended(Cents):
+        pass
+
+    story_of(Mended)
+    Mended.candidates = ()
+    Mended.candidates = Taxed.candidates[1:]
+    Mended.TestCase().runTest()
+    run_state_machine_as_test(Mended)
 
 
-@event(gather=True)
-async def happened(a: int) -> None: ...
+def test_a_function_that_outlives_the_machine_is_left_as_it_was() -> None:
+    def lasting(n: int) -> int:
+        return n
 
+    code = lasting.__code__
+    hookable(lasting)
 
-def runs_tasks_of_itself() -> Any:
-    @hookable
-    async def target(a: int) -> int:
-        return await asyncio.create_task(target(a - 1)) if a > 0 else a
-
-    return target
-
-
-def leaves_a_task() -> Any:
-    tasks: list[Any] = []
-
-    @hookable
-    async def target(a: int) -> int:
-        if a > 0:
-            tasks.append(asyncio.create_task(target(a - 1)))
-        return a
-
-    return target
-
-
-def is_interrupted() -> Any:
-    @hookable
-    async def target(a: int) -> int:
-        if a == 3:
-            raise KeyboardInterrupt
-        return a
-
-    return target
-
-
-def calls_itself() -> Any:
-    @hookable
-    def target(a: int) -> int:
-        return target(a - 1) if a > 0 else 0
-
-    return target
-
-
-@pytest.mark.parametrize("make", [lambda: happened, runs_tasks_of_itself, leaves_a_task, is_interrupted, calls_itself])
-def test_an_exception_of_a_guest_never_leaves_the_machine(
-    make: Callable[[], Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    class Machine(HookMachine):
-        candidates = (Candidate("pre", lambda: None, name="second", every=2),)
+    class Lasting(Total):
+        candidates = Taxed.candidates
 
         def make(self) -> Any:
-            return make()
+            return lasting
 
-    # An interrupt would end the run of pytest, and asyncio raises it past whoever awaits the task.
-    Machine.TestCase.settings = FEW
-    Machine.TestCase().runTest()
-    gc.collect()
-    assert "exception=Planned" not in caplog.text
+    Lasting.TestCase().runTest()
+    assert lasting.__code__ is code
+    assert len(hooks(lasting)) == 0
 
 
-@pytest.mark.parametrize(
-    ("setting", "values", "message"),
-    [
-        ("vary", ("prioritiy",), "'prioritiy', which a machine cannot draw; .* can; did you mean 'priority'?"),
-        ("vary", "priority", "'p', which"),
-        ("disturb", ("fails", "sends"), "'sends', which"),
-    ],
-)
-def test_what_a_machine_cannot_draw_is_refused(setting: str, values: Any, message: str) -> None:
-    with pytest.raises(HookOptionError, match=rf"Mine\.{setting} has {message}"):
-        type("Mine", (HookMachine,), {setting: values})()
+# Rules of the user's own
 
 
-def test_a_law_may_call_the_target_which_no_guest_disturbs() -> None:
-    class Machine(HookMachine):
-        @law
-        def the_target_adds(self, trace: Trace) -> bool:
-            return trace.exc is not None or self.target(0) is not None
+class Loading(Total):
+    @initialize()
+    def begin(self) -> None:
+        self.loaded: set[str] = set()
 
-    class Counted(HookMachine):
-        candidates = (Candidate("pre", lambda: None, name="second", every=2),)
+    @rule(name=st.sampled_from(["a", "b"]))
+    def load(self, name: str) -> None:
+        if name not in self.loaded:
+            self.loaded.add(name)
+            hooks(self.target).add("pre", lambda: None, name=name)
 
-        @law
-        def a_call_more_changes_nothing(self, trace: Trace) -> bool:
-            return self.target(1) == 2
+    in_order = before("a", "b")
 
-    for machine in (Machine, Counted):
-        machine.TestCase.settings = FEW
+
+def test_a_story_of_the_users_own_rules_is_shrunk_and_printed() -> None:
+    with pytest.raises(LawError) as caught:
+        run_state_machine_as_test(Loading, settings=settings(MANY, derandomize=True, stateful_step_count=6))
+    steps = [step for step in steps_in(caught.value) if not step.startswith("call")]
+    assert steps == ["begin()", "load(name='b')", "load(name='a')"]
+    assert steps_in(caught.value)[-1] == "call(args=(0,))"
+
+
+# The test to paste
+
+
+def pasted(error: BaseException, space: dict[str, Any]) -> None:
+    """Run the test that ends an error."""
+    source = error.__notes__[0].partition("\n\n")[2]
+    exec(source, space)
+    for test in [value for name, value in space.items() if name.startswith("test_")]:
+        test()
+
+
+def test_the_test_that_ends_a_failure_fails_too() -> None:
+    with pytest.raises(LawError) as caught:
+        Cents.TestCase().runTest()
+    with pytest.raises(LawError, match="the_result_is_in_cents"):
+        pasted(caught.value, {})
+
+
+def test_the_test_of_a_class_that_a_function_makes_is_pasted_behind_it() -> None:
+    class Local(Cents):
+        pass
+
+    with pytest.raises(LawError) as caught:
+        Local.TestCase().runTest()
+    assert "# In test_the_test_of_a_class" in caught.value.__notes__[0]
+    with pytest.raises(LawError, match="the_result_is_in_cents"):
+        pasted(caught.value, {"Local": Local})
+
+
+def test_the_test_of_a_script_imports_the_machine_from_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = ModuleType("__main__")
+    main.__file__ = str(Path("somewhere") / "orders.py")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    machine = type("Scripted", (Cents,), {"__module__": "__main__", "__qualname__": "Scripted"})
+    with pytest.raises(LawError) as caught:
+        machine.TestCase().runTest()
+    assert "from orders import Scripted" in caught.value.__notes__[0]
+
+
+# What is refused
+
+
+def refused(**members: Any) -> type[HookMachine]:
+    return type("Refused", (Total,), {"candidates": Taxed.candidates, **members})
+
+
+REFUSED: dict[str, tuple[type[HookMachine], str]] = {
+    "arguments of one number": (
+        refused(arguments=st.integers()),
+        "Refused.arguments draws 0; it must draw pairs of the positional arguments and a dict of the named ones, for "
+        "example st.tuples(st.tuples(st.integers()), st.just({}))",
+    ),
+    "arguments that are no strategy": (refused(arguments=(1, 2)), "Refused.arguments is (1, 2); it must be a strategy"),
+    "nothing to do": (refused(candidates=()), "Refused has no candidates and no rules of its own"),
+    "no candidate": (refused(candidates=(len,)), "is not a candidate; use Candidate(kind, function)"),
+    "a candidate that asks for what nobody offers": (
+        refused(candidates=[Candidate("pre", lambda nobody: None, name="asks")]),
+        "Refused: the candidate pre asks cannot be added to",
+    ),
+    "a target of its own": (refused(target=5), "Refused sets 'target' itself, but the machine keeps what make()"),
+    "a mount of its own": (refused(mount=5), "Refused sets 'mount' itself, but the machine keeps its mount point"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_machine_that_cannot_work_is_refused(name: str) -> None:
+    machine, message = REFUSED[name]
+    with pytest.raises(HookTypeError, match=re.escape(message)):
         machine.TestCase().runTest()
 
 
-def test_a_target_that_calls_itself_is_no_violation_where_short_stories_are_left_out() -> None:
-    class Machine(HookMachine):
-        candidates = (Candidate("pre", lambda: None, name="second", every=2),)
-
-        def make(self) -> Any:
-            return calls_itself()
-
-        @initialize()
-        def begin(self) -> None: ...
-
-    run_state_machine_as_test(Machine, settings=FEW)
+def test_a_machine_without_make_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="HookMachine needs a method make"):
+        HookMachine()
 
 
-@pytest.mark.parametrize("name", ["target", "mount"])
-def test_an_attribute_of_the_users_own_is_not_overwritten(name: str) -> None:
-    class Machine(HookMachine):
-        def make(self) -> Any:
-            setattr(self, name, 5)
-            return function()
-
-    with pytest.raises(HookTypeError, match=f"Machine sets '{name}' itself, but the machine keeps .* use another name"):
-        Machine()
+@pytest.mark.parametrize(
+    ("method", "message"), [("add", "has no candidate 'post tx'; did you mean 'post tax'"), ("remove", "has not added")]
+)
+def test_a_hook_that_a_story_misspells_is_refused_with_the_nearest(method: str, message: str) -> None:
+    with pytest.raises(HookLookupError, match=message):
+        getattr(Taxed(), method)("post tx")
 
 
-def test_machines_of_one_class_note_what_their_hooks_do_apart_in_each_thread() -> None:
-    class Machine(HookMachine):
-        pass
+def test_marked_functions_are_candidates() -> None:
+    @post
+    def marked() -> None: ...
 
-    first, second = Machine(), Machine()
-    assert first._candidates is second._candidates
-    first._candidates[0].function()
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(second._candidates[1].function).result()
-        assert len(pool.submit(second._ran.take).result()) == 1
-    assert len(first._ran.take()) == 1
+    assert list(refused(candidates=(marked,))()._keys) == ["post marked"]

@@ -12,17 +12,16 @@ from typing import Any
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.hookable import hooks
-
-from ._calls import Given, outcome, quiet
-from ._drives import AT_ONCE
-from ._guests import ADDS, AGAIN, ANSWERS, REMOVES, Guest, function_of
-from ._laws import check_call, check_law, law_error
-from ._machine_state import MachineState
-from ._model import differs, interpreted
-from ._rows import Row, row_of
-from ._steps import Trace
-from ._trace import make_call
-from ._traced_call import TracedCall
+from aspecthook.testing._calls import Given, quiet
+from aspecthook.testing._steps import Trace
+from tests.oracle.calls import make_call, outcome
+from tests.oracle.drives import AT_ONCE
+from tests.oracle.guests import ADDS, AGAIN, ANSWERS, REMOVES, Guest, function_of
+from tests.oracle.laws import check_call, check_law, law_error
+from tests.oracle.machine_state import MachineState
+from tests.oracle.model import differs, interpreted
+from tests.oracle.rows import Row, row_of
+from tests.oracle.traced_call import TracedCall
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

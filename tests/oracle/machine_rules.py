@@ -16,13 +16,12 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError, HookTypeError
-
-from ._calls import Given
-from ._candidates import Candidate
-from ._guests import Guest, PlannedError
-from ._laws import check_determinism, check_order, check_plain, check_traces, law_error, unchanged
-from ._machine_calls import CallingMachine
-from ._machine_draws import (
+from aspecthook.testing._calls import Given
+from tests.oracle.candidates import Candidate
+from tests.oracle.guests import Guest, PlannedError
+from tests.oracle.laws import check_determinism, check_order, check_plain, check_traces, law_error, unchanged
+from tests.oracle.machine_calls import CallingMachine
+from tests.oracle.machine_draws import (
     PRIORITIES,
     SETTINGS,
     additions,
@@ -37,8 +36,8 @@ from ._machine_draws import (
     steps,
     ways,
 )
-from ._machine_state import put
-from ._rows import Row, of_kind, ordered, row_of
+from tests.oracle.machine_state import put
+from tests.oracle.rows import Row, of_kind, ordered, row_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

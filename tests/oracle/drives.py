@@ -10,8 +10,8 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from ._guests import MARK, PlannedError
-from ._streams import CANCEL, CLOSE, DROP, NEXT, SEND, THROW, Note, is_astream, resume
+from aspecthook.testing._streams import CANCEL, CLOSE, DROP, NEXT, SEND, THROW, Note, is_astream, resume
+from tests.oracle.guests import MARK, PlannedError
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -11,14 +11,17 @@ import pytest
 from aspecthook import Hook, HookTypeError, MountPoint, hookable, hooks, post, pre
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.law import guard, options, order
-from aspecthook.testing import Candidate, HookMachine, LawError, before, law, run_laws
-from aspecthook.testing._short_stories import play_short_stories
+from aspecthook.testing import LawError, before, law
+from tests.oracle.candidates import Candidate
+from tests.oracle.laws import check_laws
+from tests.oracle.machine import OracleMachine
+from tests.oracle.short_stories import play_short_stories
 
 
 def nothing() -> None: ...
 
 
-class Small(HookMachine):
+class Small(OracleMachine):
     candidates = (Candidate("pre", nothing, name="a"), Candidate("pre", nothing, name="b", before="a"))
 
     def make(self) -> Any:
@@ -69,7 +72,7 @@ matching = MountPoint._matching
 
 
 # What is planted, and the law that it breaks.
-PLANTED: list[tuple[object, str, Any, str, type[HookMachine]]] = [
+PLANTED: list[tuple[object, str, Any, str, type[OracleMachine]]] = [
     (order.Mentions, "count", forget_all, "refusal", Small),
     (MountPoint, "set_paused", pause_all, "pauses", Small),
     (MountPoint, "_matching", lambda self, meant: matching(self, meant)[:1], "members", Small),
@@ -84,7 +87,7 @@ PLANTED: list[tuple[object, str, Any, str, type[HookMachine]]] = [
 
 @pytest.mark.parametrize(("owner", "name", "value", "broken", "machine"), PLANTED, ids=[one[1] for one in PLANTED])
 def test_a_planted_bug_breaks_a_law_in_a_short_story(
-    owner: object, name: str, value: Any, broken: str, machine: type[HookMachine], monkeypatch: pytest.MonkeyPatch
+    owner: object, name: str, value: Any, broken: str, machine: type[OracleMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, name, value)
     with pytest.raises(LawError) as caught:
@@ -93,7 +96,7 @@ def test_a_planted_bug_breaks_a_law_in_a_short_story(
 
 
 @pytest.mark.parametrize("machine", [Small, OfInstance])
-def test_the_short_stories_pass(machine: type[HookMachine]) -> None:
+def test_the_short_stories_pass(machine: type[OracleMachine]) -> None:
     play_short_stories(type("Machine", (machine,), {}))
 
 
@@ -123,7 +126,7 @@ def test_a_hook_of_the_class_that_is_added_later_runs_behind_one_of_the_instance
     method = OfInstance().make()
     hooks(method).add("pre", nothing, name="of the instance")
     hooks(method.__func__).add("pre", nothing, name="of the class")
-    run_laws(method, before("of the instance", "of the class"), args=(1,))
+    check_laws(method, before("of the instance", "of the class"), args=(1,))
 
 
 def test_a_machine_knows_in_which_order_the_hooks_of_an_instance_and_of_its_class_were_added() -> None:
@@ -157,7 +160,7 @@ def test_a_hook_is_traced_with_what_it_is_given_by_the_names_of_its_own_paramete
     def asks(request: int, nobody: None = None, user: str = "") -> None: ...
 
     handle.pre(asks)
-    run_laws(handle, is_named, args=(1, "ann"))
+    check_laws(handle, is_named, args=(1, "ann"))
     assert seen == [{"request": 1, "user": "ann"}]
 
 
@@ -165,7 +168,7 @@ async def of_async(_: object) -> None: ...
 
 
 @pytest.mark.parametrize(
-    "check", [lambda f: run_laws(f, args=(1,)), lambda f: run_laws(f, before("a", "b"), args=(1,))]
+    "check", [lambda f: check_laws(f, args=(1,)), lambda f: check_laws(f, before("a", "b"), args=(1,))]
 )
 def test_an_async_target_is_refused_where_an_event_loop_runs(check: Callable[[Any], None]) -> None:
     fetch = hookable(of_async)

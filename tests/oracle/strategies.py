@@ -14,10 +14,9 @@ from aspecthook._core.law.kinds import RESERVED, Kind
 from aspecthook._core.law.options import Options, Priority
 from aspecthook._core.law.signature import Signature, Style, is_plain
 from aspecthook._core.mount.hookable import hooks
-
-from ._rows import Row, ordered
-from ._specs import HookSpec, OrderSpec
-from ._targets import Target, failures
+from tests.oracle.rows import Row, ordered
+from tests.oracle.specs import HookSpec, OrderSpec
+from tests.oracle.targets import Target, failures
 
 # In the order in which draws shrink: to the first.
 _KINDS: tuple[Kind, ...] = ("pre", "post", "around", "exception", "always", "item")

@@ -17,11 +17,11 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
-
-from ._calls import Given, outcome
-from ._guests import PlannedError
-from ._laws import law_error
-from ._machine_state import MachineState
+from aspecthook.testing._calls import Given
+from tests.oracle.calls import outcome
+from tests.oracle.guests import PlannedError
+from tests.oracle.laws import law_error
+from tests.oracle.machine_state import MachineState
 
 
 def check_lifetimes(state: MachineState, given: Given) -> None:

@@ -85,7 +85,7 @@ class Pasted:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     # Any: Hypothesis' printer, which would show a dataclass with all its fields.
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
 
     def __eq__(self, other: object) -> bool:

@@ -15,9 +15,8 @@ from hypothesis.errors import HypothesisException
 
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
-
-from ._signatures import BODIES, Pasted, arguments, define, signature, signatures
-from ._streams import finish
+from aspecthook.testing._streams import finish
+from tests.oracle.signatures import BODIES, Pasted, arguments, define, signature, signatures
 
 Style: TypeAlias = Literal["function", "method", "coroutine", "generator", "async generator"]
 STYLES: tuple[Style, ...] = ("function", "method", "coroutine", "generator", "async generator")

@@ -15,9 +15,8 @@ from aspecthook._core.law.options import Options
 from aspecthook._core.law.signature import Style
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
-
-from ._signatures import BODIES, Pasted, define, signature
-from ._targets import paused, planned
+from tests.oracle.signatures import BODIES, Pasted, define, signature
+from tests.oracle.targets import paused, planned
 
 
 @final

@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._errors import is_our_frame
-
-from ._calls import quiet
-from ._laws import check_refusals, unchanged
-from ._lifetimes import check_death, check_lifetimes
-from ._machine_draws import SETTINGS, is_own_rule
-from ._machine_rules import Rules
+from aspecthook.testing._calls import quiet
+from tests.oracle.laws import check_refusals, unchanged
+from tests.oracle.lifetimes import check_death, check_lifetimes
+from tests.oracle.machine_draws import SETTINGS, is_own_rule
+from tests.oracle.machine_rules import Rules
 
 Story = TypeVar("Story", bound=tuple[str, ...])
 

@@ -21,23 +21,10 @@ from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.call import Call, Site
 from aspecthook._core.law.order import Chain
-from aspecthook.testing import (
-    HookSpec,
-    OrderSpec,
-    Outcome,
-    Target,
-    answers,
-    chains,
-    failures,
-    hooks_for,
-    orders,
-    signature,
-    signatures,
-    targets,
-)
-from aspecthook.testing._signatures import HOWS
-from aspecthook.testing._strategies import _kinds, _signature_of
-from aspecthook.testing._targets import STYLES
+from tests.oracle.signatures import HOWS, signature, signatures
+from tests.oracle.specs import HookSpec, OrderSpec
+from tests.oracle.strategies import _kinds, _signature_of, answers, chains, hooks_for, orders
+from tests.oracle.targets import STYLES, Outcome, Target, failures, targets
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
 NAMESPACE = {name: getattr(kit, name) for name in kit.__all__} | {"Args": Args, "Return": Return}

@@ -1,4 +1,4 @@
-"""What a `HookMachine` draws: each strategy looks at the machine as it is, and makes as few choices as it can."""
+"""What a `OracleMachine` draws: each strategy looks at the machine as it is, and makes as few choices as it can."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Rule
 
 from aspecthook._core.law.options import Options
-
-from ._calls import Given
-from ._candidates import Candidate, conditions, never
-from ._machine_state import MachineState
+from aspecthook.testing._calls import Given
+from tests.oracle.candidates import Candidate, conditions, never
+from tests.oracle.machine_state import MachineState
 
 # Smaller choices come first, since a failure shrinks to them: no options, no constraints, the first candidate.
 

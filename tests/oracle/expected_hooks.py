@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import final
 
 from aspecthook._core.mount.point import MountPoint
-
-from ._laws import law_error, named
-from ._rows import Row, levels_of, rows_of
+from tests.oracle.laws import law_error, named
+from tests.oracle.rows import Row, levels_of, rows_of
 
 
 @final

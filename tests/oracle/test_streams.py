@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Return, hookable, hooks
-from aspecthook.testing import Trace, run_laws
+from aspecthook.testing import Trace
 from aspecthook.testing._calls import Given
-from aspecthook.testing._drives import DRIVES, drives_of
-from aspecthook.testing._guests import MARK, Later
-from aspecthook.testing._model import differs
-from aspecthook.testing._rows import Counts, acting
-from aspecthook.testing._trace import make_call
-from aspecthook.testing._traced_call import TracedCall
+from tests.oracle.calls import make_call
+from tests.oracle.drives import DRIVES, drives_of
+from tests.oracle.guests import MARK, Later
+from tests.oracle.laws import check_laws
+from tests.oracle.model import differs
+from tests.oracle.rows import Counts, acting
+from tests.oracle.traced_call import TracedCall
 
 
 def one_more(item: Any) -> Any:
@@ -220,7 +221,7 @@ def test_an_around_hook_may_raise_another_exception_than_it_caught() -> None:
 
     for function, hook in ((fail, translating), (fail, translating_late), (failing, translating_late)):
         with hooks(function).add("around", hook):
-            run_laws(function, args=(1,))
+            check_laws(function, args=(1,))
 
 
 def test_a_stream_that_a_hook_leaves_open_is_not_followed() -> None:
@@ -236,4 +237,4 @@ def test_a_stream_that_a_hook_leaves_open_is_not_followed() -> None:
             return
 
     count.exception(lambda exc: Return(None), name="handles")
-    run_laws(count, args=(3,))
+    check_laws(count, args=(3,))

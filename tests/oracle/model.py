@@ -23,15 +23,15 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
-
-from ._calls import Given, attempt, values_of
-from ._clones import mapped
-from ._replay import Replay
-from ._rows import Counts, Row
-from ._steps import TARGET, Step, Trace
-from ._streams import Resumption, is_iterator
-from ._trace import place_of
-from ._traced_call import COUNTED, Admission, TracedCall, chain_of, same_object, site_of
+from aspecthook.testing._calls import Given, values_of
+from aspecthook.testing._clones import mapped
+from aspecthook.testing._steps import TARGET, Step, Trace
+from aspecthook.testing._streams import Resumption, is_iterator
+from aspecthook.testing._trace import place_of
+from tests.oracle.calls import attempt
+from tests.oracle.replay import Replay
+from tests.oracle.rows import Counts, Row
+from tests.oracle.traced_call import COUNTED, Admission, TracedCall, chain_of, same_object, site_of
 
 
 def differs(*calls: TracedCall) -> str | None:

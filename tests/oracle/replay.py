@@ -21,12 +21,22 @@ from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
-
-from ._calls import attempt
-from ._clones import given_of, labels, mapped, with_proceed, words_of
-from ._steps import TARGET, Proceeding, Step
-from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
-from ._traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name
+from aspecthook.testing._clones import given_of, labels, mapped, with_proceed, words_of
+from aspecthook.testing._steps import TARGET, Proceeding, Step
+from aspecthook.testing._streams import (
+    CLOSE,
+    DROP,
+    NEXT,
+    SEND,
+    THROW,
+    Resumption,
+    is_astream,
+    is_own,
+    is_stream,
+    resume,
+)
+from tests.oracle.calls import attempt
+from tests.oracle.traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

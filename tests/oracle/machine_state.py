@@ -21,9 +21,9 @@ from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookOptionError, HookTypeError, brief, nearest
-
-from ._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
-from ._candidates import (
+from aspecthook.testing._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
+from aspecthook.testing._laws import laws_in
+from tests.oracle.candidates import (
     Candidate,
     Ran,
     answering_hooks,
@@ -35,11 +35,11 @@ from ._candidates import (
     silent_hooks,
     variants,
 )
-from ._drives import DRIVES, drives_of
-from ._expected_hooks import Expected
-from ._guests import ACTIONS, PlannedError, PlannedStop, guests_of
-from ._laws import check_plain, laws_in, traces
-from ._rows import Counts, Row
+from tests.oracle.drives import DRIVES, drives_of
+from tests.oracle.expected_hooks import Expected
+from tests.oracle.guests import ACTIONS, PlannedError, PlannedStop, guests_of
+from tests.oracle.laws import check_plain, traces
+from tests.oracle.rows import Counts, Row
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -132,7 +132,7 @@ class MachineState:
             if name not in known:
                 raise HookOptionError(
                     f"{type(self).__name__}.{setting} has {brief(name)}, which a machine cannot draw; "
-                    f"print(HookMachine.{setting}) shows what it can{nearest(str(name), list(known))}"
+                    f"print(OracleMachine.{setting}) shows what it can{nearest(str(name), list(known))}"
                 )
 
     def _refuse_own(self, name: str, value: object) -> None:

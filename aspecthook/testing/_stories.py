@@ -1,0 +1,295 @@
+"""The short stories: up to four hooks, in each order, are added and called; then one is removed, and called again.
+
+The invariant: nothing here is random. The arguments are drawn by Hypothesis, always the same ones; a law that a story
+breaks is broken in every run. A story that fails is made minimal: first its steps, then the arguments of its calls.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, permutations
+from math import perm
+from pathlib import Path
+from queue import SimpleQueue
+from random import Random
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from hypothesis import find, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample, UnsatisfiedAssumption
+
+from aspecthook._errors import HookTypeError, brief
+
+from ._calls import Given
+from ._repeat import copy_of
+
+if TYPE_CHECKING:
+    from ._machine import HookMachine
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+_HOOKS = 4  # in the longest stories
+_STORIES = 150  # of one size; if there are more, some that are spread evenly
+# Calls in all stories of one size, if there are few stories; a real function is called, so they are few.
+_CALLS = {1: 6, 2: 24, 3: 48, 4: 48}
+_REMOVALS = 24  # of three hooks and more, one is removed only if there are no more stories than these
+SAMPLES = 12
+_STARTS = 3  # from which the arguments of a story are made simple
+
+
+class Arguments(NamedTuple):
+    """What one call is given. Its `repr` is what is written between the parentheses of ``state.call()``."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.args!r}, kwargs={self.kwargs!r}" if self.kwargs else repr(self.args)
+
+
+class Step(NamedTuple):
+    """One step of a story: a method of the machine, and what it is given."""
+
+    method: str
+    given: Any
+
+    def __repr__(self) -> str:
+        return f"state.{self.method}({self.given!r})"
+
+
+def read_arguments(owner: str, drawn: Any) -> Arguments:
+    """Read what a strategy of arguments has drawn.
+
+    Raises:
+        HookTypeError: It is not a pair of positional and named arguments.
+    """
+    pair: Any = drawn if isinstance(drawn, (tuple, list)) and len(cast("Sequence[Any]", drawn)) == 2 else (None, None)
+    args, kwargs = pair
+    if isinstance(args, (tuple, list)) and isinstance(kwargs, Mapping):
+        return Arguments(tuple(cast("Sequence[Any]", args)), dict(cast("Mapping[str, Any]", kwargs)))
+    raise HookTypeError(
+        f"{owner}.arguments draws {brief(drawn)}; it must draw pairs of the positional arguments and a dict of the "
+        "named ones, for example st.tuples(st.tuples(st.integers()), st.just({}))"
+    )
+
+
+# Drawing
+
+
+def samples_of(arguments: st.SearchStrategy[Any]) -> list[Any]:
+    """Return what a strategy draws first, the simplest at the head; always the same."""
+    found: list[Any] = []
+    _search(arguments, lambda drawn: found.append(drawn) or False)
+    return found[:SAMPLES]
+
+
+# Any: arguments of any sort.
+def _search(arguments: st.SearchStrategy[Any], is_wanted: Callable[[Any], bool]) -> Any:
+    """Return the simplest of the drawn arguments that are wanted; None if none of the first ones is.
+
+    Hypothesis may be running the machine in this thread, and would refuse to run another test inside of it. So it
+    draws in a thread of its own, and the question is answered in this one, where the target must be called.
+    """
+    drawn: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+    answers: SimpleQueue[bool] = SimpleQueue()
+
+    def ask(value: Any) -> bool:
+        drawn.put((True, value))
+        return answers.get()
+
+    def draw() -> None:
+        few = settings(max_examples=SAMPLES, database=None, deadline=None, print_blob=False)
+        try:
+            drawn.put((False, find(arguments, ask, settings=few, random=Random(0))))
+        except NoSuchExample:
+            drawn.put((False, None))
+        except BaseException as error:  # it is raised where the answer is waited for
+            drawn.put((False, _Failed(error)))
+
+    thread = Thread(target=draw, daemon=True)
+    thread.start()
+    while True:
+        is_question, value = drawn.get()
+        if not is_question:
+            thread.join()
+            if isinstance(value, _Failed):
+                raise value.error
+            return value
+        answers.put(is_wanted(value))
+
+
+class _Failed(NamedTuple):
+    error: BaseException
+
+
+# Playing
+
+
+def play_short_stories(machine: type[HookMachine]) -> None:
+    """Play the short stories.
+
+    Raises:
+        Exception: What the first story raises that fails, which is the shortest; with a test that repeats it.
+    """
+    first = machine()
+    first.teardown()
+    seen: set[tuple[str, ...]] = set()
+    for story in _stories(list(first._keys), first._samples):
+        played, error = _play(machine, story, seen)
+        if error is not None:
+            steps, error = _minimal(machine, played, error)
+            raise with_test(error, machine, map(repr, steps))
+
+
+def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list[Step]]:
+    """Yield the stories, the shortest first."""
+    for size in range(1, min(len(keys), _HOOKS) + 1):
+        count = perm(len(keys), size)
+        orders = islice(permutations(keys, size), 0, None, -(-count // _STORIES))
+        turns = max(1, min(len(samples), _CALLS[size] // count))
+        for number, added in enumerate(orders):
+            chosen = [(number + turn) % len(samples) if turns < len(samples) else turn for turn in range(turns)]
+            # A hook or a target that remembers something shows it when a call is repeated.
+            again = chosen[0]
+            chosen[-1:] = [again] if 2 < turns < len(samples) else chosen[-1:]
+            calls = [Step("call", samples[place]) for place in chosen]
+            begun = [Step("add", key) for key in added]
+            if size > 2 and count > _REMOVALS:
+                yield [*begun, *calls]
+                continue
+            last = [calls[0]]
+            yield [*begun, *calls, Step("remove", added[number % size]), *last]
+            for key in added if size == 2 else ():
+                if key != added[number % size]:
+                    yield [*begun, *last, Step("remove", key), *last]
+
+
+def _play(
+    machine: type[HookMachine], story: Sequence[Step], seen: set[tuple[str, ...]] | None = None
+) -> tuple[list[Step], Exception | None]:
+    """Play a story on a new target; return the steps that were played, and what the last of them raised.
+
+    Hooks of different kinds run in one order however they were added. So a story with `seen` is left out where its
+    hooks have run in this order already, and what comes after its calls has happened too.
+    """
+    played: list[Step] = []
+    state = machine()
+    try:
+        for place, step in enumerate(story):
+            if step.method == "remove" and step.given not in state._present:
+                continue  # it has run as often as it may
+            if step.method == "call" and seen is not None and state._is_plain():
+                chain = (*state._order(), *(repr(one) for one in story[place:] if one.method == "remove"))
+                if chain in seen:
+                    break
+                seen.add(chain)
+                seen = None
+            played.append(step)
+            getattr(state, step.method)(*_taken(step))
+            if step.method == "add" and step.given not in state._present:
+                break  # hooks that contradict each other are refused, as they should be
+    except UnsatisfiedAssumption:
+        return played, None
+    except Exception as error:
+        return played, error
+    finally:
+        state.teardown()
+    return played, None
+
+
+def _taken(step: Step) -> tuple[Any, ...]:
+    """Return what the method of a step takes; of arguments a copy, since a call may change them."""
+    return tuple(copy_of(Given(*step.given))[:2]) if step.method == "call" else (step.given,)
+
+
+def _minimal(machine: type[HookMachine], story: list[Step], error: Exception) -> tuple[list[Step], Exception]:
+    """Leave out the steps that a failure does not need, and make the arguments of the others simple."""
+    best = error
+
+    def fails(steps: list[Step]) -> bool:
+        nonlocal best
+        _, other = _play(machine, steps)
+        if other is None or type(other) is not type(error) or getattr(other, "law", "") != getattr(error, "law", ""):
+            return False
+        best = other
+        return True
+
+    size = len(story) + 1
+    while len(story) < size:
+        size = len(story)
+        for place in reversed(range(size)):
+            shorter = [*story[:place], *story[place + 1 :]]
+            story = shorter if shorter and fails(shorter) else story
+    for given in {repr(step.given): step.given for step in story if step.method == "call"}.values():
+        story = _simplest(machine, story, given, fails)
+    fails(story)  # so that the error is of this very story
+    return story, best
+
+
+def _simplest(
+    machine: type[HookMachine], story: list[Step], given: Arguments, fails: Callable[[list[Step]], bool]
+) -> list[Step]:
+    """Return a story with the simplest arguments that it fails with, in the place of some that its calls are given.
+
+    Hypothesis makes simple what it finds first, which may lead to a place from where no small step leads further: so
+    it begins at several.
+    """
+
+    def replaced(drawn: Any) -> list[Step]:
+        simpler = read_arguments(machine.__name__, drawn)
+        return [step._replace(given=simpler) if step.given == given else step for step in story]
+
+    def search(passed: int) -> tuple[int, Any]:
+        asked = 0
+
+        def is_wanted(drawn: Any) -> bool:
+            nonlocal asked, first
+            asked += 1
+            wanted = asked > passed and fails(replaced(drawn))
+            first = asked if wanted and first < 0 else first
+            return wanted
+
+        first = -1
+        drawn = _search(machine._drawn_from, is_wanted)
+        return first, drawn
+
+    found = [story]
+    passed = 0
+    for _ in range(_STARTS):
+        passed, drawn = search(passed)
+        if drawn is None:
+            break
+        found.append(replaced(drawn))
+    return min(found, key=lambda one: (len(repr(one)), repr(one)))
+
+
+# A failure, written as a test that repeats it
+
+
+_AGAIN = "To see it again:"
+
+
+def with_test(error: Exception, machine: type[Any], lines: Iterable[str]) -> Exception:
+    """Add a test that repeats a failure to an error, as a note."""
+    error.__notes__ = [note for note in getattr(error, "__notes__", ()) if not note.startswith(_AGAIN)]
+    error.add_note(f"{_AGAIN}\n\n{source_of_test(machine, getattr(error, 'law', '') or 'story', lines)}\n")
+    return error
+
+
+def source_of_test(machine: type[Any], name: str, lines: Iterable[str]) -> str:
+    """Write a test function of these lines, in which ``state`` is the machine."""
+    module, path = machine.__module__, machine.__qualname__
+    if module == "__main__":  # as another file imports it
+        file = getattr(sys.modules[module], "__file__", None)
+        module = Path(file).stem if file else module
+    words = "".join([char if char.isalnum() else "_" for char in name]).strip("_") or "story"
+    test = [f"def test_{words}():", *(f"    {line}" for line in lines), "    state.teardown()"]
+    if "<locals>" not in path:
+        test.insert(1, f"    state = {path}()")
+        return "\n".join([f"from {module} import {path.partition('.')[0]}", "", "", *test])
+    # Nobody can import a class that a function makes: the test belongs behind the class, and is called there.
+    test.insert(1, f"    state = {machine.__name__}()")
+    where = f"# In {path.partition('.<locals>')[0]} of {module}, after the class {machine.__name__}:"
+    return "\n".join([where, *test, "", f"test_{words}()"])

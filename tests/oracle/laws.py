@@ -1,0 +1,226 @@
+"""The laws of every mount point as checks, which plain rows and the interpreter of law 1 decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import Any, TypeAlias, cast
+
+from aspecthook._core.law.kinds import KINDS, Kind, kinds_of
+from aspecthook._core.mount.hookable import hooks
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import article
+from aspecthook._values import shortened
+from aspecthook.testing._calls import Given, blank_of, run_to_end
+from aspecthook.testing._laws import check_law, law_error
+from aspecthook.testing._ready_laws import ReadyLaw
+from aspecthook.testing._steps import Trace
+from tests.oracle.calls import code_in, make_call
+from tests.oracle.model import differs
+from tests.oracle.refusals import not_refused
+from tests.oracle.rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
+from tests.oracle.traced_call import TracedCall
+
+_GUEST = "<guest of the kit>"  # no hook of the user's has this name, and so no constraint of theirs names it
+
+# The parts of what can be seen of a mount point.
+State: TypeAlias = list[tuple[str, list[object]]]
+
+# The laws of every mount point
+
+
+def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
+    """Check law 2 against plain rows of the hooks that the mount point itself carries."""
+    for kind in dict.fromkeys([*(row.kind for row in rows), *(hook.kind for hook in mount.members)]):
+        shown = list(getattr(mount, kind))
+        order = ordered(of_kind(rows, kind))
+        if order is None:
+            raise law_error("order", mount, f"the {kind} hooks contradict each other, and were not refused")
+        if len(shown) != len(order) or any(hook is not row.hook for hook, row in zip(shown, order, strict=True)):
+            names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
+            should = ", ".join(f"{row.name} ({row.priority})" for row in order)
+            raise law_error("order", mount, f"the {kind} hooks run {names}; they should run {should}")
+        _check_constraints(mount, order)
+
+
+def named(rows: Iterable[Row]) -> str:
+    """Return the names of some hooks."""
+    return ", ".join(row.name for row in rows)
+
+
+def _check_constraints(mount: MountPoint, order: list[Row]) -> None:
+    if not any(row.before or row.after for row in order):
+        return
+    for place, row in enumerate(order):
+        for earlier in order[:place]:
+            if precedes(row, earlier):
+                raise law_error("constraints", mount, f"{row!r} must run before {earlier!r}")
+
+
+def check_plain(mount: MountPoint) -> None:
+    """Check law 4: where nothing acts, the function runs its own code."""
+    owner = mount.parent if isinstance(mount, InstanceMountPoint) else mount
+    if owner is not mount and not mount.members and id(mount) in map(id, owner.instances.values()):
+        raise law_error("no trace", mount, "it has no hooks, and calls still look for it")
+    acts = owner.instances or (not owner.pauses and any(not hook.paused for hook in owner.members))
+    if not acts and not mount.displaced and _is_ours(mount):
+        raise law_error("no trace", mount, "nothing acts, and the function does not run its own code object")
+
+
+def _is_ours(mount: MountPoint) -> bool:
+    code = code_in(mount)
+    return code is not None and code is not mount.code()
+
+
+def check_determinism(mount: MountPoint) -> None:
+    """Check that the order depends on nothing but the hooks: on a copy, added in other sequences, they run alike.
+
+    Hooks of one priority keep the order in which they were added, which is part of the law.
+    """
+    rows = rows_of(mount)
+    for reverse in (False, True):
+        for guest in (False, True):
+            _check_rebuilt(mount, rows, sorted(rows, key=lambda row: row.priority, reverse=reverse), guest=guest)
+
+
+def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, guest: bool) -> None:
+    doubles = {id(row.hook): _stand_in(row.kind) for row in rows}
+    blank = blank_of(mount)
+    scratch = MountPoint(blank, mount.name, mount.site().signature.emission)
+    for row in again:
+        options: Any = {"name": row.name, "priority": row.priority}
+        options |= {"before": _meant(row.before, rows, doubles), "after": _meant(row.after, rows, doubles)}
+        gone = scratch.add(cast("Kind", row.kind), _stand_in(row.kind), name=_GUEST) if guest else None
+        scratch.add(cast("Kind", row.kind), doubles[id(row.hook)], **options)
+        if gone is not None:
+            gone.remove()
+    for kind in KINDS:
+        rebuilt = [hook.function for hook in getattr(scratch, kind)]
+        if rebuilt != [doubles[id(hook)] for hook in getattr(mount, kind)]:
+            names = ", ".join(hook.name for hook in getattr(scratch, kind))
+            how = f"added anew as {named(again)}" + (", with guests that came and went" if guest else "")
+            raise law_error("determinism", mount, f"{how}, the {kind} hooks run {names}")
+
+
+def _stand_in(kind: str) -> Callable[..., Any]:
+    def note() -> None: ...
+
+    def around() -> Generator[None]:  # with one yield, it serves targets of every style
+        yield
+
+    return around if kind == "around" else note
+
+
+def _meant(keys: tuple[object, ...], rows: list[Row], doubles: Mapping[int, object]) -> list[object]:
+    names = [key for key in keys if isinstance(key, str)]
+    others = [key for key in keys if not isinstance(key, str)]
+    return [
+        *names,
+        *(doubles[id(row.hook)] for row in rows for key in others if key is row.hook or key == row.function),
+    ]
+
+
+@contextmanager
+def unchanged(mount: MountPoint, what: str) -> Generator[None]:
+    """Check that what is done in the block changes nothing that anybody could see, by identity."""
+    before = _state(mount)
+    yield
+    _compare(mount, before, _state(mount), what)
+
+
+def _compare(mount: MountPoint, before: State, after: State, what: str) -> None:
+    for (part, was), (_, is_) in zip(before, after, strict=True):
+        if len(was) != len(is_) or any(one is not other for one, other in zip(was, is_, strict=True)):
+            raise law_error("no trace", mount, f"{what} changes {part}: from {shortened(was)} to {shortened(is_)}")
+
+
+def _state(mount: MountPoint) -> State:
+    return [
+        ("its hooks", list(mount.members)),
+        *((f"its {kind} hooks", list(getattr(mount, kind))) for kind in KINDS),
+        *traces(mount),
+    ]
+
+
+def traces(mount: MountPoint) -> State:
+    """Return what can be seen of a mount point without asking it: the code and the `__dict__` of its function."""
+    # While hooks act the code is ours, and is made anew when it is next called.
+    code = "ours" if _is_ours(mount) else code_in(mount)
+    space: dict[str, object] = getattr(mount.function, "__dict__", {})
+    entries = sorted(dict[str, object].items(space), key=itemgetter(0))  # not those that it shows: all there are
+    return [
+        ("its code", [code]),
+        ("the names in its __dict__", [name for name, _ in entries]),
+        ("its __dict__", [value for _, value in entries]),
+    ]
+
+
+def check_traces(mount: MountPoint, before: State, what: str) -> None:
+    """Check that nothing can be seen that could not be seen before, by identity."""
+    _compare(mount, before, traces(mount), what)
+
+
+def check_comings_and_goings(mount: MountPoint) -> None:
+    """Check that hooks of each kind come and go without a trace, and that one which cannot be ordered is refused."""
+    for kind in kinds_of(mount.site().signature):
+        with unchanged(mount, f"adding and removing {article(kind)} {kind} hook"):
+            hook = mount.add(kind, _stand_in(kind), name=_GUEST)
+            hook.remove()
+            hook.remove()
+    with unchanged(mount, "refusing hooks"):
+        check_refusals(mount)
+
+
+def check_refusals(mount: MountPoint) -> None:
+    """Check that wrong hooks are refused, with the error that is documented."""
+    for wrong, error in not_refused(mount):
+        instead = "was not refused" if error is None else f"was refused with {type(error).__name__}: {error}"
+        hook = f"{article(wrong.kind)} {wrong.kind} hook that {wrong.why}"
+        raise law_error("refusal", mount, f"{hook} must be refused with {wrong.error.__name__}, and {instead}")
+
+
+def check_explained(mount: MountPoint) -> None:
+    """Check that the mount point can be explained."""
+    text = mount.explain()
+    if mount.name not in text or len(text.splitlines()) < 1 + bool(mount.chain().everything()):
+        raise law_error("explain", mount, f"its explanation is {text!r}")
+
+
+def check_call(call: TracedCall, *beside: TracedCall) -> None:
+    """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks.
+
+    Another call may have been made at once.
+    """
+    wrong = differs(call, *beside)
+    if wrong is not None:
+        raise law_error("a call", call.mount, wrong, call.trace)
+
+
+# Any: a mount point of any sort, and its own arguments.
+def check_laws(
+    function: Any,
+    /,
+    *laws: Callable[[Trace], object],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> None:
+    """Check all laws on a mount point as it is now, and leave it as it was; with arguments also those of one call."""
+    mount = hooks(function)
+    for one in laws:
+        if isinstance(one, ReadyLaw):
+            one.check_names(mount)
+    with unchanged(mount, "checking the laws"):
+        check_order(mount, rows_of(mount))
+        check_plain(mount)
+        check_determinism(mount)
+        check_comings_and_goings(mount)
+        check_explained(mount)
+    if args is not None or kwargs is not None:
+        rows = acting(mount)
+        made: Any = make_call(mount, Given(tuple(args or ()), dict(kwargs or {})).to(function))
+        trace: Trace = made if isinstance(made, Trace) else run_to_end(made)
+        check_call(TracedCall(mount, rows, trace, Counts(), {}))
+        for one in laws:
+            check_law(one, mount, trace)
