@@ -17,9 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import run_state_machine_as_test
 
 from aspecthook import Args, hookable
 from aspecthook.testing import Candidate, HookMachine, LawError, Trace, law
@@ -38,13 +36,6 @@ try:
     from aspecthook.training.numpy import SGD, Linear, cross_entropy, manual_seed
 except ImportError as error:
     sys.exit(f"This example needs more ({error}): python -m pip install 'aspecthook[testing,train]' starlette httpx")
-
-
-class Orders(HookMachine):
-    """Hooks in any order, without the conditions and the guests that a machine has besides."""
-
-    vary = ()
-    disturb = ()
 
 
 # A cleaner of data, of plain functions.
@@ -69,7 +60,7 @@ def lower(rows: list[str], /) -> list[str]:
 ROWS = ["Ann", "ann", "", " ", "Bob"]
 
 
-class Cleaning(Orders):
+class Cleaning(HookMachine):
     candidates = tuple(Candidate("post", step) for step in (drop_empty, strip, drop_duplicates, lower))
     arguments = st.just(((ROWS,), {}))
 
@@ -139,7 +130,7 @@ def joins(name: str, member: type[Any]) -> Callable[..., Args]:
     return lambda call: Args(**{name: (*call.arguments[name], member)})
 
 
-class Serving(Orders):
+class Serving(HookMachine):
     candidates = tuple(Candidate("pre", joins("stack", one), name=one.__name__) for one in (Timing, Cache, Auth))
     arguments = st.just(((["ann", "bob"],), {}))
 
@@ -213,7 +204,7 @@ def trained(tricks: Sequence[type[Hook]]) -> list[float]:
     return weights
 
 
-class Training(Orders):
+class Training(HookMachine):
     candidates = tuple(Candidate("pre", joins("tricks", trick), name=name) for name, trick in TRICKS.items())
     arguments = st.just(((), {}))
 
@@ -243,13 +234,12 @@ SYSTEMS = {Cleaning: CleaningRepaired, Serving: ServingRepaired, Training: Train
 
 
 def main() -> None:
-    chosen = settings(max_examples=5, stateful_step_count=10, deadline=None, derandomize=True, database=None)
     for system, repaired in SYSTEMS.items():
         try:
-            run_state_machine_as_test(system, settings=chosen)
+            system.TestCase().runTest()
         except LawError as error:
             print(error, *error.__notes__, sep="\n")
-        run_state_machine_as_test(repaired, settings=chosen)
+        repaired.TestCase().runTest()
         print(f"{repaired.__name__}: the law holds.\n")
 
 

@@ -183,7 +183,7 @@ def price(qty: int) -> int:
 def look(qty): ...
 
 assert_order(price, "look", "price")
-run_laws(price)
+run_laws(price, lambda trace: trace.ran("look"), args=(1,))
 
 class Shop(HookMachine):
     def make(self):

@@ -138,6 +138,7 @@ class HookMachine(RuleBasedStateMachine):
     candidates: Sequence[Any] = ()
     arguments: st.SearchStrategy[Any] | None = None
 
+    _loop: asyncio.Runner | None = None
     _has_played = False  # whether the short stories come before the machine is run
     _drawn_from: st.SearchStrategy[Any]
     _drawn_samples: tuple[object, list[Arguments]] = (None, [])
@@ -179,7 +180,6 @@ class HookMachine(RuleBasedStateMachine):
         self._present: dict[str, Hook] = {}
         self._lines: list[str] = []
         self._may_begin = not _has_own(own, _an_initialize_rule)
-        self._loop: asyncio.Runner | None = None
         self._has_own_rules = _has_own(own, _a_rule)
         self._calls_left: float = float("inf") if self._has_own_rules else len(self._keys)
         if not self._keys and not self._has_own_rules and not self.mount.members:

@@ -81,7 +81,12 @@ def read_arguments(owner: str, drawn: Any) -> Arguments:
 def samples_of(arguments: st.SearchStrategy[Any]) -> list[Any]:
     """Return what a strategy draws first, the simplest at the head; always the same."""
     found: list[Any] = []
-    _search(arguments, lambda drawn: found.append(drawn) or False)
+
+    def note(drawn: Any) -> bool:
+        found.append(drawn)
+        return False
+
+    _search(arguments, note)
     return found[:SAMPLES]
 
 
@@ -242,7 +247,7 @@ def _simplest(
         return [step._replace(given=simpler) if step.given == given else step for step in story]
 
     def search(passed: int) -> tuple[int, Any]:
-        asked = 0
+        asked, first = 0, -1
 
         def is_wanted(drawn: Any) -> bool:
             nonlocal asked, first
@@ -251,7 +256,6 @@ def _simplest(
             first = asked if wanted and first < 0 else first
             return wanted
 
-        first = -1
         drawn = _search(machine._drawn_from, is_wanted)
         return first, drawn
 

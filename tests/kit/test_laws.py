@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from aspecthook import HookTypeError, hookable, hooks
-from aspecthook.testing import LawError, Trace, law, run_laws
+from aspecthook.testing import LawError, Trace, before, law, run_laws
 
 
 @law
@@ -81,3 +82,18 @@ def test_law_gives_the_predicate_back() -> None:
     assert law(predicate) is predicate
     static = staticmethod(predicate)
     assert law(static) is static
+
+
+def test_an_async_target_is_refused_where_an_event_loop_runs() -> None:
+    @hookable
+    async def fetch(_: object) -> None: ...
+
+    fetch.pre(lambda: None, name="a")
+    fetch.pre(lambda: None, name="b")
+
+    async def inside() -> None:
+        with pytest.raises(HookTypeError, match="an event loop of their own, but one is running here already"):
+            run_laws(fetch, before("a", "b"), args=(1,))
+        await asyncio.to_thread(run_laws, fetch, before("a", "b"), args=(1,))
+
+    asyncio.run(inside())

@@ -38,10 +38,9 @@ def test_underconstrained_finds_the_conflicts_that_the_arguments_bring_out(examp
     assert pairs([*example.ROWS, "Bob "]) == [ends[0], ("strip", "drop_duplicates"), ends[1]]
 
 
-def test_the_order_bugs_are_found_by_the_stories_that_the_page_shows(example, capsys):
+def test_the_order_bugs_are_found_by_the_shortest_stories(example, capsys):
     example.main()
     out = capsys.readouterr().out
-    page = (ROOT / "docs" / "testing.md").read_text()
     for law, story in [
         (
             "no_row_is_empty",
@@ -59,5 +58,4 @@ def test_the_order_bugs_are_found_by_the_stories_that_the_page_shows(example, ca
         lines = "".join(f"    {line}\n" for line in story)
         assert f"breaks the law '{law}': it answered False" in out
         assert lines + "    state.teardown()" in out
-        assert lines in page
     assert out.count("Repaired: the law holds") == 3

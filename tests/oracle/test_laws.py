@@ -231,6 +231,16 @@ def test_any_chain_that_was_admitted_keeps_the_laws(drawn: list[Row], argument: 
 # Planted bugs of the library
 
 
+def wrong_order() -> Any:
+    @hookable
+    def handle(request: int) -> int:
+        return request
+
+    handle.pre(lambda: None, name="audit")
+    handle.pre(lambda: None, name="auth", priority="LOW")
+    return handle
+
+
 def broken_law(target: Any, *args: Any) -> str:
     with pytest.raises(LawError) as caught:
         check_laws(target, args=args)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,21 +11,15 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
-from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from aspecthook import (
     Hook,
-    HookLookupError,
-    HookOptionError,
-    HookTypeError,
     MountPoint,
     Return,
     event,
     hookable,
     hooks,
-    post,
-    pre,
 )
 from aspecthook._core.law import order as _order
 from aspecthook._core.law.guard import Guard
@@ -167,110 +159,6 @@ class Handling(OracleMachine):
         return handle
 
 
-class Constrained(Handling):
-    @pre(before="audit")
-    def auth(self) -> None: ...
-
-    @pre
-    def audit(self) -> None: ...
-
-    @law
-    def auth_before_audit(trace: Trace) -> bool:
-        return trace.before("auth", "audit")
-
-
-class Unconstrained(Constrained):
-    vary = ()
-
-    @pre
-    def auth(self) -> None: ...
-
-
-def test_a_law_that_constraints_uphold_holds() -> None:
-    explore(Constrained, settings=FEW)
-
-
-def test_a_broken_law_is_told_with_the_call_the_chain_and_the_shortest_list_of_steps() -> None:
-    error, steps = found(Unconstrained)
-    assert error.law == "auth_before_audit"
-    assert steps == ["add('pre audit')", "add('pre auth')", "call((0,))"]
-    lines = str(error).splitlines()
-    assert "handle breaks the law 'auth_before_audit': it answered False" in lines[0]
-    assert lines[1:4] == ["", "the call:", f"  {error.trace.label} → 0"]  # type: ignore[union-attr]
-    assert lines[4:6] == ["    pre     audit() → None", "    pre     auth() → None"]
-    assert lines[6] == "    target  handle(request=0) → 0"
-    assert lines[7:9] == ["", "the chain:"]
-    assert lines[10:] == ["    pre  audit", "    pre  auth"]
-
-
-def test_a_law_may_look_at_the_machine_and_be_static() -> None:
-    seen: list[object] = []
-
-    class Looking(Constrained):
-        @law
-        def looks(self, trace: Trace) -> bool:
-            seen.append(self)
-            return True
-
-        @staticmethod
-        @law
-        def is_static(trace: Trace) -> bool:
-            return isinstance(trace, Trace)
-
-    explore(Looking, settings=settings(FEW, max_examples=5))
-    assert seen
-    assert all(isinstance(one, Looking) for one in seen)
-
-
-def test_options_of_a_candidate_are_kept() -> None:
-    class Fixed(Handling):
-        candidates = (
-            Candidate("post", lambda: None, name="last", priority=90, after=()),
-            Candidate("post", lambda: None, name="first", priority=10, before=()),
-        )
-        vary = ("priority",)
-
-        @law
-        def first_before_last(trace: Trace) -> bool:
-            return trace.before("first", "last")
-
-    explore(Fixed, settings=FEW)
-
-
-def test_marked_functions_are_candidates_and_what_is_neither_is_refused() -> None:
-    @post
-    def marked() -> None: ...
-
-    class Marked(Handling):
-        candidates: Any = (marked,)
-
-    assert repr(Marked()._candidates) == "[post marked]"
-    Marked.candidates = (len,)
-    with pytest.raises(TypeError, match="is not a candidate"):
-        Marked()
-
-
-def test_a_candidate_that_a_story_misspells_is_refused_with_the_nearest() -> None:
-    class Marked(Handling):
-        candidates = (Candidate("pre", print),)
-
-    with pytest.raises(HookLookupError, match="Marked has no candidate 'pre prnit'; did you mean 'pre print'"):
-        Marked()._function("pre prnit")
-    with pytest.raises(HookLookupError, match="the machine has added no 'pre print' that is still there"):
-        Marked()._hook("pre print")
-
-
-def test_arguments_come_from_a_strategy() -> None:
-    class Words(Handling):
-        arguments = st.tuples(st.just(("word",)), st.just({}))
-
-        @law
-        def is_a_word(trace: Trace) -> bool:
-            return trace["handle"].given == {"request": "word"} if trace.ran("handle") else True
-
-    explore(Words, settings=settings(FEW, max_examples=10))
-
-
 def test_a_plugin_system_that_forgets_the_priority_is_found() -> None:
     class Forgetful(Handling):
         vary = ("priority",)
@@ -315,67 +203,6 @@ def test_rules_of_the_users_own_may_change_the_mount_point_as_they_like() -> Non
     explore(Own, settings=FEW)
 
 
-def test_short_stories_come_whatever_hypothesis_is_told() -> None:
-    class Four(Handling):
-        candidates = tuple(Candidate("pre", lambda: None, name=name) for name in "abcd")
-
-        @law
-        def not_backwards(trace: Trace) -> bool:
-            return trace.names[:4] != ("d", "c", "b", "a")
-
-    least = settings(FEW, max_examples=1, stateful_step_count=1)
-    for _ in range(2):
-        with pytest.raises(LawError) as caught:
-            explore(Four, settings=least)
-        assert caught.value.law == "not_backwards"
-    Four.TestCase.settings = least
-    with pytest.raises(LawError, match="not_backwards"):
-        Four.TestCase().runTest()
-
-
-def test_a_failure_ends_with_a_test_function_that_fails_too() -> None:
-    Unconstrained.TestCase.settings = FEW
-    with pytest.raises(LawError) as caught:
-        Unconstrained.TestCase().runTest()
-    text = caught.value.__notes__[0].removeprefix("To see it again:\n\n")
-    space: dict[str, Any] = {}
-    exec(text, space)
-    with pytest.raises(LawError, match="auth_before_audit"):
-        space["test_auth_before_audit"]()
-
-
-def test_a_long_story_is_a_test_function_too() -> None:
-    class Rare(Handling):
-        candidates = tuple(Candidate("pre", lambda: None, name=name) for name in "abc")
-
-        @law
-        def few(trace: Trace) -> bool:
-            return len(trace.steps) < 7  # more than short stories have
-
-    Rare.TestCase.settings = FEW
-    with pytest.raises(LawError) as caught:
-        Rare.TestCase().runTest()
-    text = caught.value.__notes__[0]
-    assert text.count("state.add(") >= 5
-    assert "    state.teardown()" in text
-
-
-def test_a_candidate_that_cannot_be_added_is_told() -> None:
-    class Wrong(Handling):
-        candidates = (Candidate("pre", lambda reqeust: None, name="wrong"),)
-
-    with pytest.raises(HookTypeError, match=r"the candidate pre wrong cannot be added to .*handle: .*'reqeust'"):
-        Wrong.TestCase().runTest()
-
-
-def test_a_machine_that_can_do_nothing_is_refused() -> None:
-    class Empty(Handling):
-        candidates = ()
-
-    with pytest.raises(HookTypeError, match="Empty has no candidates and no rules of its own"):
-        Empty()
-
-
 def test_hooks_and_targets_that_call_the_mount_point_again_are_no_violation() -> None:
     class Recursive(OracleMachine):
         candidates = (Candidate("pre", lambda: None, name="a"), Candidate("post", lambda: None, name="b"))
@@ -387,8 +214,7 @@ def test_hooks_and_targets_that_call_the_mount_point_again_are_no_violation() ->
 
             return count
 
-    Recursive.TestCase.settings = FEW
-    Recursive.TestCase().runTest()
+    explore(Recursive, settings=FEW)
 
 
 @pytest.mark.parametrize("option", [{"once": True}, {"times": 2}, {"every": 2}])
@@ -499,20 +325,6 @@ def test_a_post_hook_that_is_not_given_the_result_so_far_is_found(monkeypatch: p
     assert "should have been given result=" in str(error)
 
 
-def test_the_example_finds_and_shrinks_the_bug() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / "plugin_order.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "breaks the law 'auth_before_audit': it answered False" in done.stdout
-    assert "state.load(plugin=audit)\nstate.load(plugin=auth)\nstate.teardown()\n" in done.stdout
-    assert "the law holds" in done.stdout
-
-
 # What the kit's own guests raise stays inside, and what a user's code may do is no violation
 
 
@@ -569,23 +381,9 @@ def test_an_exception_of_a_guest_never_leaves_the_machine(
             return make()
 
     # An interrupt would end the run of pytest, and asyncio raises it past whoever awaits the task.
-    Machine.TestCase.settings = FEW
-    Machine.TestCase().runTest()
+    explore(Machine, settings=FEW)
     gc.collect()
     assert "exception=Planned" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("setting", "values", "message"),
-    [
-        ("vary", ("prioritiy",), "'prioritiy', which a machine cannot draw; .* can; did you mean 'priority'?"),
-        ("vary", "priority", "'p', which"),
-        ("disturb", ("fails", "sends"), "'sends', which"),
-    ],
-)
-def test_what_a_machine_cannot_draw_is_refused(setting: str, values: Any, message: str) -> None:
-    with pytest.raises(HookOptionError, match=rf"Mine\.{setting} has {message}"):
-        type("Mine", (OracleMachine,), {setting: values})()
 
 
 def test_a_law_may_call_the_target_which_no_guest_disturbs() -> None:
@@ -602,8 +400,7 @@ def test_a_law_may_call_the_target_which_no_guest_disturbs() -> None:
             return self.target(1) == 2
 
     for machine in (Machine, Counted):
-        machine.TestCase.settings = FEW
-        machine.TestCase().runTest()
+        explore(machine, settings=FEW)
 
 
 def test_a_target_that_calls_itself_is_no_violation_where_short_stories_are_left_out() -> None:
@@ -617,17 +414,6 @@ def test_a_target_that_calls_itself_is_no_violation_where_short_stories_are_left
         def begin(self) -> None: ...
 
     explore(Machine, settings=FEW)
-
-
-@pytest.mark.parametrize("name", ["target", "mount"])
-def test_an_attribute_of_the_users_own_is_not_overwritten(name: str) -> None:
-    class Machine(OracleMachine):
-        def make(self) -> Any:
-            setattr(self, name, 5)
-            return function()
-
-    with pytest.raises(HookTypeError, match=f"Machine sets '{name}' itself, but the machine keeps .* use another name"):
-        Machine()
 
 
 def test_machines_of_one_class_note_what_their_hooks_do_apart_in_each_thread() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from aspecthook import Hook, HookTypeError, MountPoint, hookable, hooks, post, pre
+from aspecthook import Hook, MountPoint, hookable, hooks
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.law import guard, options, order
 from aspecthook.testing import LawError, before, law
@@ -112,16 +110,6 @@ def test_a_target_that_lives_on_by_itself_is_not_asked_to_die() -> None:
     assert made
 
 
-def test_methods_of_the_users_own_may_have_any_name_that_is_not_documented() -> None:
-    class Own(Small):
-        def function(self) -> None:
-            raise NotImplementedError
-
-        hook = check = begin = odd = never = steps = function
-
-    play_short_stories(Own)
-
-
 def test_a_hook_of_the_class_that_is_added_later_runs_behind_one_of_the_instance() -> None:
     method = OfInstance().make()
     hooks(method).add("pre", nothing, name="of the instance")
@@ -165,36 +153,3 @@ def test_a_hook_is_traced_with_what_it_is_given_by_the_names_of_its_own_paramete
 
 
 async def of_async(_: object) -> None: ...
-
-
-@pytest.mark.parametrize(
-    "check", [lambda f: check_laws(f, args=(1,)), lambda f: check_laws(f, before("a", "b"), args=(1,))]
-)
-def test_an_async_target_is_refused_where_an_event_loop_runs(check: Callable[[Any], None]) -> None:
-    fetch = hookable(of_async)
-    with hooks(fetch).add("pre", nothing, name="a"), hooks(fetch).add("pre", lambda: None, name="b"):
-
-        async def inside() -> None:
-            with pytest.raises(HookTypeError, match="an event loop of their own, but one is running here already"):
-                check(fetch)
-            await asyncio.to_thread(check, fetch)
-
-        asyncio.run(inside())
-
-
-def test_marked_methods_may_name_each_other() -> None:
-    class Marked(Small):
-        candidates = ()
-
-        @pre(before="audit")
-        def auth(self, request: int) -> None: ...
-
-        @pre
-        def audit(self) -> None: ...
-
-        @post
-        def log(self, result: int) -> None: ...
-
-        auth_first = before("auth", "audit")
-
-    play_short_stories(Marked)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
 from aspecthook import Args, HookAnswerError, HookOrderError, Return, hookable, hooks
-from aspecthook import testing as kit
 from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.call import Call, Site
@@ -27,7 +26,7 @@ from tests.oracle.strategies import _kinds, _signature_of, answers, chains, hook
 from tests.oracle.targets import STYLES, Outcome, Target, failures, targets
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
-NAMESPACE = {name: getattr(kit, name) for name in kit.__all__} | {"Args": Args, "Return": Return}
+NAMESPACE = {one.__name__: one for one in (signature, Target, HookSpec, OrderSpec, Args, Return)}
 # Each example of these is a whole chain; they are many in the profile "deep".
 EXAMPLES = settings().max_examples // 5
 # Explaining a failure takes longer than finding and shrinking it.
