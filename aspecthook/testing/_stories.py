@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from random import Random
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from hypothesis import find, settings
 from hypothesis import strategies as st
@@ -24,9 +24,6 @@ from aspecthook._errors import HookTypeError, brief
 
 from ._calls import Given
 from ._repeat import copy_of
-
-if TYPE_CHECKING:
-    from ._machine import HookMachine
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -132,7 +129,8 @@ class _Failed(NamedTuple):
 # Playing
 
 
-def play_short_stories(machine: type[HookMachine]) -> None:
+# Any: a `HookMachine`, whose module imports this one.
+def play_short_stories(machine: type[Any]) -> None:
     """Play the short stories.
 
     Raises:
@@ -172,7 +170,7 @@ def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list
 
 
 def _play(
-    machine: type[HookMachine], story: Sequence[Step], seen: set[tuple[str, ...]] | None = None
+    machine: type[Any], story: Sequence[Step], seen: set[tuple[str, ...]] | None = None
 ) -> tuple[list[Step], Exception | None]:
     """Play a story on a new target; return the steps that were played, and what the last of them raised.
 
@@ -209,7 +207,7 @@ def _taken(step: Step) -> tuple[Any, ...]:
     return tuple(copy_of(Given(*step.given))[:2]) if step.method == "call" else (step.given,)
 
 
-def _minimal(machine: type[HookMachine], story: list[Step], error: Exception) -> tuple[list[Step], Exception]:
+def _minimal(machine: type[Any], story: list[Step], error: Exception) -> tuple[list[Step], Exception]:
     """Leave out the steps that a failure does not need, and make the arguments of the others simple."""
     best = error
 
@@ -234,7 +232,7 @@ def _minimal(machine: type[HookMachine], story: list[Step], error: Exception) ->
 
 
 def _simplest(
-    machine: type[HookMachine], story: list[Step], given: Arguments, fails: Callable[[list[Step]], bool]
+    machine: type[Any], story: list[Step], given: Arguments, fails: Callable[[list[Step]], bool]
 ) -> list[Step]:
     """Return a story with the simplest arguments that it fails with, in the place of some that its calls are given.
 
