@@ -8,7 +8,7 @@ is added to a hook is refused until somebody has thought about it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training.backends._state import is_any
@@ -136,9 +136,9 @@ def _is_plain(value: Any, depth: int) -> bool:
         return True
     if isinstance(value, str):
         return is_word(value)
-    if depth == _DEEPEST or not is_any(value, list, dict) or len(cast("Any", value)) > _LONGEST:
+    if depth == _DEEPEST or not is_any(value, list, dict) or len(value) > _LONGEST:
         return False
-    parts = [*cast("Any", value)] + ([*cast("Any", value).values()] if is_any(value, dict) else [])
+    parts = [*value, *(value.values() if is_any(value, dict) else ())]
     return all(_is_plain(part, depth + 1) for part in parts)
 
 

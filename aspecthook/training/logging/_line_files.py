@@ -242,7 +242,8 @@ def _line(cells: Sequence[float | str]) -> bytes:
 
 
 def _cells(line: bytes) -> list[str]:
-    return next(csv.reader([line.decode(errors="replace")]), [])
+    rows = list(csv.reader([line.decode(errors="replace")]))
+    return rows[0] if rows else []
 
 
 def _names(line: bytes) -> list[str]:

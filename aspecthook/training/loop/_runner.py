@@ -270,7 +270,7 @@ class Runner(Classical):
             finally:
                 self.busy = not outermost
                 # What the iteration under way has logged meanwhile stays, such as its time.
-                self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+                self.logged: dict[str, Any] = {**of_mode(mode, before), **without_mode(mode, self.logged)}
 
     # Stages
 

@@ -93,7 +93,8 @@ def _check_optimizer(run: Run, state: Any) -> None:
     for group in groups:
         if not is_any(group, Mapping) or not is_any(group.get("params"), list):
             raise _wrong("one of the optimizer's 'param_groups'", "a dict with 'params'", group)
-    for ours, theirs in zip(getattr(run.optimizer, "param_groups", ()), groups, strict=False):
+    mine: Any = getattr(run.optimizer, "param_groups", ())
+    for ours, theirs in zip(mine, groups, strict=False):
         for name, value in ours.items():
             _check_number(f"the optimizer's {name!r}", value, theirs.get(name, value))
 

@@ -63,10 +63,10 @@ class Registry:
     def __init__(self, name: str, *, imports: bool = False) -> None:
         self.name: str = string(name, "a registry has the name")
         self._who = f"registry {self.name!r}"
-        given: object = imports
+        given: Any = imports  # a caller without a type checker may give anything
         if not isinstance(given, bool):
             raise HookTypeError(f"{self._who} has imports={brief(given)}; give True or False")
-        self.imports: bool = imports
+        self.imports: bool = given
         # With the identity of each, which is computed before the lock is taken: it may run code of a metaclass.
         self._known: dict[str, tuple[object, Factory]] = {}
         self._points: dict[str, tuple[EntryPoint, ...]] = {}
