@@ -45,6 +45,8 @@ class _Definitions:
         self._last = -1
         defines = False
         steps = list(dis.get_instructions(code))
+        # The code that handles exceptions is at the end, and goes back to where the module continues.
+        handlers = [step.offset for step in steps if step.opname == "PUSH_EXC_INFO"]
         for step, after in pairwise(steps):
             defines = defines or step.opname in _DEFINES
             if step.opname in _STORES:
@@ -52,12 +54,13 @@ class _Definitions:
                 if defines:
                     self._last = after.offset
                     defines = False
+        self._end = min([offset for offset in handlers if offset > self._last], default=len(code.co_code))
 
     def reach(self, offset: int) -> bool:
         """Take note of the instruction that is to run next. Return whether there is more to come."""
         if callable(self._space.get(self._stored.get(offset, ""))):
             look_again(self._name)
-        if offset < self._last:
+        if not self._last <= offset < self._end:
             return True
         end_running(self._name)
         return False

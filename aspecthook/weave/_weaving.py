@@ -305,9 +305,10 @@ class Weaving:
             self._weave(self._search().in_modules(self._plans, module))
         except Exception as error:
             self._errors[name] = error
-            reason = str(error).removeprefix(f"{self._shown[1:-1]} cannot be woven: ")
+            what, found, reason = str(error).partition(" cannot be woven: ")
+            said = f"{what!r} could not be woven: {reason}" if found else f"{self._shown} could not be woven: {what}"
             with WarningsTo(self._listener):
-                warn(f"{name} is imported, but {self._shown} could not be woven: {reason}", WeaveWarning)
+                warn(f"{name} is imported, but {said}", WeaveWarning)
         else:
             self._errors.pop(name, None)
 

@@ -143,6 +143,15 @@ Till().total
     assert "not recorded are" not in aspecthook("trace", named, "--", "app.py").stderr
 
 
+def test_a_name_that_the_program_lacks_is_told_once(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def work(): ...")
+    said = aspecthook("trace", "app:wrk", "--", "app.py").stderr.splitlines()[-1]
+    assert said == (
+        "aspecthook: __main__ is imported, but '__main__:wrk' could not be woven: the module __main__ has no 'wrk'; "
+        "did you mean 'work'?"
+    )
+
+
 def test_a_target_that_is_never_called_is_told(aspecthook: Run) -> None:
     done = aspecthook("trace", "json:load", "--", "-c", "import json")
     assert done.returncode == 0 and "no call of json:load" in done.stderr
@@ -345,6 +354,23 @@ def test_a_program_recurses_as_deep_as_without_us_and_is_recorded_after_its_recu
     tape = read(tmp_path / "calls.jsonl")
     assert (len(tape.calls("down")), len(tape.calls("cached")), len(tape.calls("after"))) == (981, 451, 1)
     assert all(call.ended for call in tape) and "Warning" not in traced.stderr
+
+
+def test_what_a_program_defines_after_it_has_handled_an_exception_is_traced(aspecthook: Run, tmp_path: Path) -> None:
+    # Code that handles exceptions is behind all else in a code object of Python 3.12 and later.
+    (tmp_path / "app.py").write_text("""
+def fail(): raise KeyError
+try: fail()
+except KeyError: fast = None
+def after(): return 1
+if fast is None:
+    def slow(): return 2
+else:
+    def slow(): return 3
+after(), slow()
+""")
+    said = aspecthook("trace", "app:*", "--", "app.py").stderr
+    assert "__main__:after() -> 1" in said and "__main__:slow() -> 2" in said
 
 
 def test_a_program_that_closes_all_descriptors_gets_nothing_of_ours_in_its_files(

@@ -804,6 +804,7 @@ def test_the_aspects_that_a_refused_option_may_mean_are_there() -> None:
         ("ahw_shop:a", {"xyzzy": ten}, "weave takes no 'xyzzy'; its hooks and options: help(weave)"),
         ("ahw_shop.a", {"post": ten}, "the pointcut 'ahw_shop.a' has no colon; write 'ahw_shop:a'"),
         ("ahw_shop:a, json.dumps", {"post": ten}, "has no colon in 'json.dumps'; write 'json:dumps'"),
+        ("json:{dumps,loads}", {"post": ten}, "'json:{dumps,loads}' has braces; write one term for each name"),
         ("ahw_shop", {"post": ten}, "has no colon; for the functions of a module write 'ahw_shop:*'"),
         ("", {"post": ten}, "the pointcut '' is empty, or empty between commas; write 'module:name'"),
         ("ahw_shop:a,,", {"post": ten}, "is empty, or empty between commas"),
