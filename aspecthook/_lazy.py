@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Libraries that somebody may have left out, and the extras that bring them.
 _EXTRAS = {
-    **dict.fromkeys(("anyio", "beartype", "cachetools", "circuitbreaker", "tenacity"), "aspects"),
+    **dict.fromkeys(("anyio", "cachetools", "tenacity"), "aspects"),
     "autograd": "train",
     "hypothesis": "testing",
     "numpy": "train",

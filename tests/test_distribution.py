@@ -160,7 +160,7 @@ with weave("time:sleep", pre=lambda: Return(None)):  # a C function: a proxy of 
     import time
     time.sleep(3600)
 
-from aspecthook.aspects import deprecated, faults, limited, log, timed
+from aspecthook.aspects import limited, log, timed
 from aspecthook.record import Tape
 
 with Tape().record("shlex:quote") as tape, weave("shlex:quote", aspect=timed()):
@@ -228,19 +228,19 @@ assert [one.name for one in Path("run/tf_logs").iterdir()]
 import shlex
 
 from aspecthook import weave
-from aspecthook.aspects import metrics, span
+from aspecthook.aspects import span
 from aspecthook.record import record
 from aspecthook.record.otel import Metrics, Spans
 
 with record("shlex:quote", to=Spans()), record("shlex:split", to=Metrics()):
-    with weave("shlex:quote", aspect=span()), weave("shlex:split", aspect=metrics()):
+    with weave("shlex:quote", aspect=span()):
         assert shlex.split(shlex.quote("my file")) == ["my file"]
 """,
     "aspects": """
 import asyncio
 
 from aspecthook import weave
-from aspecthook.aspects import cached, checked, circuit, faults, limited, retry, timeout
+from aspecthook.aspects import cached, limited, retry, timeout
 
 calls = []
 
@@ -254,7 +254,7 @@ async def ask(url: str) -> str:
     await asyncio.sleep(0)
     return url
 
-for aspect in retry(attempts=3, wait=0), cached(), checked(), circuit(), limited(1000), faults(latency=0.001):
+for aspect in retry(attempts=3, wait=0), cached(), limited(1000):
     weave(fetch, aspect=aspect)
 weave(ask, aspect=timeout(10))
 weave(ask, aspect=limited(1000, concurrency=2))

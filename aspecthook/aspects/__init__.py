@@ -15,35 +15,23 @@ from aspecthook._lazy import load_lazily
 if TYPE_CHECKING:
     from ._aspect import Aspect
     from ._cached import Cached, CacheInfo, cached
-    from ._checked import checked
-    from ._circuit import Circuit, circuit
-    from ._deprecated import deprecated
-    from ._errors import CircuitOpenError, LimitError
-    from ._faults import faults
+    from ._errors import LimitError
     from ._limited import limited
     from ._log import log
-    from ._otel import metrics, span
     from ._retry import retry
-    from ._timed import Timing, Timings, timed
+    from ._span import span
+    from ._timed import Timings, timed
     from ._timeout import timeout
 
 __all__ = [
     "Aspect",
     "CacheInfo",
     "Cached",
-    "Circuit",
-    "CircuitOpenError",
     "LimitError",
-    "Timing",
     "Timings",
     "cached",
-    "checked",
-    "circuit",
-    "deprecated",
-    "faults",
     "limited",
     "log",
-    "metrics",
     "retry",
     "span",
     "timed",
@@ -56,16 +44,12 @@ load_lazily(
     {
         "_aspect": "Aspect",
         "_cached": "CacheInfo Cached cached",
-        "_checked": "checked",
-        "_circuit": "Circuit circuit",
-        "_deprecated": "deprecated",
-        "_errors": "CircuitOpenError LimitError",
-        "_faults": "faults",
+        "_errors": "LimitError",
         "_limited": "limited",
         "_log": "log",
-        "_otel": "metrics span",
         "_retry": "retry",
-        "_timed": "Timing Timings timed",
+        "_span": "span",
+        "_timed": "Timings timed",
         "_timeout": "timeout",
     },
 )

@@ -173,4 +173,4 @@ def caller(site: Site) -> Caller:
 def _is_between(frame: FrameType) -> bool:
     """Whether a frame runs a library by which another aspect makes the call, or begins a thread."""
     name = str(frame.f_globals.get("__name__")).partition(".")[0]
-    return name in ("tenacity", "threading") or frame.f_code.co_filename.startswith("<@beartype(")
+    return name in ("tenacity", "threading")

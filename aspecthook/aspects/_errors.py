@@ -1,4 +1,4 @@
-"""The errors that ready-made aspects raise in the place of a call."""
+"""The error that a ready-made aspect raises in the place of a call."""
 
 from __future__ import annotations
 
@@ -27,28 +27,4 @@ class LimitError(AspecthookError, RuntimeError):
         self.retry_after = retry_after
 
 
-class CircuitOpenError(AspecthookError, RuntimeError):
-    """A call that `circuit` has refused. In ``retry_after`` seconds there is another attempt.
-
-    Example:
-        >>> from aspecthook import weave
-        >>> from aspecthook.aspects import CircuitOpenError, circuit
-        >>> def fetch():
-        ...     raise ConnectionError("refused")
-        >>> with weave(fetch, aspect=circuit(failures=1)):
-        ...     for attempt in 1, 2:
-        ...         try:
-        ...             fetch()
-        ...         except (ConnectionError, CircuitOpenError) as error:
-        ...             print(type(error).__name__)
-        ConnectionError
-        CircuitOpenError
-    """
-
-    def __init__(self, message: str, retry_after: float) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-for _error in (LimitError, CircuitOpenError):
-    _error.__module__ = "aspecthook.aspects"  # what users import
+LimitError.__module__ = "aspecthook.aspects"  # what users import

@@ -17,7 +17,7 @@ with NamesTheExtra(__name__):
     from opentelemetry import context, metrics, trace
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 __all__ = ["Metrics", "Spans"]
 
@@ -144,7 +144,15 @@ def _function_name(call: RecordedCall) -> str:
     return call.label.replace(":", ".", 1)
 
 
-def begin_span(tracer: Tracer, call: RecordedCall, parent: Context | None, at: int | None = None) -> Span:
+def begin_span(
+    tracer: Tracer,
+    call: RecordedCall,
+    parent: Context | None,
+    at: int | None = None,
+    *,
+    name: str | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+) -> Span:
     """Return the span of a call with its place, by the names of the semantic conventions, and its arguments.
 
     Args:
@@ -152,6 +160,8 @@ def begin_span(tracer: Tracer, call: RecordedCall, parent: Context | None, at: i
         call: The call.
         parent: The context of the span around it; None: the current one.
         at: When it began, in nanoseconds since 1970; None: now.
+        name: Its name; None: that of the function.
+        kind: What part of a distributed call it is.
     """
     function = call.function
     attributes: dict[str, str | int] = {"code.function.name": _function_name(call), "thread.name": call.thread}
@@ -159,7 +169,7 @@ def begin_span(tracer: Tracer, call: RecordedCall, parent: Context | None, at: i
         attributes["code.file.path"] = function.file
     if function.line is not None:
         attributes["code.line.number"] = function.line
-    span = tracer.start_span(call.label, parent, attributes=attributes, start_time=at)
+    span = tracer.start_span(name or call.label, parent, kind, attributes, start_time=at)
     if span.is_recording():
         span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in call.shown_arguments().items()})
     return span

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import weave
-from aspecthook.aspects import checked, circuit, log, retry
+from aspecthook.aspects import log, retry
 from tests.aspects.conftest import Targets, run
 
 
@@ -124,8 +124,6 @@ def test_an_entry_names_the_line_of_the_caller_inside_other_aspects(logger: Logg
 
     with (
         weave(price, aspect=retry(sleep=lambda seconds: None)),
-        weave(price, aspect=checked()),
-        weave(price, aspect=circuit()),
         weave(price, aspect=log(logger)),
     ):
         price(1)

@@ -15,9 +15,6 @@ from aspecthook import AspecthookError, HookTypeError, weave
 from aspecthook.aspects import (
     Aspect,
     cached,
-    circuit,
-    deprecated,
-    faults,
     limited,
     log,
     retry,
@@ -30,16 +27,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: cached(ttl=0), "cached: ttl=0; give a number above 0"),
     (lambda: cached(ttl="1"), "cached: ttl='1'; give a number"),  # type: ignore[arg-type]
     (lambda: cached(maxsize=0), "cached: maxsize=0; give a number from 1 up"),
-    (lambda: circuit(failures=0), "circuit: failures=0; give a number from 1 up"),
-    (lambda: circuit(reset=-1), "circuit: reset=-1; give a number above 0"),
-    (lambda: circuit(on=()), "circuit: on=(); give exception types such as ConnectionError, or their names"),
-    (lambda: deprecated(category=int), "deprecated: category=<class 'int'>; give a warning"),  # type: ignore[arg-type]
-    (lambda: faults(), "faults: nothing would happen; give error= or latency=, or both"),
-    (lambda: faults(KeyError, probability=1.5), "faults: probability=1.5; give a number from 0 to 1"),
-    (lambda: faults(latency=(1, 2, 3)), "faults: latency=(1, 2, 3); give seconds, or the least and the most"),  # type: ignore[arg-type]
-    (lambda: faults(KeyError("x")), "faults: error=KeyError('x'); give an exception type, or a function that makes"),  # type: ignore[arg-type]
-    (lambda: faults(int), "faults: error=<class 'int'>; give an exception type, or a function that makes"),  # type: ignore[arg-type]
-    (lambda: faults(UnicodeDecodeError), "faults: error=<class 'UnicodeDecodeError'> needs arguments"),
     (lambda: cached(key=3), "cached: key=(3,); give names of arguments"),  # type: ignore[arg-type]
     (lambda: cached(key=[3]), "cached: key=[3]; give names of arguments"),  # type: ignore[list-item]
     (lambda: limited(), "limited: give a rate, as in limited(10, per=1), or concurrency=, or both"),
@@ -78,14 +65,9 @@ retry = { on = ["requests:ConnectionError", "TimeoutError"], attempts = 5, wait 
 cached = { ttl = 60, maxsize = 1000, key = ["currency", "day"] }
 limited = { rate = 10, per = 60, concurrency = 4, wait = false }
 timeout = { seconds = 2.5, thread = true }
-circuit = { on = "ConnectionError", failures = 5, reset = 30 }
-faults = { error = "requests:ConnectionError", probability = 0.1, latency = [0.1, 0.5], seed = 1 }
 log = { logger = "structlog:get_logger", level = "debug", redact = ["*token*", "password"] }
 timed = { slow = 0.5, level = "ERROR", logger = "shop" }
 span = { name = "price", arguments = true, redact = "token", kind = "client", attributes = { region = "eu" } }
-metrics = { name = "shop", attributes = { region = "eu" } }
-deprecated = { instead = "shop.price", since = "1.2", removed_in = "2.0", category = "FutureWarning" }
-checked = {}
 """
 
 
@@ -123,11 +105,8 @@ except ModuleNotFoundError as error:
     [
         ("retry()", "tenacity", "aspects"),
         ("cached()", "cachetools", "aspects"),
-        ("circuit()", "circuitbreaker", "aspects"),
-        ("checked()", "beartype", "aspects"),
         ("limited(1)", "anyio", "aspects"),
         ("span()", "opentelemetry", "otel"),
-        ("metrics()", "opentelemetry", "otel"),
     ],
 )
 def test_a_library_that_is_missing_is_named_with_its_extra(call: str, library: str, extra: str) -> None:
@@ -142,9 +121,9 @@ def test_making_one_aspect_loads_no_library_of_another() -> None:
     program = """
 import sys
 import aspecthook.aspects
-from aspecthook.aspects import log, timed, deprecated
-log(), timed(), deprecated()
-libraries = "tenacity cachetools circuitbreaker beartype anyio opentelemetry structlog asyncio".split()
+from aspecthook.aspects import log, timed
+log(), timed()
+libraries = "tenacity cachetools anyio opentelemetry structlog asyncio".split()
 print([name for name in libraries if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -158,7 +137,7 @@ def test_the_state_of_an_aspect_goes_with_its_weaving() -> None:
     def rate(currency: str) -> float:
         return 1.1
 
-    aspects: list[Any] = [cached(), circuit(), limited(10, concurrency=2), retry(), timed()]
+    aspects: list[Any] = [cached(), limited(10, concurrency=2), retry(), timed()]
     for aspect in aspects:
         with weave(rate, aspect=aspect) as weaving:
             rate("EUR")

@@ -30,9 +30,9 @@ def test_every_call_is_counted_once() -> None:
     timings, results = timed(), cached(maxsize=3)
     with weave(target, aspect=timings), weave(target, aspect=results):
         at_once(lambda number: [call(n % 7) for n in range(200)])
-        [label] = timings
+        [row] = timings.table()
         hits, misses, entries = results.info()
-    assert timings[label].count == hits + misses == 1600 and entries <= 3
+    assert row.calls == hits + misses == 1600 and entries <= 3
 
 
 def test_no_more_calls_begin_than_the_rate_allows() -> None:

@@ -16,12 +16,8 @@ from aspecthook import weave
 from aspecthook.aspects import (
     Aspect,
     cached,
-    checked,
-    circuit,
-    faults,
     limited,
     log,
-    metrics,
     retry,
     span,
     timed,
@@ -32,12 +28,8 @@ SILENT = logging.Logger("silent")
 SILENT.addHandler(logging.NullHandler())
 
 ASPECTS: dict[str, Callable[[], Aspect]] = {
-    "checked": checked,
-    "circuit": lambda: circuit(failures=1000),
-    "faults": lambda: faults(ConnectionError, probability=0),
     "limited": lambda: limited(10**6, concurrency=10**6),
     "log": lambda: log(SILENT, begin=True, redact="n"),
-    "metrics": metrics,
     "retry": lambda: retry(on=ConnectionError),
     "span": lambda: span(arguments=True, tracer=TracerProvider().get_tracer("tests")),
     "timed": lambda: timed(slow=1000),

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from aspecthook import Weaving, weave
-from aspecthook.aspects import log, metrics, span, timed
+from aspecthook.aspects import log, span, timed
 from aspecthook.record import RecordedCall, Tape, record
 from aspecthook.record.otel import Metrics
 
@@ -116,15 +116,9 @@ def _counted(reader: InMemoryMetricReader, name: str) -> int:
     return sum(point.count for one in found for point in one.data.data_points)  # type: ignore[union-attr, misc]
 
 
-def _measures() -> tuple[Weaving, Callable[[], int]]:
-    reader = InMemoryMetricReader()
-    aspect = metrics("page", meter=MeterProvider([reader]).get_meter("tests"))
-    return weave(Page, aspect=aspect), lambda: _counted(reader, "page.duration")
-
-
 def _times() -> tuple[Weaving, Callable[[], int]]:
     timings = timed()
-    return weave(Page, aspect=timings), lambda: sum(timings[label].count for label in timings)
+    return weave(Page, aspect=timings), lambda: sum(row.calls for row in timings.table())
 
 
 def _keeps() -> tuple[Tape, Callable[[], int]]:
@@ -145,7 +139,6 @@ def _measures_a_tape() -> tuple[Tape, Callable[[], int]]:
 WATCHERS: list[Callable[[], tuple[Any, Callable[[], int]]]] = [
     _logs,
     _makes_spans,
-    _measures,
     _times,
     _keeps,
     _streams,

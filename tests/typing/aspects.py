@@ -10,12 +10,8 @@ from aspecthook.aspects import (
     Aspect,
     Cached,
     CacheInfo,
-    Circuit,
-    Timing,
     Timings,
     cached,
-    circuit,
-    faults,
     limited,
     log,
     retry,
@@ -43,18 +39,13 @@ prices = cached(ttl=60, key=("item",))
 assert_type(prices, Cached)
 assert_type(prices.info(), CacheInfo)
 
-breakers = circuit(ConnectionError)
-assert_type(breakers, Circuit)
-assert_type(breakers.states(), dict[str, str])
-
 timings = timed(slow=0.5, logger=logging.getLogger("shop"))
 assert_type(timings, Timings)
-for label in timings:
-    assert_type(timings[label], Timing)
+for row in timings.table():
+    assert_type(timings[row.name].p99, float)
 
 log(redact=lambda name, value: name == "token")
 log(redact=["*token*"], level="DEBUG")
-faults(lambda: KeyError("tea"), latency=(0.1, 0.2))
 
 
 def wrong() -> None:

@@ -1,22 +1,19 @@
-"""Spans and metrics, collected by the SDK of OpenTelemetry."""
+"""Spans, collected by the SDK of OpenTelemetry."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
-from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from aspecthook import weave
-from aspecthook.aspects import metrics, span
-from tests.aspects.conftest import Clock, Targets
+from aspecthook.aspects import span
+from tests.aspects.conftest import Targets
 
 
 class Spans:
@@ -60,8 +57,8 @@ def test_a_failed_call_has_the_exception_as_an_event(style: str, spans: Spans) -
     assert one.name == "division" and one.status.status_code is trace.StatusCode.ERROR
     [event] = one.events
     assert event.name == "exception" and event.attributes is not None
-    assert event.attributes["exception.type"] == "builtins.ZeroDivisionError"
-    assert "in did" in str(event.attributes["exception.stacktrace"])
+    assert event.attributes["exception.type"] == "ZeroDivisionError"
+    assert one.attributes and one.attributes["error.type"] == "ZeroDivisionError"
 
 
 def test_calls_inside_are_children(spans: Spans) -> None:
@@ -118,12 +115,12 @@ def test_arguments_are_attributes_and_secrets_are_nowhere(spans: Spans) -> None:
         login("ann", "hunter22", 3, [1, 2])
     [one] = spans.ended
     assert one.attributes is not None
-    shown = {name: value for name, value in one.attributes.items() if name.startswith("argument")}
+    shown = {name: value for name, value in one.attributes.items() if "arguments" in name}
     assert shown == {
-        "argument.user": "ann",
-        "argument.token": "<redacted>",
-        "argument.n": 3,
-        "argument.items": "[1, 2]",
+        "aspecthook.arguments.user": "'ann'",
+        "aspecthook.arguments.token": "<redacted>",
+        "aspecthook.arguments.n": "3",
+        "aspecthook.arguments.items": "[1, 2]",
     }
     assert "hunter22" not in one.to_json() and "<redacted> is wrong" in one.to_json()
 
@@ -139,33 +136,3 @@ def test_an_exception_whose_text_cannot_be_made_reaches_the_caller(spans: Spans)
     with weave(fails, aspect=span(tracer=spans.tracer)), pytest.raises(Mute):
         fails()
     assert spans.ended[0].status.status_code is trace.StatusCode.ERROR
-
-
-def points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
-    data: Any = reader.get_metrics_data()
-    [resource] = data.resource_metrics
-    [scope] = resource.scope_metrics
-    return {metric.name: list(metric.data.data_points) for metric in scope.metrics}
-
-
-def test_durations_failures_and_running_calls_are_measured(style: str, clock: Clock) -> None:
-    def act(n: int) -> int:
-        clock.now += n
-        running.extend(point.value for point in points(reader)["shop.active"])
-        return 1 // (n - 3)
-
-    reader = InMemoryMetricReader()
-    running: list[int] = []
-    meter = MeterProvider([reader]).get_meter("tests")
-    target, call = Targets(act).all[style]
-    with weave(target, aspect=metrics("shop", attributes={"region": "eu"}, meter=meter, clock=clock)):
-        call(1)
-        call(2)
-        with pytest.raises(ZeroDivisionError):
-            call(3)
-    found = points(reader)
-    good, bad = sorted(found["shop.duration"], key=lambda point: len(point.attributes))
-    assert (good.count, good.sum, bad.count, bad.sum) == (2, 3.0, 1, 3.0)
-    assert good.attributes["region"] == "eu" and good.attributes["code.function.name"].endswith(target.__name__)
-    assert bad.attributes["error.type"] == "ZeroDivisionError" and good.explicit_bounds[-1] == 10
-    assert running == [1, 1, 1] and [point.value for point in found["shop.active"]] == [0]

@@ -1,0 +1,112 @@
+"""Spans, by the API of OpenTelemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import current_thread
+from typing import Any, TypeAlias, final
+
+from aspecthook._core.law.call import Call, Site
+from aspecthook._errors import HookOptionError, brief, nearest
+from aspecthook._values import Redact, Redaction
+from aspecthook.record._calls import Function, RecordedCall
+
+from ._aspect import AnyHook, Aspect, needed
+from ._turns import observed
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+Attributes: TypeAlias = Mapping[str, "str | bool | int | float"]
+
+
+def span(
+    name: str | None = None,
+    *,
+    arguments: bool = False,
+    redact: Redact = None,
+    attributes: Attributes | None = None,
+    kind: str = "internal",
+    tracer: Any = None,
+) -> Aspect:
+    """Make a span of each call; by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects them.
+
+    It is the span that `aspecthook.record.otel.Spans` makes of a recorded call. It is the current one while the
+    function runs; for a generator, only while it makes an item. An exception is an event of it.
+
+    Args:
+        name: Its name; None: that of the mount point, such as ``"shop:price"``.
+        arguments: Whether arguments and the result are attributes, as ``aspecthook.arguments.item``. Values are
+            shortened.
+        redact: Whose values are shown as ``<redacted>``; as for `log`.
+        attributes: More attributes, the same for all calls.
+        kind: ``"internal"``, ``"server"``, ``"client"``, ``"producer"`` or ``"consumer"``.
+        tracer: A tracer; None: that of the global provider.
+
+    Raises:
+        HookOptionError: A setting has a value that it cannot have.
+
+    Example:
+        >>> from aspecthook import weave
+        >>> from opentelemetry import trace
+        >>> from opentelemetry.sdk.trace import TracerProvider
+        >>> def price(item):
+        ...     return dict(trace.get_current_span().attributes)["aspecthook.arguments.item"]
+        >>> tracer = TracerProvider().get_tracer("shop")
+        >>> with weave(price, aspect=span(arguments=True, redact="*token*", tracer=tracer)):
+        ...     price("tea")
+        "'tea'"
+    """
+    trace = needed("opentelemetry.trace", "span")
+    kinds = {one.name.lower(): one for one in trace.SpanKind}
+    if kind not in kinds:
+        raise HookOptionError(
+            f"span: kind={brief(kind)}; give one of {', '.join(kinds)}{nearest(str(kind), list(kinds))}"
+        )
+    from aspecthook.record.otel import begin_span
+
+    redaction = Redaction(redact)
+
+    def make(site: Site) -> AnyHook:
+        file, line = site.definition() or (None, None)
+        function = Function(site.label, file, line, site)
+        own = tracer or trace.get_tracer("aspecthook")
+
+        def begin(call: Call) -> _Span:
+            given = (call.args, call.kwargs) if arguments else None
+            recorded = RecordedCall(function, 0.0, given, redaction)
+            recorded.thread = current_thread().name
+            if redaction.active and not arguments:  # what is redacted here is masked in what others show
+                redaction.arguments(call.arguments, function.extra)
+            made = begin_span(own, recorded, None, name=name, kind=kinds[kind])
+            made.set_attributes(dict(attributes or {}))
+            return _Span(made, recorded)
+
+        return observed(site, begin)
+
+    return Aspect("span", make, name=name, arguments=arguments, redact=redact, kind=kind)
+
+
+@final
+class _Span:
+    """The span of one call, which is the current one in each of its turns."""
+
+    # Any: a span of OpenTelemetry, which need not be installed.
+    def __init__(self, span: Any, call: RecordedCall) -> None:
+        self._span, self._call = span, call
+
+    def __enter__(self) -> None:
+        from opentelemetry import context, trace
+
+        self._token = context.attach(trace.set_span_in_context(self._span))
+
+    def __exit__(self, *_: object) -> None:
+        from opentelemetry import context
+
+        context.detach(self._token)
+
+    def end(self, result: Any, exc: BaseException | None) -> None:
+        """End the span, with the result or the exception."""
+        from aspecthook.record.otel import end_span
+
+        self._call.end(0.0, result, exc)
+        end_span(self._span, self._call)
