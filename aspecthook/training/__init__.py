@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
     from .logging._profiler import ProfilerHook
     from .logging._progress import ProgressHook
+    from .logging._row import Row
     from .logging._tensorboard import TensorboardLoggerHook
     from .logging._timers import IterTimerHook
     from .loop._runner import Runner
     from .registry._registry import Registry
+    from .report._curves import PlotHook
     from .report._page import ReportHook
-    from .report._plots import PlotHook
     from .schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "ProgressHook",
     "Registry",
     "ReportHook",
+    "Row",
     "Runner",
     "TensorboardLoggerHook",
     "TextLoggerHook",
@@ -78,10 +80,11 @@ load_lazily(
         "hooks._ema": "EMAHook",
         "hooks._early_stop": "EarlyStoppingHook",
         "logging._timers": "IterTimerHook",
-        "report._plots": "PlotHook",
+        "report._curves": "PlotHook",
         "logging._profiler": "ProfilerHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
+        "logging._row": "Row",
         "report._page": "ReportHook",
         "logging._tensorboard": "TensorboardLoggerHook",
         "loop._runner": "Runner",

@@ -13,9 +13,8 @@ from aspecthook.training._options import flag, whole_number
 from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import check_names
-from aspecthook.training.logging._event_files import EventFile, require_tensorboardx
-from aspecthook.training.logging._line_files import Tolerance
 from aspecthook.training.logging._numbers import number_of
+from aspecthook.training.logging._tensorboard import EventFile, require_tensorboardx
 from aspecthook.training.loop._logs import logged_by, without_validation
 
 from ._bridge import logger_of, runner_of, writes
@@ -29,7 +28,7 @@ class TensorBoard(ResumableCallback):
 
     These are ``epoch_loss`` and the like, in the folders ``train`` and ``validation``, for each epoch; ``batch_loss``
     for batches; ``evaluation_loss_vs_iterations`` for each optimizer step that is followed by a validation. A run that
-    is resumed continues its files, without the events that it writes again. Needs the extra `tensorboard`.
+    is resumed begins new files, without the events of the old ones that it writes again. Needs the extra `tensorboard`.
 
     Args:
         log_dir: The folder.
@@ -80,7 +79,6 @@ class TensorBoard(ResumableCallback):
         self._batches = 0
         self._start, self._batches_before = 0.0, 0  # of the epoch
         self._files: dict[str, EventFile] = {}  # by folder
-        self._tolerating: Tolerance | None = None
         self._marks: dict[str, tuple[str, int]] = {}
 
     # When
@@ -92,7 +90,7 @@ class TensorBoard(ResumableCallback):
             self._batches = 0
         elif writes(self):
             for folder, mark in self._marks.items():
-                self._files[folder] = EventFile.resumed(own_path(self.log_dir, folder), mark, logger_of(self))
+                EventFile.cut(own_path(self.log_dir, folder), mark, logger_of(self))
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
         """Start measuring the speed."""
@@ -131,16 +129,10 @@ class TensorBoard(ResumableCallback):
         if not writes(self):
             return
         if folder not in self._files:
-            self._files[folder] = EventFile(self.log_dir / folder)
-        file = self._files[folder]
+            self._files[folder] = EventFile(self.log_dir / folder, logger_of(self))
         numbers = {name: number_of(value) for name, value in values.items()}
-        file.add_numbers({name: number for name, number in numbers.items() if number is not None}, step)
-        for name, array in weights:
-            file.add_histogram(f"{name}/histogram", array, step)
-        if self._tolerating is None:
-            self._tolerating = Tolerance(self.log_dir, logger_of(self))
-        with self._tolerating():
-            file.write()
+        plain = {name: number for name, number in numbers.items() if number is not None}
+        self._files[folder].add(plain, step, [(f"{name}/histogram", array) for name, array in weights])
 
     def state_dict(self) -> dict[str, Any]:
         """Return how many batches have passed, and where the files end."""

@@ -8,11 +8,14 @@ A checkpoint has the size of each file, and `cut_back` is how a resumed run retu
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from io import StringIO
+from math import isfinite
 from pathlib import Path
 from typing import Any, final
 from zlib import crc32
@@ -20,7 +23,7 @@ from zlib import crc32
 from aspecthook.training.checkpoint._files import check_regular, put, unused_path
 
 from ._numbers import one_line
-from ._rows import LogRow
+from ._row import Row
 
 
 @final
@@ -77,41 +80,40 @@ def cut_back(path: Path, size: int | None, logger: Any) -> int:
 
 
 class LineFile:
-    """A file with a line for each row."""
+    """A sink that writes a line for each row."""
 
     def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
         self.path = path
         self.logger = logger
         self._tolerating = Tolerance(path, logger)
         self._start: Callable[[], None] | None = None  # what is still to be done before the first row is written
-        self.pending: list[tuple[LogRow, str]] = []  # rows that could not be written yet
+        self._pending: list[Any] = []  # entries that could not be written yet
         self._size, self._sum = 0, 0  # of the file
 
     # Beginning
 
-    def begin(self) -> None:
-        """Begin the file of a new run, and keep an older file under another name."""
-        self._start_with(self._clear)
+    def begin(self, mark: Mapping[str, Any] | None, *, is_new: bool) -> None:
+        """Begin the file of a new run, and keep an older file under another name; or continue at a `mark`.
 
-    def reopen(self) -> None:
-        """Continue after the lines in the file, without an unfinished one."""
-        self._start_with(lambda: self._continue(None))
-
-    def resume(self, mark: Mapping[str, Any]) -> None:
-        """Continue at the `mark` of a checkpoint: remove what came after it, since the run will write it again."""
-        self._size, self._sum = int(mark["size"]), int(mark["sum"])
-        self._start_with(lambda: self._continue(mark))
-
-    @property
-    def mark(self) -> dict[str, Any]:
-        """The position in the file, for a checkpoint."""
-        return {"size": self._size, "sum": self._sum}
-
-    def _start_with(self, start: Callable[[], None]) -> None:
+        What came after the mark is removed, since the run will write it again. A resumed run without a mark continues
+        after the lines in the file, without an unfinished one.
+        """
+        if mark is not None:
+            self._size, self._sum, self._pending = int(mark["size"]), int(mark["sum"]), [*mark["pending"]]
         check_regular(self.path)
-        self._start = start
+        self._start = self._clear if is_new and mark is None else lambda: self._continue(mark)
         with self._tolerating():
             self._open()
+
+    def mark(self) -> dict[str, Any]:
+        """Return the position in the file, and what could not be written to it, for a checkpoint."""
+        return {"size": self._size, "sum": self._sum, "pending": list(self._pending)}
+
+    @classmethod
+    def check(cls, mark: Mapping[str, Any]) -> None:
+        """Raise if a mark is none that `mark` returns."""
+        if int(mark["size"]) < 0 or int(mark["sum"]) < 0 or not all(isinstance(one, str) for one in mark["pending"]):
+            raise ValueError("the state has lines that are none")
 
     def _open(self) -> None:
         if self._start is not None:
@@ -147,22 +149,53 @@ class LineFile:
 
     # Writing
 
-    def write(self, row: LogRow, line: str) -> None:
-        """Write a row, and those that could not be written before; if it fails, keep them."""
-        self.pending.append((row, line))
+    def write(self, row: Row) -> None:
+        """Write a row, and what could not be written before; if it fails, keep them."""
+        self._pending.append(self._entry(row))
         with self._tolerating():
             self._open()
             self._write_pending()
-            self.pending.clear()
+            self._pending.clear()
+
+    def close(self) -> None:
+        """Do nothing: the file is open only while a row is written."""
+
+    def _entry(self, row: Row) -> Any:
+        """Return what is written of a row: a line, for most files."""
+        raise NotImplementedError
 
     def _write_pending(self) -> None:
-        self._append(b"".join(line.encode(errors="replace") + b"\n" for _, line in self.pending))
+        self._append(b"".join(one_line(line).encode(errors="replace") + b"\n" for line in self._pending))
 
     def _append(self, data: bytes) -> None:
         append(self.path, data)
         self._size, self._sum = self._size + len(data), crc32(data, self._sum)
 
 
+@final
+class JsonFile(LineFile):
+    """Lines of JSON; NaN and infinity are null, since JSON has neither."""
+
+    def _entry(self, row: Row) -> str:
+        def plain(value: float | str) -> float | str | None:
+            return value if isinstance(value, (str, int)) or isfinite(value) else None
+
+        return json.dumps({name: plain(value) for name, value in row.flat().items()})
+
+
+@final
+class TextFile(LineFile):
+    """Lines for readers, each after its time; `text` returns the line of a row."""
+
+    def __init__(self, path: Path, logger: Any, text: Callable[[Row], str]) -> None:
+        super().__init__(path, logger)
+        self._text = text
+
+    def _entry(self, row: Row) -> str:
+        return f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self._text(row)}"
+
+
+@final
 class TableFile(LineFile):
     """A CSV file: a header, and a line for each row, each with a cell for every column.
 
@@ -175,10 +208,17 @@ class TableFile(LineFile):
         super().__init__(path, logger)
         self.columns: list[str] = []
 
-    @property
     def mark(self) -> dict[str, Any]:
-        """The position in the file, for a checkpoint."""
-        return {**super().mark, "columns": list(self.columns)}
+        """Return the position in the file, and what could not be written to it, for a checkpoint."""
+        return {**super().mark(), "columns": list(self.columns)}
+
+    @classmethod
+    def check(cls, mark: Mapping[str, Any]) -> None:
+        """Raise if a mark is none that `mark` returns."""
+        cells = [cell for row in mark["pending"] for pair in row.items() for cell in pair]
+        super().check({**mark, "pending": [*map(str, mark["columns"])]})
+        if not all(isinstance(cell, (str, int, float)) for cell in cells):
+            raise ValueError("the state has lines that are none")
 
     def _clear(self) -> None:
         super()._clear()
@@ -194,10 +234,13 @@ class TableFile(LineFile):
             return data
         return b"".join(_line(_cells(line)[: len(before)]) for line in lines)
 
+    def _entry(self, row: Row) -> dict[str, float | str]:
+        return row.flat()
+
     def _write_pending(self) -> None:
-        names = dict.fromkeys(name for row, _ in self.pending for name in row)
+        names = dict.fromkeys(name for row in self._pending for name in row)
         columns = [*self.columns, *(name for name in names if name not in self.columns)]
-        new = b"".join(_line([_shown(row.get(name)) for name in columns]) for row, _ in self.pending)
+        new = b"".join(_line([_shown(row.get(name)) for name in columns]) for row in self._pending)
         old = self.path.read_bytes() if self.path.exists() and columns != self.columns else b""
         if self._size and columns == self.columns and self.path.exists():
             self._append(new)

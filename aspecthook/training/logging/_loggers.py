@@ -1,129 +1,248 @@
-"""Hooks that log rows: as lines of text, as JSON lines, as a CSV table."""
+"""Hooks that make rows of what a run logs, and write them to a sink: lines of text, JSON lines, a CSV table."""
 
 from __future__ import annotations
 
-import json
 import os
-import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from datetime import datetime
-from math import isfinite
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._options import flag, whole_number
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
-from ._line_files import LineFile, TableFile
-from ._numbers import duration_text, number_text, one_line
-from ._rows import PLACE, LogRow, LogRows, loaded_rows
+from ._line_files import JsonFile, LineFile, TableFile, TextFile
+from ._numbers import duration_text, is_of, number_text, one_line
+from ._row import TIMES, Row, Sink, rates_row, value_of, values_of
 from ._timers import eta_of
 
 
-class LoggerHook(Hook, ABC):
-    """The base of loggers: override `log`, which is called with each row.
+class LoggerHook(Hook):
+    """Write rows of the log to a sink: any object with ``write(row)`` and ``close()``.
 
     A training row has the means over the iterations since the last row, weighted by ``num_samples``. Each validation
-    and each test adds a row of its own. A row is a dict: ``mode``; ``epoch``, counted from 1; ``iter``, the number of
-    iterations done in the epoch, or in the run; ``lr`` and ``momentum`` of the first parameter group, and ``lr_1`` … of
-    groups that differ; then the logged numbers, such as ``loss``, ``grad_norm``, ``val_accuracy``, ``time``. Only rank
-    0 logs.
+    and each test adds a row of its own. Only rank 0 logs. A sink that raises gets no more rows, with one warning, and
+    the run continues.
 
     Args:
-        interval: Log a row every so many iterations; 0 for never.
+        sink: Where the rows go.
+        interval: Write a row every so many iterations; 0 for never.
         by_epoch: Count the iterations of each epoch; otherwise those of the run.
         ignore_last: Leave out the last iterations of an epoch if they are fewer than `interval`; otherwise they make a
             row.
 
     Example:
-        >>> class Print(LoggerHook):
-        ...     def log(self, runner, row):
-        ...         print(row["mode"], row["iter"], row["loss"])
-        >>> Print(interval=50).ignore_last
+        >>> class Print:
+        ...     def write(self, row):
+        ...         print(row.mode, row.iter, row.numbers["loss"])
+        ...
+        ...     def close(self): ...
+        >>> LoggerHook(Print(), interval=50).ignore_last
         True
     """
 
     priority: int | str = "VERY_LOW"
 
-    def __init__(self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True) -> None:
+    def __init__(
+        self, sink: Sink | None = None, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True
+    ) -> None:
         who = type(self).__name__
+        if type(self) is LoggerHook and not all(callable(getattr(sink, name, None)) for name in ("write", "close")):
+            raise HookTypeError(f"LoggerHook: sink={brief(sink)} has no write(row) and close(); give one that has both")
+        self.sink: Sink | None = sink
         self.interval: int = whole_number(who, "interval", interval, 0)
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
-        self._rows = LogRows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
-        self._runner: weakref.ref[Run] | None = None
+        self._run: Run | None = None  # that this hook has rows of, from its beginning on
         self._loaded: Mapping[str, Any] | None = None
+        self._sums: dict[str, list[float]] = {}  # since the last row, by name: the sum, and its weight
+        # What has been seen of the run: iterations, complete epochs, and the epoch and iteration of the newest one.
+        self._done = self._epochs = 0
+        self._place = (0, 0)
+        self._mode = ""  # of the validation or the test that is under way
 
-    @abstractmethod
-    def log(self, runner: Run, row: LogRow) -> None:
-        """Write a row."""
+    # When
 
     def before_run(self, runner: Run) -> None:
         """Begin, or continue where the resumed run had stopped."""
         if runner.rank != 0:
             return
-        if self._loaded is not None:
-            self._rows.load(self._loaded["rows"])
-        self._rows.begin(runner)
-        rows = self._begin(runner)
-        self._runner, self._loaded = weakref.ref(runner), None
-        self._log_all(runner, rows)
+        loaded, now = self._loaded, runner.done
+        if loaded is not None:
+            self._sums = {name: list(row) for name, row in loaded["sums"].items()}
+            self._done, self._epochs, self._place = loaded["iters"], loaded["epochs"], tuple(loaded["place"])
+        self._begin(runner, rerun=loaded is None and self._run is runner)
+        self._run, self._loaded, self._mode = runner, None, ""
+        if loaded is not None:  # what the checkpoint was too early for: it was saved before this hook's turn
+            if loaded["unseen"] is not None:
+                self._see(runner, *loaded["unseen"])
+            self._see_epochs(runner)
+            if loaded["validation"] is not None:
+                self._write_validation(runner, *loaded["validation"])
+        if self._done != now.iter:  # the hook was not there, and has sums of something else
+            self._sums.clear()
+            self._done, self._epochs = now.iter, now.epoch
+            self._place = (now.epoch + bool(now.inner_iter), now.inner_iter)
 
-    def _begin(self, runner: Run) -> list[LogRow]:  # noqa: ARG002
-        """Prepare to log. Return the rows that a resumed run still has to log."""
-        return [] if self._loaded is None else list(self._loaded["due"])
-
-    def _is_rerun(self, runner: Run) -> bool:
-        """Whether the same runner runs again without a resume."""
-        return self._loaded is None and self._runner is not None and self._runner() is runner
-
-    def _log_all(self, runner: Run, rows: list[LogRow]) -> None:
-        for row in rows:
-            self.log(runner, row)
+    def _begin(self, runner: Run, *, rerun: bool) -> None:
+        """Prepare the sink; `rerun` if the same runner runs again without a resume."""
 
     def after_train_iter(self, runner: Run) -> None:
-        """Log what is due after an iteration."""
-        if runner.rank != 0:
-            return
-        if self._runner is None:  # the hook was registered during the run
-            self.before_run(runner)
-        self._log_all(runner, self._rows.advance(runner, runner.iter + 1))
+        """Write what is due after an iteration."""
+        if runner.rank == 0:
+            if self._run is None:  # the hook was registered during the run
+                self.before_run(runner)
+            self._advance(runner, runner.iter + 1)
 
     def after_train_epoch(self, runner: Run) -> None:
-        """Log what is due after an epoch."""
-        if self._runner is not None:
-            self._log_all(runner, self._rows.advance(runner))
+        """Write what is due after an epoch."""
+        if self._run is not None:
+            self._advance(runner, runner.done.iter)
 
     def before_val_epoch(self, runner: Run) -> None:
-        """Log the training rows that are due: a hook may validate before the loggers are called for the iteration."""
+        """Write the training rows that are due: a hook may validate before this one is called for the iteration."""
         if runner.rank == 0:
             self.after_train_epoch(runner)
-            self._rows.begin_validation(runner)
+            self._mode = runner.mode
 
     def after_val_epoch(self, runner: Run) -> None:
-        """Log a validation."""
-        if runner.rank == 0:
-            self._log_all(runner, self._rows.end_validation(runner))
+        """Write a row of a validation, unless a hook has skipped it."""
+        if runner.rank == 0 and self._mode:
+            self._write_validation(runner, self._mode, self._validated(runner))
+            self._mode = ""
 
     before_test_epoch = before_val_epoch
     after_test_epoch = after_val_epoch
     before_predict_epoch = after_train_epoch
 
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
+        """Close the sink."""
+        if runner.rank == 0 and self.sink is not None:
+            self._try(runner, self.sink, None)
+
+    # Rows
+
+    def _advance(self, runner: Run, done: int) -> None:
+        """Add up what was logged since the last call; `done` iterations are over, one that a hook skipped included."""
+        if done > self._done:
+            self._see(runner, *self._newest(runner, done))
+        self._see_epochs(runner)
+
+    def _newest(self, runner: Run, done: int) -> tuple[int, int, int, dict[str, float | str], float]:
+        """Return the number, the place, the values and the samples of the newest iteration; no values if skipped."""
+        logged = values_of(runner.logged) if done == runner.done.iter else {}
+        return done, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner)
+
+    def _see(
+        self, runner: Run, done: int, epoch: int, inner: int, logged: Mapping[str, float | str], samples: float
+    ) -> None:
+        self._done, self._place = done, (epoch, inner)
+        for name, number in _of_training(logged):
+            if not isinstance(number, str):
+                weight = 1.0 if name in TIMES else samples
+                sums = self._sums.setdefault(name, [0.0, 0.0])
+                sums[0] += number * weight
+                sums[1] += weight
+        due = bool(self.interval) and (inner if self.by_epoch else done) % self.interval == 0
+        last = not self.by_epoch and not runner.by_epoch and done == runner.max_iters
+        if due or (last and not self.ignore_last):
+            self._write_training(runner)
+
+    def _see_epochs(self, runner: Run) -> None:
+        """Write the rest of an epoch that is complete."""
+        if runner.done.epoch > self._epochs:
+            self._epochs = runner.done.epoch
+            if not self.ignore_last and (self.by_epoch or runner.by_epoch):
+                self._write_training(runner)
+            if self.by_epoch:
+                self._sums.clear()
+
+    def _write_training(self, runner: Run) -> None:
+        """Write a row of what was added up since the last one, if anything was, and start over."""
+        if self._sums:
+            epoch, inner = self._place
+            count = inner if self.by_epoch else self._done
+            numbers = rates_row(runner.optimizer) | self._means(runner)
+            self._write(runner, Row("train", epoch, count, self._done, numbers))
+            self._sums.clear()
+
+    def _means(self, runner: Run) -> dict[str, float | str]:
+        """Return the means since the last row, times last; a number that was not logged since keeps its value."""
+        found: dict[str, float | str] = {}
+        for name, value in (*_of_training(values_of(runner.logs)), *((name, None) for name in self._sums)):
+            total, weight = self._sums.get(name, (0.0, 0.0))
+            if weight:
+                found[name] = total / weight
+            elif value is not None:
+                found.setdefault(name, value)
+        return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
+
+    def _validated(self, runner: Run) -> dict[str, float | str]:
+        """Return the numbers that the validation or the test has logged."""
+        return {name: value for name, value in values_of(runner.logged).items() if is_of(name, self._mode)}
+
+    def _write_validation(self, runner: Run, mode: str, numbers: dict[str, float | str]) -> None:
+        """Write a row at the epoch and the iteration that the training has reached."""
+        if numbers:
+            now = runner.done
+            count = (now.inner_iter or self._place[1]) if self.by_epoch else now.iter
+            epoch = now.epoch + bool(now.inner_iter)
+            self._write(runner, Row(mode, epoch, count, now.iter, rates_row(runner.optimizer) | numbers))
+
+    def _write(self, runner: Run, row: Row) -> None:
+        if self.sink is not None:
+            self._try(runner, self.sink, row)
+
+    def _try(self, runner: Run, sink: Sink, row: Row | None) -> None:
+        """Write a row, or close the sink; what a sink raises does not end the run."""
+        try:
+            _ = sink.close() if row is None else sink.write(row)
+        except Exception as error:
+            self.sink = None
+            runner.logger.warning(
+                "the sink %s has failed, and gets no more rows; the run continues", type(sink).__name__, exc_info=error
+            )
+
+    # The state for a checkpoint
+
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the next row, and the rows that are due and not logged yet."""
+        """Return the sums for the next row; and what was logged, and this hook was not called for yet."""
         if self._loaded is not None:
             return dict(self._loaded)
-        rows, due = self._rows.state(self._runner() if self._runner is not None else None)
-        return {"rows": rows, "due": due}
+        runner = self._run
+        unseen = runner is not None and runner.done.iter > self._done
+        return {
+            "sums": {name: list(row) for name, row in self._sums.items()},
+            "iters": self._done,
+            "epochs": self._epochs,
+            "place": list(self._place),
+            "unseen": list(self._newest(runner, runner.done.iter)) if runner is not None and unseen else None,
+            "validation": [self._mode, self._validated(runner)] if runner is not None and self._mode else None,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
-        self._rows.check(state["rows"])
-        self._loaded = {**state, "due": loaded_rows(state["due"])}
+        unseen, validation = state["unseen"], state["validation"]
+        if unseen is not None:
+            done, epoch, inner, logged, samples = unseen
+            unseen = [int(done), int(epoch), int(inner), checked_values(logged), float(samples)]
+        if validation is not None:
+            mode, numbers = validation
+            validation = [str(mode), checked_values(numbers)]
+        epoch, inner = state["place"]
+        self._loaded = {
+            **state,
+            "sums": {str(name): [float(total), float(weight)] for name, (total, weight) in state["sums"].items()},
+            "iters": int(state["iters"]),
+            "epochs": int(state["epochs"]),
+            "place": [int(epoch), int(inner)],
+            "unseen": unseen,
+            "validation": validation,
+        }
 
 
 class _FileLoggerHook(LoggerHook):
@@ -140,36 +259,34 @@ class _FileLoggerHook(LoggerHook):
         ignore_last: bool = True,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(interval, by_epoch=by_epoch, ignore_last=ignore_last)
+        super().__init__(None, interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self.path: Path | None = None if path is None else path_of(type(self).__name__, path)
-        self._file: LineFile | None = None
 
-    def _begin(self, runner: Run) -> list[LogRow]:
-        rows = super()._begin(runner)
-        if self._file is not None and self._is_rerun(runner):
-            return rows
+    def _begin(self, runner: Run, *, rerun: bool) -> None:
+        if self.sink is not None and rerun:
+            return
         path = self._path(runner)
-        file = self._file = None if path is None else self.kind(path, runner.logger)
-        mark = None if self._loaded is None else self._loaded["file"]
+        self.sink = file = None if path is None else self._open(path, runner)
         if file is not None:
-            if mark is not None:
-                file.resume(mark)
-            elif runner.done.iter:
-                file.reopen()
-            else:
-                file.begin()
-        return rows
+            file.begin(None if self._loaded is None else self._loaded["file"], is_new=runner.done.iter == 0)
+
+    def _open(self, path: Path, runner: Run) -> LineFile:
+        return self.kind(path, runner.logger)
 
     def _path(self, runner: Run) -> Path | None:
         return self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the file too, and the rows that could not be written to it."""
+        """Return the position in the file too, and what could not be written to it."""
         if self._loaded is not None:
             return dict(self._loaded)
-        state = super().state_dict()
-        pending = [] if self._file is None else [row for row, _ in self._file.pending]
-        return {**state, "due": [*pending, *state["due"]], "file": None if self._file is None else self._file.mark}
+        return {**super().state_dict(), "file": self.sink.mark() if isinstance(self.sink, LineFile) else None}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state when the run begins."""
+        super().load_state_dict(state)
+        if state["file"] is not None:
+            self.kind.check(state["file"])
 
 
 @HOOKS.register
@@ -188,28 +305,27 @@ class TextLoggerHook(_FileLoggerHook):
         100
     """
 
+    kind: ClassVar[type[LineFile]] = TextFile
     default = "log.txt"
 
     def _path(self, runner: Run) -> Path | None:
         return None if self.path is None and runner.work_dir is None else super()._path(runner)
 
-    def log(self, runner: Run, row: LogRow) -> None:
-        """Write a line."""
-        line = one_line(f"{self._place(runner, row)}  {self._numbers(runner, row)}")
-        runner.logger.info("%s", line)
-        if self._file is not None:
-            self._file.write(row, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}")
+    def _open(self, path: Path, runner: Run) -> LineFile:
+        return TextFile(path, runner.logger, lambda row: self._line(runner, row))
 
-    def _place(self, runner: Run, row: LogRow) -> str:
-        mode = "" if row["mode"] == "train" else f"({row['mode']})"
-        what = f"Epoch{mode} [{row['epoch']}]" if self.by_epoch else f"Iter{mode} "
+    def _write(self, runner: Run, row: Row) -> None:
+        runner.logger.info("%s", self._line(runner, row))
+        super()._write(runner, row)
+
+    def _line(self, runner: Run, row: Row) -> str:
+        mode = "" if row.mode == "train" else f"({row.mode})"
+        what = f"Epoch{mode} [{row.epoch}]" if self.by_epoch else f"Iter{mode} "
         length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
-        return f"{what}[{row['iter']}{'' if length is None or mode else f'/{length}'}]"
-
-    def _numbers(self, runner: Run, row: LogRow) -> str:
-        shown = [f"{name}: {_shown(name, value)}" for name, value in row.items() if name not in PLACE]
-        eta = eta_of(runner) if row["mode"] == "train" else None
-        return ", ".join([*shown, *([] if eta is None else [f"eta: {duration_text(eta)}"])])
+        place = f"{what}[{row.iter}{'' if length is None or mode else f'/{length}'}]"
+        shown = [f"{name}: {_shown(name, value)}" for name, value in row.numbers.items()]
+        eta = eta_of(runner) if row.mode == "train" else None
+        return one_line(f"{place}  {', '.join([*shown, *([] if eta is None else [f'eta: {duration_text(eta)}'])])}")
 
 
 @HOOKS.register
@@ -231,12 +347,8 @@ class JsonLoggerHook(_FileLoggerHook):
         'metrics.jsonl'
     """
 
+    kind: ClassVar[type[LineFile]] = JsonFile
     default = "log.jsonl"
-
-    def log(self, runner: Run, row: LogRow) -> None:  # noqa: ARG002
-        """Write an object."""
-        if self._file is not None:
-            self._file.write(row, json.dumps({name: _json(value) for name, value in row.items()}))
 
 
 @HOOKS.register
@@ -258,16 +370,25 @@ class CsvLoggerHook(_FileLoggerHook):
     kind: ClassVar[type[LineFile]] = TableFile
     default = "log.csv"
 
-    def log(self, runner: Run, row: LogRow) -> None:  # noqa: ARG002
-        """Write a line."""
-        if self._file is not None:
-            self._file.write(row, "")
-
-
-def _json(value: float | str) -> float | str | None:
-    return value if isinstance(value, (str, int)) or isfinite(value) else None
-
 
 def _shown(name: str, value: float | str) -> str:
     is_rate = name == "lr" or name.startswith("lr_")
     return f"{value:.3e}" if is_rate and not isinstance(value, str) else number_text(value)
+
+
+def samples_of(runner: Run) -> float:
+    """Return over how many samples the numbers of an iteration are means."""
+    outputs = runner.outputs
+    return float(outputs.get("num_samples", 1)) if is_any(outputs, Mapping) else 1.0
+
+
+def _of_training(values: Mapping[str, float | str]) -> Iterator[tuple[str, float | str]]:
+    return ((name, value) for name, value in values.items() if is_of(name, "train"))
+
+
+def checked_values(values: Any) -> dict[str, float | str]:
+    """Return the values of a state; raise a ValueError if a row cannot hold them."""
+    found = {str(name): value_of(value) for name, value in values.items()}
+    if None in found.values():
+        raise ValueError("the state has values that no row can hold")
+    return values_of(found)

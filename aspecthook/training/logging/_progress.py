@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
-from typing import Any, TextIO
+from typing import TextIO
 
 from aspecthook.training._options import finite_number, whole_number
-from aspecthook.training.hooks._hook import HOOKS, Hook
+from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
+from ._loggers import LoggerHook
 from ._numbers import duration_text, number_text
-from ._rows import PLACE, TIMES, LogRow, LogRows, loaded_rows, rates_row
-from ._terminal import Plain, Status, Terminal, screen_for
+from ._row import TIMES, Row, rates_row
+from ._screen import Bar, Plain, screen_for
 from ._timers import eta_of
 
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
 
 
 @dataclass(slots=True)
-class _Loop:
-    """A pass over the data whose progress is shown."""
+class _Pass:
+    """A pass over the data whose progress is shown; in a run by iterations, all passes of the training."""
 
     mode: str
     label: str
@@ -34,14 +34,13 @@ class _Loop:
 
 
 @HOOKS.register
-class ProgressHook(Hook):
+class ProgressHook(LoggerHook):
     """Show the progress of the run: on a terminal a bar with the newest numbers, elsewhere a line now and then.
 
-    Each epoch prints a line: the means over the epoch, the numbers of the validation after it, and the time since the
-    previous line. A run by iterations prints one at each validation and at its end. With an `IterTimerHook` the bar has
-    an estimate of the remaining time. Files, pipes and simple terminals get plain lines without control characters, and
-    so does any terminal if the package rich is missing. Only rank 0 shows anything. If the terminal is closed, the run
-    continues.
+    Each epoch prints a line with its means and the time since the line before, and so does each validation. A run by
+    iterations prints lines at each validation and at its end. With an `IterTimerHook` the bar has an estimate of the
+    remaining time. Files, pipes and simple terminals get plain lines without control characters, and so does any
+    terminal if the package rich is missing. Only rank 0 shows anything. If the terminal is closed, the run continues.
 
     Args:
         interval: Without a bar: print a line every so many iterations; None to go by time alone.
@@ -53,175 +52,151 @@ class ProgressHook(Hook):
         'VERY_LOW'
     """
 
-    priority: int | str = "VERY_LOW"
-
     def __init__(self, interval: int | None = None, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
-        self.interval: int | None = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
+        super().__init__(None, 0, ignore_last=False)
+        self.every: int | None = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
         self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
-        self._rows = LogRows(0, by_epoch=True, ignore_last=False)
-        self._runner: weakref.ref[Run] | None = None
         self._running = False
-        self._loaded: Mapping[str, Any] | None = None
-        self._screen: Plain | Terminal | None = None
         self._closed = False  # whether the terminal was closed
-        self._loops: list[_Loop] = []  # a hook may validate within a training epoch
-        self._last: _Loop | None = None
-        self._trained: LogRow | None = None  # the training row that the next line begins with
+        self._screen: Plain | Bar | None = None
+        self._passes: list[_Pass] = []  # a hook may validate within a training epoch
         # When the last results were printed, when the last line was, and when the bar was drawn.
         self._result_at = self._printed_at = self._drawn_at = 0.0
 
-    # Stages
+    # Passes
 
-    def before_run(self, runner: Run) -> None:
-        """Begin, or continue where a resumed run was."""
-        self._running, self._closed, self._screen = True, False, None
-        self._runner = weakref.ref(runner)
-        self._rows.by_epoch, self._trained = runner.by_epoch, None
-        loaded, self._loaded = self._loaded, None
-        if loaded is not None:
-            self._rows.load(loaded["rows"])
-            self._trained = loaded["trained"]
-        self._rows.begin(runner)
+    def _begin(self, runner: Run, *, rerun: bool) -> None:  # noqa: ARG002
+        self.by_epoch = runner.by_epoch
+        self._running, self._closed = True, False
         self._result_at = self._printed_at = perf_counter()
 
-    def before_epoch(self, runner: Run) -> None:
-        """Start to show a pass over the data."""
-        if runner.mode == "train":
-            if not self._running:  # registered in the middle of a run, whose end would not call this hook
-                return
-            self._print_trained(runner)
-        else:
-            if self._running:
-                self._keep_last(self._rows.advance(runner))
-                self._keep_last([] if runner.by_epoch or runner.mode != "val" else self._rows.close(runner))
-            self._rows.begin_validation(runner)
-        self._begin(runner)
+    def before_train_epoch(self, runner: Run) -> None:
+        """Begin to show a pass over the data."""
+        if self._running and not self._passes:  # registered in the middle of a run, it waits for the next one
+            self._begin_pass(runner)
+
+    def before_val_epoch(self, runner: Run) -> None:
+        """Print the training before a validation, and begin to show it."""
+        super().before_val_epoch(runner)
+        if self._running and not runner.by_epoch and runner.mode == "val":
+            self._write_training(runner)
+        self._begin_pass(runner)
+
+    before_test_epoch = before_val_epoch
+
+    def before_predict_epoch(self, runner: Run) -> None:
+        """Begin to show a prediction."""
+        super().before_predict_epoch(runner)
+        self._begin_pass(runner)
+
+    def after_train_iter(self, runner: Run) -> None:
+        """Show how far the training has come."""
+        if self._running:
+            super().after_train_iter(runner)
+            self._move(runner, runner.inner_iter + 1 if runner.by_epoch else runner.iter + 1)
 
     def after_iter(self, runner: Run) -> None:
-        """Show how far the pass has come."""
-        if runner.mode == "train" and self._running:
-            self._keep_last(self._rows.advance(runner, runner.iter + 1))
-        if self._loops:
-            loop = self._loops[-1]
-            loop.done = _done(runner) if loop.mode == "train" else loop.done + 1
-            self._move(runner, loop)
-
-    def after_epoch(self, runner: Run) -> None:
-        """Print the results; those of a training epoch are printed with the validation after it."""
-        loop = self._end(runner)
-        if runner.mode == "train" and self._running:
-            self._keep_last(self._rows.advance(runner))
-        elif loop is not None:
-            self._print_results(runner, loop, self._rows.end_validation(runner))
+        """Show how far a validation, a test or a prediction has come."""
+        if self._passes:
+            self._move(runner, self._passes[-1].done + 1)
 
     def always_epoch(self, runner: Run) -> None:
-        """Stop showing the pass, even if it failed."""
-        self._end(runner)
-        if not self._running and not self._loops:
+        """Stop showing the pass, even if it failed; not if a hook has skipped it before it was shown."""
+        is_one_of_many = runner.mode == "train" and not runner.by_epoch
+        if self._passes and self._passes[-1].mode == runner.mode and not is_one_of_many:
+            self._passes.pop()
+            if self._passes:
+                self._show_pass(runner, self._passes[-1])
+        if not self._running and not self._passes:
             self._stop(runner)
 
-    def always_run(self, runner: Run) -> None:
-        """Print the results of the last epoch, and leave the terminal as it was."""
-        self._print_trained(runner)
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:
+        """Leave the terminal as it was."""
+        super().always_run(runner, exc)
         self._running = False
-        self._loops.clear()
+        self._passes.clear()
         self._stop(runner)
 
-    def _begin(self, runner: Run) -> None:
-        now = perf_counter()
-        if not self._running and not self._loops:
-            self._screen, self._result_at, self._printed_at = None, now, now
-        done = _done(runner) if runner.mode == "train" else 0
-        self._last = _Loop(runner.mode, self._label(runner), now, done, _total(runner))
-        self._loops.append(self._last)
-        self._try(runner, lambda screen: screen.start(lambda: self._status(runner)))
-        if runner.by_epoch or runner.mode != "train":  # the passes of a run by iterations are shown as one
-            self._try(runner, lambda screen: screen.draw())
+    def _begin_pass(self, runner: Run) -> None:
+        now, trains = perf_counter(), runner.mode == "train"
+        if not self._running and not self._passes:
+            self._result_at = self._printed_at = now
+            self._closed = False
+        total = runner.max_iters if trains and not runner.by_epoch else length_of(runner.data_loader)
+        done = (runner.done.inner_iter if runner.by_epoch else runner.done.iter) if trains else 0
+        self._passes.append(_Pass(runner.mode, self._label(runner), now, done, total))
+        self._show_pass(runner, self._passes[-1])
+        self._draw(runner)
 
-    def _end(self, runner: Run) -> _Loop | None:
-        """Return the pass that has ended; None if a hook before this one failed or skipped it before it was shown."""
-        return self._loops.pop() if self._loops and self._loops[-1].mode == runner.mode else None
-
-    # Lines with results
-
-    def _keep_last(self, rows: list[LogRow]) -> None:
-        self._trained = rows[-1] if rows else self._trained
-
-    def _print_trained(self, runner: Run) -> None:
-        row, self._trained = self._trained, None
-        if row is not None:
-            self._print(runner, _place(runner, row), row, row)
-
-    def _print_results(self, runner: Run, loop: _Loop, rows: list[LogRow]) -> None:
-        """Print the numbers of a validation or a test, with those of the training before it."""
-        row = rows[0] if rows else {}
-        trained: LogRow = {}
-        if self._running and loop.mode == "val":
-            trained, self._trained = self._trained or {}, None
-        place = trained or (row if self._running and loop.mode == "val" else {})
-        title = _place(runner, place) if place else _count_text(loop.mode, loop.done, loop.total)
-        self._print(runner, title, {**row, **trained}, trained)
-
-    def _print(self, runner: Run, title: str, row: LogRow, trained: LogRow) -> None:
-        rates = rates_row(runner.optimizer)
-        names = sorted(row, key=lambda name: name.startswith("val_"))  # those of a validation last
-        shown = _numbers((name, row[name]) for name in names if name not in rates)
-        rate = _numbers((name, trained[name]) for name in ("lr",) if name in trained)
-        now = perf_counter()
-        parts = [title, *shown, *rate, duration_text(now - self._result_at)]
-        self._result_at = self._printed_at = now
-        self._try(runner, lambda screen: screen.print(parts))
-
-    # The bar, or lines in its place
-
-    def _move(self, runner: Run, loop: _Loop) -> None:
-        if self._screen is None:
-            return
-        now = perf_counter()
-        if self._screen.live:
-            if now - self._drawn_at >= _REDRAW:
-                self._drawn_at = now
-                self._try(runner, lambda screen: screen.draw())
-        elif loop.done != loop.total and (now - self._printed_at >= self.seconds or self._is_due(loop)):
-            self._printed_at = now
-            self._try(runner, lambda screen: screen.print([self._status(runner).line]))
-
-    def _is_due(self, loop: _Loop) -> bool:
-        return self.interval is not None and loop.done % self.interval == 0
-
-    def _status(self, runner: Run) -> Status:
-        loop = self._loops[-1] if self._loops else self._last
-        assert loop is not None
-        return Status(loop.label, loop.done, loop.total, self._newest(runner, loop))
+    def _show_pass(self, runner: Run, shown: _Pass) -> None:
+        self._show(runner, lambda screen: screen.begin(_head(shown), shown.done, shown.total))
 
     def _label(self, runner: Run) -> str:
         """Return the name of the pass that begins: an epoch, or a validation after one or within it."""
         if not self._running:
             return runner.mode
-        trains, done = runner.mode == "train", runner.done
+        now, trains = runner.done, runner.mode == "train"
         if trains and not runner.by_epoch:
             return "iter"
-        epoch = done.epoch + bool(trains or done.inner_iter)
-        place = _place(runner, {"epoch": epoch, "iter": done.iter})
+        place = _place(runner, now.epoch + bool(trains or now.inner_iter), now.iter)
         return place if trains else f"{place} {runner.mode}"
 
-    def _newest(self, runner: Run, loop: _Loop) -> list[str]:
+    # Lines with results
+
+    def _write(self, runner: Run, row: Row) -> None:
+        title = _place(runner, row.epoch, row.iter) if self._running else ""
+        rates = rates_row(runner.optimizer)
+        numbers = {name: value for name, value in row.numbers.items() if name not in rates}
+        if row.mode == "train" and "lr" in rates:
+            numbers["lr"] = rates["lr"]
+        now = perf_counter()
+        parts = [" ".join(filter(None, (title, row.mode if row.mode != "train" else ""))), *_texts(numbers.items())]
+        parts.append(duration_text(now - self._result_at))
+        self._result_at = self._printed_at = now
+        self._show(runner, lambda screen: screen.print(parts))
+
+    # The bar, or lines in its place
+
+    def _move(self, runner: Run, done: int) -> None:
+        if not self._passes or self._screen is None:
+            return
+        shown, now = self._passes[-1], perf_counter()
+        shown.done = done
+        if self._screen.live:
+            if now - self._drawn_at >= _REDRAW:
+                self._draw(runner)
+        elif done != shown.total and (
+            now - self._printed_at >= self.seconds or (self.every is not None and done % self.every == 0)
+        ):
+            self._printed_at = now
+            self._show(runner, lambda screen: screen.print([_head(shown), *self._numbers(runner, shown)]))
+
+    def _draw(self, runner: Run) -> None:
+        shown, self._drawn_at = self._passes[-1], perf_counter()
+        self._show(
+            runner, lambda screen: screen.draw(_head(shown), shown.done, "  ".join(self._numbers(runner, shown)))
+        )
+
+    def _numbers(self, runner: Run, shown: _Pass) -> list[str]:
         """Return the newest numbers, the most important first."""
-        means = self._rows.means(runner.logs) if loop.mode == "train" else {}
-        first, *rest = _numbers(means.items()) or [""]
-        eta = eta_of(runner) if loop.mode == "train" else _seconds_left(loop)
-        left = "" if eta is None else f"eta {duration_text(eta)}"
-        rates = _numbers(rates_row(runner.optimizer).items()) if loop.mode == "train" else []
-        return [text for text in (first, left, *rates[:1], *rest) if text]
+        if shown.mode != "train":
+            left = shown.total - shown.done if shown.done and shown.total is not None else None
+            each = (perf_counter() - shown.since) / (shown.done or 1)
+            return [] if left is None else [f"eta {duration_text(each * left)}"]
+        first, *rest = _texts(self._means(runner).items()) or [""]
+        eta = eta_of(runner)
+        left_text = "" if eta is None else f"eta {duration_text(eta)}"
+        return [text for text in (first, left_text, *_texts(rates_row(runner.optimizer).items())[:1], *rest) if text]
 
     # The screen
 
     def _stop(self, runner: Run) -> None:
         if self._screen is not None:
-            self._try(runner, lambda screen: screen.stop())
+            self._show(runner, lambda screen: screen.stop())
+            self._screen = None
 
-    def _try(self, runner: Run, act: Callable[[Plain | Terminal], object]) -> None:
+    def _show(self, runner: Run, act: Callable[[Plain | Bar], object]) -> None:
         """Use the screen. If the terminal was closed, warn and continue the run."""
         if self._closed or runner.rank != 0:
             return
@@ -231,56 +206,23 @@ class ProgressHook(Hook):
             act(self._screen)
         except (OSError, ValueError) as error:  # ValueError: the file is closed
             self._closed = True
-            self._abandon_screen()
+            screen, self._screen = self._screen, None
+            try:
+                if screen is not None:
+                    screen.stop()  # restores stdout and stderr
+            except (OSError, ValueError):
+                pass
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
 
-    def _abandon_screen(self) -> None:
-        screen, self._screen = self._screen, None
-        try:
-            if screen is not None:
-                screen.stop()  # restores stdout and stderr
-        except (OSError, ValueError):
-            pass
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the next line."""
-        if self._loaded is not None:
-            return dict(self._loaded)
-        rows, due = self._rows.state(self._runner() if self._runner is not None else None)
-        trained = [row for row in due if row["mode"] == "train"]
-        return {"rows": rows, "trained": trained[-1] if trained else self._trained}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state when the run begins."""
-        self._rows.check(state["rows"])
-        trained = state["trained"]
-        self._loaded = {**state, "trained": loaded_rows([trained])[0] if trained else None}
+def _head(shown: _Pass) -> str:
+    return f"{shown.label} {shown.done}{'' if shown.total is None else f'/{shown.total}'}"
 
 
-def _done(runner: Run) -> int:
-    return runner.done.inner_iter if runner.by_epoch else runner.done.iter
+def _place(runner: Run, epoch: int, done: int) -> str:
+    word, count, total = ("epoch", epoch, runner.max_epochs) if runner.by_epoch else ("iter", done, runner.max_iters)
+    return f"{word} {count}" if total is None else f"{word} {count:>{len(str(total))}}/{total}"
 
 
-def _total(runner: Run) -> int | None:
-    counts_iters = runner.mode == "train" and not runner.by_epoch
-    return runner.max_iters if counts_iters else length_of(runner.data_loader)
-
-
-def _place(runner: Run, row: LogRow) -> str:
-    word, end = ("epoch", runner.max_epochs) if runner.by_epoch else ("iter", runner.max_iters)
-    return _count_text(word, row[word], end)
-
-
-def _count_text(word: str, done: float | str, total: int | None) -> str:
-    return f"{word} {done}" if total is None else f"{word} {done:>{len(str(total))}}/{total}"
-
-
-def _numbers(values: Iterable[tuple[str, float | str]]) -> list[str]:
-    hidden = (*PLACE, *TIMES)
-    return [f"{name} {number_text(value)}" for name, value in values if name not in hidden]
-
-
-def _seconds_left(loop: _Loop) -> float | None:
-    if not loop.done or loop.total is None:
-        return None
-    return (perf_counter() - loop.since) / loop.done * (loop.total - loop.done)
+def _texts(values: Iterable[tuple[str, float | str]]) -> list[str]:
+    return [f"{name} {number_text(value)}" for name, value in values if name not in TIMES]

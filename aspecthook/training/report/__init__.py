@@ -1,5 +1,5 @@
-"""The curves and the report of a run, drawn from a record of its numbers that its checkpoints hold.
+"""The curves and the report of a run, drawn from the rows of its log, which its checkpoints hold.
 
-`_record` keeps the numbers. `_chart_layout` decides which share a chart, `_drawing` draws charts with matplotlib, and
-`_summary` and `_run_facts` collect the rest. `_plots` and `_page` are the hooks, on the base in `_base`.
+`_curves` keeps the rows and writes a file now and then, `_drawing` draws them with matplotlib, `_facts` collects what
+ran, and `_page` makes a page of all of it.
 """

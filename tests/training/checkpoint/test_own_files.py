@@ -282,11 +282,13 @@ def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("hook", "change", "why"),
     [
-        (TextLoggerHook, {"rows": {"sums": {"loss": [None, 1.0]}, "iters": 3, "epochs": 1, "place": [0, 0]}}, "float"),
-        (TextLoggerHook, {"rows": {"sums": {}, "iters": None, "epochs": 1, "place": [0, 0]}}, "int"),
-        (JsonLoggerHook, {"due": [{"mode": "train", "epoch": 1, "iter": None}]}, "the state has rows that are none"),
-        (CsvLoggerHook, {"due": [{"loss": 1.0}]}, "the state has rows that are none"),
-        (ProgressHook, {"trained": {"loss": 1.0}}, "the state has rows that are none"),
+        (TextLoggerHook, {"sums": {"loss": [None, 1.0]}}, "float"),
+        (TextLoggerHook, {"iters": None}, "int"),
+        (JsonLoggerHook, {"unseen": [7, 1, 1, {"loss": None}, 1.0]}, "the state has values that no row can hold"),
+        (ProgressHook, {"validation": ["val", {"val_loss": [1.0]}]}, "the state has values that no row can hold"),
+        (JsonLoggerHook, {"file": {"size": 1, "sum": 1, "pending": [{}]}}, "the state has lines that are none"),
+        (CsvLoggerHook, {"file": {"size": 1, "sum": 1, "columns": [], "pending": [{"a": []}]}}, "lines that are none"),
+        (CsvLoggerHook, {"file": {"size": -1, "sum": 1, "columns": [], "pending": []}}, "lines that are none"),
     ],
 )
 def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
@@ -311,7 +313,8 @@ def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: p
     checkpoint = load(saved)
     state = checkpoint["hooks"]
     state[evil] = {"a": 1}
-    state["TextLoggerHook"]["due"] = [{"mode": evil, "epoch": 1, "iter": 1, evil: evil}]
+    state["TextLoggerHook"]["validation"] = [evil, {evil: evil}]
+    state["TextLoggerHook"]["file"]["pending"] = [evil]
     save(saved, checkpoint)
     again = run_of("numpy", hooks=[TextLoggerHook(interval=1)], work_dir=tmp_path / "b", max_epochs=3)
     again.resume(saved)

@@ -9,6 +9,7 @@ import pytest
 from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training.logging import _timers as timers
+from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._timers import IterTimerHook, eta_of, iterations_left
 from tests.training.kit import Clock
 from tests.training.logging.test_loggers import Endless, Rows, logged, make
@@ -179,7 +180,7 @@ def test_without_the_length_of_the_data_the_rest_is_known_after_an_epoch(clock: 
 
 
 def test_loggers_log_the_means_of_times(clock: Clock) -> None:
-    rows = Rows(interval=3)
-    runner, _ = run(clock, rows, seconds=float)
+    rows = Rows()
+    runner, _ = run(clock, LoggerHook(rows, interval=3), seconds=float)
     runner.fit(Slow(clock, 3))
     assert [(row["data_time"], row["time"]) for row in rows.rows] == [(1.0, 2.0), (1.0, 5.0)]

@@ -41,6 +41,7 @@ from aspecthook.training.checkpoint._files import put
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.logging import _line_files as log_files
 from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+from aspecthook.training.logging._row import Row
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
 from aspecthook.training.logging._timers import IterTimerHook
 from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed
@@ -77,21 +78,25 @@ def make(rows: Callable[[int], dict[str, Any]] = logged, *hooks: Any, **options:
     return registered(runner, hooks)
 
 
-class Rows(LoggerHook):
-    """Keeps its rows."""
+class Rows:
+    """A sink that keeps its rows."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.closed = 0
 
-    def log(self, runner: Runner, row: dict[str, Any]) -> None:
-        self.rows.append(row)
+    def write(self, row: Row) -> None:
+        self.rows.append(row.flat())
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def rows_of(runner: Runner, train: Any, val: Any = None, **options: Any) -> list[dict[str, Any]]:
-    hook = runner.register_hook(Rows(**options))
+    sink = Rows()
+    runner.register_hook(LoggerHook(sink, **options))
     runner.fit(train, val)
-    return list(hook.rows)
+    return sink.rows
 
 
 def lines(path: Path) -> list[str]:
@@ -506,10 +511,12 @@ def test_a_validation_that_a_hook_skips_makes_no_row() -> None:
 
 def test_a_test_after_the_run_makes_a_row() -> None:
     runner = make()
-    hook = runner.register_hook(Rows(interval=0))
+    sink = Rows()
+    runner.register_hook(LoggerHook(sink, interval=0))
     runner.fit([0] * 2)
+    assert sink.closed == 1
     runner.test([1, 1])
-    assert hook.rows == [{"mode": "test", "epoch": 2, "iter": 2, "lr": 0.1, "test_acc": 0.5}]
+    assert sink.rows == [{"mode": "test", "epoch": 2, "iter": 2, "lr": 0.1, "test_acc": 0.5}]
 
 
 # Files
@@ -659,7 +666,7 @@ def test_a_file_that_cannot_be_written_does_not_end_the_run_and_is_written_once_
     assert len(lines(path)) == 4 + (kind is CsvLoggerHook)
 
 
-@pytest.mark.parametrize("kind", [*FILES, Rows])
+@pytest.mark.parametrize("kind", FILES)
 def test_impossible_intervals_are_refused(kind: type[LoggerHook]) -> None:
     with pytest.raises(HookOptionError, match=f"{kind.__name__}: interval=-1; give a number from 0 up"):
         kind(-1)
@@ -667,9 +674,21 @@ def test_impossible_intervals_are_refused(kind: type[LoggerHook]) -> None:
         kind(1.5)  # type: ignore[arg-type]
 
 
-def test_a_logger_must_log() -> None:
-    with pytest.raises(TypeError, match="log"):
-        LoggerHook()  # type: ignore[abstract]
+def test_a_sink_must_have_its_methods() -> None:
+    with pytest.raises(HookTypeError, match=r"sink=\[\] has no write\(row\) and close\(\)"):
+        LoggerHook([])  # type: ignore[arg-type]
+
+
+def test_a_sink_that_fails_gets_no_more_rows_and_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Rows):
+        def write(self, row: Row) -> None:
+            super().write(row)
+            raise ConnectionError("no network")
+
+    sink = Broken()
+    make(logged, LoggerHook(sink, interval=1)).fit([0] * 3)
+    assert len(sink.rows) == 1 and sink.closed == 0
+    assert caplog.messages == ["the sink Broken has failed, and gets no more rows; the run continues"]
 
 
 def test_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1078,14 +1097,17 @@ def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None
 def test_events_that_cannot_be_written_do_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    full: list[bool] = []
+    from tensorboardX.event_file_writer import EventsWriter
 
-    def failing(path: Path, data: bytes) -> None:
+    full: list[bool] = []
+    flush = EventsWriter.flush
+
+    def failing(writer: Any) -> Any:
         if full:
             raise OSError(errno.ENOSPC, "No space left on device")
-        log_files.append(path, data)
+        return flush(writer)
 
-    monkeypatch.setattr("aspecthook.training.logging._event_files.append", failing)
+    monkeypatch.setattr(EventsWriter, "flush", failing)
     runner = make(logged, TensorboardLoggerHook(interval=1), work_dir=tmp_path, max_epochs=1)
     hooks(runner.train_iter).pre(lambda runner: full.append(True) if runner.iter == 1 else None)
     hooks(runner.train_iter).pre(lambda runner: full.clear() if runner.iter == 3 else None)
@@ -1104,7 +1126,7 @@ def test_tensorboard_needs_a_folder() -> None:
 
 
 def test_without_tensorboardx_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.logging._tensorboard.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"needs tensorboardX; pip install 'aspecthook\[tensorboard\]'"):
         TensorboardLoggerHook()
 

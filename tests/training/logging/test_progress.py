@@ -139,12 +139,13 @@ def test_each_epoch_leaves_a_line_with_its_means(kind: type[Any]) -> None:
 
 @pytest.mark.parametrize("kind", [File, Terminal])
 @pytest.mark.parametrize("by", ["workflow", "hook", "both"])
-def test_the_numbers_of_a_validation_are_in_the_line_of_its_epoch(kind: type[Any], by: str) -> None:
+def test_a_validation_leaves_a_line_below_that_of_its_epoch(kind: type[Any], by: str) -> None:
     file = kind()
     extra = [EvalHook([1], evaluate=lambda outputs, batches: {"f1": 0.125})] if by != "workflow" else []
     run(file, *extra).fit([0] * 4, [1] if by != "hook" else None)
-    first = "val_acc 0.5000" if by == "workflow" else "val_f1 0.1250  val_acc 0.5000"
-    expected = [[f"{line}  {first}  lr 0.1000"] + [f"{line[:9]}  val_acc 0.5000"] * (by == "both") for line in MEANS]
+    texts = {"workflow": ["val_acc 0.5000"], "hook": ["val_acc 0.5000  val_f1 0.1250"]}
+    texts["both"] = texts["hook"] + texts["workflow"]
+    expected = [[f"{line}  lr 0.1000", *(f"{line[:9]} val  {text}" for text in texts[by])] for line in MEANS]
     assert [without_times(line) for line in file.lines] == [line for lines in expected for line in lines]
 
 
@@ -153,8 +154,10 @@ def test_a_run_of_iterations_leaves_a_line_at_each_validation_and_at_its_end(kin
     file = kind()
     run(file, EvalHook([1, 2], interval=4, by_epoch=False), max_iters=10).fit([0] * 3)
     assert [without_times(line) for line in file.lines] == [
-        "iter  4/10  loss 0.7500  accuracy 0.2500  val_acc 0.5000  lr 0.1000",
-        "iter  8/10  loss 2.7500  accuracy 0.2500  val_acc 0.5000  lr 0.1000",
+        "iter  4/10  loss 0.7500  accuracy 0.2500  lr 0.1000",
+        "iter  4/10 val  val_acc 0.5000",
+        "iter  8/10  loss 2.7500  accuracy 0.2500  lr 0.1000",
+        "iter  8/10 val  val_acc 0.5000",
         "iter 10/10  loss 4.2500  accuracy 0.2500  lr 0.1000",
     ]
 
@@ -165,13 +168,15 @@ def test_data_without_a_length_are_shown_too(kind: type[Any]) -> None:
     runner = run(file, IterTimerHook())
     runner.fit(Endless(), Endless())
     runner.test(Endless())
-    assert [without_times(line).partition("  ")[0] for line in file.lines] == ["epoch 1/2", "epoch 2/2", "test 5"]
+    assert [without_times(line).partition("  ")[0] for line in file.lines] == [
+        *["epoch 1/2", "epoch 1/2 val", "epoch 2/2", "epoch 2/2 val", "test"]
+    ]
     if kind is Terminal:
-        assert any(re.match(r"epoch 2/2 3  loss [\d.]+  eta \d", line) for line in file.seen)
+        assert any(re.match(r"epoch 2/2 3 +[━╸╺]+ +loss [\d.]+  eta \d", line) for line in file.seen)
 
 
 @pytest.mark.parametrize("kind", [File, Terminal])
-def test_outside_a_run_validations_tests_and_predictions_leave_a_line_each(kind: type[Any]) -> None:
+def test_outside_a_run_validations_and_tests_leave_a_line_each(kind: type[Any]) -> None:
     file = kind()
     runner = run(file)
     runner.model = Predicts(runner)
@@ -179,9 +184,8 @@ def test_outside_a_run_validations_tests_and_predictions_leave_a_line_each(kind:
     runner.test([1] * 3)
     runner.predict([1] * 3)
     assert [without_times(line) for line in file.lines] == [
-        "val 3/3  val_acc 0.5000",
-        "test 3/3  test_acc 0.5000",
-        "predict 3/3",
+        "val  val_acc 0.5000",
+        "test  test_acc 0.5000",
     ]
     assert sys.stdout is not file and getattr(file, "cursor", True)
 
@@ -204,7 +208,7 @@ def test_a_test_among_the_iterations_of_a_run_leaves_its_own_line() -> None:
     file = File()
     run(file, Tests()).fit([0] * 4)
     heads = [line.partition("  ")[0] for line in file.lines]
-    assert heads == ["test 2/2", "epoch 1/2", "test 2/2", "epoch 2/2"]
+    assert heads == ["epoch 1/2", "epoch 1/2 test", "epoch 2/2", "epoch 2/2 test"]
 
 
 def test_lines_show_the_time_since_the_line_before(clock: Clock) -> None:
@@ -214,7 +218,7 @@ def test_lines_show_the_time_since_the_line_before(clock: Clock) -> None:
     hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
     hooks(runner.val_iter).pre(lambda: setattr(clock, "now", clock.now + 50))
     runner.fit([0] * 4, [1])
-    assert [line.rpartition("  ")[2] for line in file.lines] == ["1 min 0 s", "1 min 0 s"]
+    assert [line.rpartition("  ")[2] for line in file.lines] == ["10 s", "50 s", "10 s", "50 s"]
     file = File()
     runner = run(file)
     hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
@@ -250,7 +254,7 @@ def test_an_epoch_that_is_saved_before_its_line_is_shown_is_shown_after_a_resume
     resumed = run(file := File())
     resumed.resume(tmp_path / "trained")
     resumed.fit([0] * 4, [1])
-    expected = [f"{line}  val_acc 0.5000  lr 0.1000" for line in MEANS]
+    expected = [text for line in MEANS for text in (f"{line}  lr 0.1000", f"{line[:9]} val  val_acc 0.5000")]
     assert [without_times(line) for line in file.lines] == expected
 
 
@@ -286,12 +290,14 @@ def test_without_a_terminal_a_line_is_printed_every_so_many_iterations() -> None
     file = File()
     run(file, IterTimerHook(), interval=2, max_epochs=1).fit([0] * 6, [1] * 4)
     lines = [re.sub(r"  eta .*?(  |$)", r"\1", line) for line in file.lines]
-    assert lines[:-1] == [
+    assert [without_times(line) for line in lines] == [
         "epoch 1/1 2/6  loss 0.2500  lr 0.1000  accuracy 0.2500",
         "epoch 1/1 4/6  loss 0.7500  lr 0.1000  accuracy 0.2500",
+        "epoch 1/1  loss 1.2500  accuracy 0.2500  lr 0.1000",
         "epoch 1/1 val 2/4",
+        "epoch 1/1 val  val_acc 0.5000",
     ]
-    assert all(re.search(r"  eta [\d.]+ [mµn]?s", line) for line in file.lines[:-1])
+    assert all(re.search(r"  eta [\d.]+ [mµn]?s", file.lines[place]) for place in (0, 1, 3))
 
 
 def test_without_a_terminal_a_line_is_printed_after_so_many_seconds_without_one(clock: Clock) -> None:
@@ -309,7 +315,7 @@ def test_without_a_terminal_there_are_no_control_characters(monkeypatch: pytest.
     file = File()
     run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}, interval=1).fit([0] * 4, [1] * 3)
     assert file.getvalue().replace("\n", "").isprintable()
-    assert len(file.lines) == 2 * (3 + 2 + 1)
+    assert len(file.lines) == 2 * (3 + 1 + 2 + 1)
 
 
 def test_progress_is_printed_to_the_current_stdout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,7 +343,7 @@ def test_a_dumb_terminal_gets_plain_lines(kind: str, monkeypatch: pytest.MonkeyP
 
 
 def test_without_rich_a_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training.logging._terminal.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.logging._screen.find_spec", lambda name: None)
     file = Terminal()
     run(file).fit([0] * 4)
     assert "\x1b" not in file.raw and len(file.lines) == 2
@@ -414,7 +420,7 @@ def test_long_lines_are_folded_between_numbers(monkeypatch: pytest.MonkeyPatch) 
     file = Terminal(40)
     run(file, max_epochs=1).fit([0] * 4, [1])
     assert file.lines[0] == "epoch 1/1  loss 0.7500  accuracy 0.2500"
-    assert without_times(file.lines[1]) == "    val_acc 0.5000  lr 0.1000"
+    assert without_times(file.lines[1]) == "    lr 0.1000"
 
 
 def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -695,7 +701,7 @@ def test_a_real_terminal_shows_the_progress(how: str, width: int) -> None:
     assert screen.lines[0].startswith("epoch 1/3  loss ")
     assert re.search(r"epoch 1/3 \d/4 [━╸╺]", re.sub(r"\x1b\[[\d;]*m", "", text))
     if how == "well":
-        assert running.returncode == 0 and sum(line.startswith("epoch ") for line in screen.lines) == 3
+        assert running.returncode == 0 and sum(line.startswith("epoch ") for line in screen.lines) == 6
     else:
         error = "ValueError: broken" if how == "fail" else "KeyboardInterrupt"
         assert running.returncode != 0 and screen.lines[-1] == error

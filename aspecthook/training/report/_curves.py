@@ -1,0 +1,225 @@
+"""The base of the hooks that keep the rows of a run, and write a file of them now and then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib.util import find_spec
+from math import isfinite, nan
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar, Literal, TypeAlias, final
+
+from aspecthook.training import _options
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, put
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._monitor import Monitor, known_rule
+from aspecthook.training.logging._loggers import LoggerHook, checked_values
+from aspecthook.training.logging._row import Row
+from aspecthook.training.loop._interrupts import INTERRUPTS
+from aspecthook.training.loop._run import Run
+
+End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
+Rules: TypeAlias = Mapping[str, str]  # ``"greater"`` or ``"less"``, whichever is better, by name
+
+_HUGE = 1e300
+_MOST_ROWS = 400  # of a mode; a chart is about as many pixels wide
+
+
+class CurvesHook(LoggerHook):
+    """Keeps the rows of a run, and writes a file of them after epochs and validations, and when the run ends.
+
+    There are never many rows: when there are too many of a mode, every other one is dropped, except extremes, and the
+    training makes rows half as often.
+    """
+
+    # The hook is called after those that log numbers.
+    priority: int | str = "LOWEST"
+    # Packages that this hook needs, and a run without it does not.
+    needs: ClassVar[Sequence[str]] = ("matplotlib",)
+    # An estimate of the seconds that the first writing takes, which imports matplotlib.
+    _cost = 1.0
+
+    def __init__(self, interval: int, *, share: float, path: str | os.PathLike[str]) -> None:
+        super().__init__(None, interval, by_epoch=False, ignore_last=False)
+        who = type(self).__name__
+        self.share: float = _options.share(who, "share", share)
+        self.path: Path = path_of(who, path)
+        missing = [name for name in self.needs if find_spec(name) is None]
+        if missing:
+            raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install 'aspecthook[train]'")
+        self.rows: list[Row] = []
+        self.end: End = "running"
+        self.error: BaseException | None = None
+        self.began: str = ""  # when the first run did
+        self.resumed = -1
+        self.seconds = 0.0  # of the runs that this one was resumed from
+        self._target: Path | None = None
+        self._since = self._spent = 0.0  # when this run began, and the seconds that writing has taken since then
+
+    def _begin(self, runner: Run, *, rerun: bool) -> None:
+        relative, who = not self.path.is_absolute(), type(self).__name__
+        self._target = own_path(folder_of(runner, who, "path='/...'"), self.path) if relative else self.path
+        if self._loaded is None and not rerun:
+            self.rows, self.began, self.resumed, self.seconds = [], "", -1, 0.0
+        self.end, self.error = "running", None
+        self.began = self.began or datetime.now().astimezone().isoformat(" ", "minutes")
+        self.resumed += 1
+        self._since, self._spent = perf_counter(), 0.0
+
+    def _write(self, runner: Run, row: Row) -> None:  # noqa: ARG002
+        self.rows.append(row)
+        if sum(one.mode == row.mode for one in self.rows) > _MOST_ROWS:
+            self.rows = thinned(self.rows, row.mode)
+            if row.mode == "train":
+                self.interval *= 2
+
+    # The file
+
+    def after_train_epoch(self, runner: Run) -> None:
+        """Keep the row of an epoch, and write the file if there is time."""
+        super().after_train_epoch(runner)
+        self._write_later(runner)
+
+    def after_val_epoch(self, runner: Run) -> None:
+        """Keep the row of a validation, and write the file if there is time."""
+        super().after_val_epoch(runner)
+        self._write_later(runner)
+
+    def after_test_epoch(self, runner: Run) -> None:
+        """Keep the row of a test, and write the file, even after the run."""
+        super().after_test_epoch(runner)
+        if self.end != "running":
+            self.write(runner)
+
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:
+        """Write the file for the last time."""
+        if self._target is not None:
+            self.end, self.error = end_of(runner, exc), exc
+            self.seconds += perf_counter() - self._since
+            self._since = perf_counter()
+            self.write(runner)
+            self.error = None
+
+    def _write_later(self, runner: Run) -> None:
+        """Write the file after this stage, unless writing would take more than its share of the run's time."""
+        if self._target is not None and self._spent + self._cost <= self.share * (perf_counter() - self._since):
+            runner.after_stage(lambda: self.write(runner))
+
+    def write(self, runner: Run) -> None:
+        """Write the file now. Errors are logged, and do not fail the run."""
+        if self._target is None:
+            return
+        begun = perf_counter()
+        try:
+            put(self._target, self.content(runner))
+        except OSError as error:
+            runner.logger.warning("%s could not be written: %s", self._target, error.strerror)
+        except Exception as error:
+            runner.logger.error("%s could not be made: %s", self._target, error, exc_info=error)
+        self._cost = perf_counter() - begun
+        self._spent += self._cost
+
+    def content(self, runner: Run) -> bytes:
+        """Return the content of the file."""
+        raise NotImplementedError
+
+    # The state for a checkpoint
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the rows too."""
+        if self._loaded is not None:
+            return dict(self._loaded)
+        runs = self._target is not None and self.end == "running"
+        seconds = self.seconds + (perf_counter() - self._since if runs else 0.0)
+        about = {"interval": self.interval, "began": self.began, "resumed": self.resumed, "seconds": seconds}
+        return {**super().state_dict(), "rows": [list(row) for row in self.rows], **about}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the rows."""
+        super().load_state_dict(state)
+        self.rows = [
+            Row(str(mode), int(epoch), int(count), int(total), checked_values(numbers))
+            for mode, epoch, count, total, numbers in state["rows"]
+        ]
+        self.interval = _options.whole_number(type(self).__name__, "interval", state["interval"], 0)
+        self.began, self.resumed, self.seconds = str(state["began"]), int(state["resumed"]), float(state["seconds"])
+
+
+@final
+@HOOKS.register
+class PlotHook(CurvesHook):
+    """Draw the loss, the metrics and the learning rate as a PNG, after epochs and when the run ends.
+
+    Each number has a chart, of the training and of validations. A resumed run continues its curves. Needs matplotlib.
+
+    Args:
+        interval: The iterations of a point; of long runs a point has more of them.
+        share: The fraction of the run's time that drawing may take, from 0 to 1; with 0 it is drawn only at the end.
+        path: The file, relative to the run's ``work_dir``.
+
+    Attributes:
+        rows: The rows, for other drawings.
+
+    Example:
+        >>> PlotHook().path.name
+        'curves.png'
+    """
+
+    def __init__(self, interval: int = 10, *, share: float = 0.05, path: str | os.PathLike[str] = "curves.png") -> None:
+        super().__init__(interval, share=share, path=path)
+
+    def content(self, runner: Run) -> bytes:
+        """Return the PNG."""
+        from ._drawing import drawn
+
+        return drawn(self.rows, rules_of(runner), "png")
+
+
+def thinned(rows: list[Row], mode: str) -> list[Row]:
+    """Drop every other row of a mode, except the last one, and those where a number is lowest, highest, or not finite.
+
+    Of the rows with numbers that are not finite only the first is kept, so that there are never many.
+    """
+    ours = [row for row in rows if row.mode == mode]
+    kept = [*ours[::2], ours[-1]]
+    for name in {name for row in ours for name in row.numbers}:
+        found = points(ours, name)
+        good = [one for one in found if isfinite(one[1])]
+        special = [*(pick(good, key=lambda one: one[1]) for pick in (min, max) if good)]
+        special += [one for one in found if not isfinite(one[1])][:1]
+        kept += [row for row, _ in special]
+    ids = set(map(id, kept))
+    return [row for row in rows if row.mode != mode or id(row) in ids]
+
+
+def points(rows: Sequence[Row], name: str) -> list[tuple[Row, float]]:
+    """Return the values of a number that is no text, with their rows; greater ones than can be drawn are NaN."""
+    found = ((row, row.numbers.get(name)) for row in rows)
+    numbers = ((row, value) for row, value in found if value is not None and not isinstance(value, str))
+    return [(row, value if abs(value) < _HUGE else nan) for row, value in numbers]
+
+
+def best_of(rows: Sequence[Row], name: str, rules: Rules) -> tuple[Row, float] | None:
+    """Return the best value of a number, the first of several; None if it is not known which values are better."""
+    rule = rules.get(name) or known_rule(name)
+    good = [(row, value) for row, value in points(rows, name) if isfinite(value)]
+    if rule is None or not good:
+        return None
+    return (max if rule == "greater" else min)(good, key=lambda point: point[1])
+
+
+def rules_of(runner: Run) -> Rules:
+    """Return the rules by which the hooks of a run compare numbers."""
+    watched = [getattr(hook, "watched", None) for hook in runner.hooks]
+    return {monitor.name: monitor.rule for monitor in watched if isinstance(monitor, Monitor)}
+
+
+def end_of(runner: Run, exc: BaseException | None) -> End:
+    """Return how a run has ended."""
+    if exc is not None:
+        return "interrupted" if isinstance(exc, INTERRUPTS) else "failed"
+    trained, wanted = (runner.epoch, runner.max_epochs) if runner.by_epoch else (runner.iter, runner.max_iters)
+    return "stopped" if wanted is not None and trained < wanted else "done"
