@@ -42,17 +42,12 @@ def _refuse(message: str, advice: str, status: int) -> int:
 
 
 class _OfProgram(click.Command):
-    """A command that is given a program after ``--``."""
+    """A command that is given a program: what follows ``--``, or begins with the first word that ends with ``.py``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own, program = args, list[str]()
-        if "--" in args:
-            place = args.index("--")
-            own, program = args[:place], args[place + 1 :]
-        elif name := next((word for word in args if word.endswith(".py")), ""):
-            raise click.UsageError(f"{name!r} is not behind '--'; write: {ctx.command_path} ... -- {name}", ctx)
-        ctx.meta[_PROGRAM] = program
-        return super().parse_args(ctx, own)
+        place = next((place for place, word in enumerate(args) if word == "--" or word.endswith(".py")), len(args))
+        ctx.meta[_PROGRAM] = args[place + (args[place : place + 1] == ["--"]) :]
+        return super().parse_args(ctx, args[:place])
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGUMENT]..."]
@@ -81,7 +76,7 @@ def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
 
     \b
-    aspecthook trace 'shop.*:*' -- app.py           show what a program calls
+    aspecthook trace app.py                         show what a program calls
     aspecthook run --config aspects.toml -- app.py  weave retries into a program
     aspecthook match 'shop.*:*'                     show what a pointcut takes
     """
@@ -153,10 +148,13 @@ def _recorded(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @_aspecthook.command("trace", short_help="Run a program and show what it calls.", cls=_OfProgram)
-@click.argument("targets", nargs=-1, required=True, metavar="POINTCUT...")
+@click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
 @_recording
 def _trace(targets: tuple[str, ...], **given: Any) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
+
+    Without a pointcut it is the program's own code: its file, and the modules and packages in the same folder (for
+    -m, -c and commands such as pytest, the current folder).
 
     A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
@@ -167,6 +165,7 @@ def _trace(targets: tuple[str, ...], **given: Any) -> int:
 
     \b
     examples:
+      aspecthook trace app.py
       aspecthook trace 'shop.*:*' -- app.py --port 8000
       aspecthook trace '__main__:*' --redact '*token*' --html calls.html -- app.py
       aspecthook trace 'shop:Cart.*' --sample 0.01 --perfetto calls.json -- -m shop

@@ -143,6 +143,25 @@ Till().total
     assert "not recorded are" not in aspecthook("trace", named, "--", "app.py").stderr
 
 
+def test_without_a_pointcut_the_programs_own_code_is_traced(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("""
+import json, settings, sys, till.drawer, util
+def main(): return util.add(till.drawer.count(), len(json.dumps(1)))
+print(main(), sys.argv[1:])
+""")
+    (tmp_path / "settings.py").write_text("RATE = 1")  # nothing to trace, and no reason to complain
+    (tmp_path / "util.py").write_text("def add(a, b): return a + b")
+    (tmp_path / "till").mkdir()
+    (tmp_path / "till" / "__init__.py").touch()
+    (tmp_path / "till" / "drawer.py").write_text("def count(): return 2")
+    for words in (["app.py"], ["--", sys.executable, "-m", "app"]):
+        done = aspecthook("trace", "--jsonl", "calls.jsonl", *words, "--html", "x")
+        assert (done.returncode, done.stdout) == (0, "3 ['--html', 'x']\n"), done.stderr
+        tape = read(tmp_path / "calls.jsonl")
+        assert [call.label for call in tape] == ["__main__:main", "till.drawer:count", "util:add"]
+        assert "settings" not in done.stderr
+
+
 def test_a_name_that_the_program_lacks_is_told_once(aspecthook: Run, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def work(): ...")
     said = aspecthook("trace", "app:wrk", "--", "app.py").stderr.splitlines()[-1]
