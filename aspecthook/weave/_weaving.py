@@ -165,6 +165,7 @@ class Weaving:
         with_index(self._release)
         # A displaced mount point has to remember what was put over it, and nothing else may keep it.
         self._displaced = self._find_displaced(mounts)
+        self._own.clear()  # else a handle that is kept would keep the others, and the callables that they replaced
         self._gone = True  # last, so that an interrupted removal can be repeated
 
     def _release(self) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from itertools import groupby
+from sys import intern
 
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.hook import Hook, Predicate
@@ -33,6 +35,12 @@ class Role(NamedTuple):
     first: int = 0
     last: int = 0
     fields: tuple[str, ...] = ()
+
+
+@lru_cache(4096)
+def _shared(role: Role) -> Role:
+    """Return one role for all that are equal: hundreds of templates have the same few."""
+    return role
 
 
 class Note(NamedTuple):
@@ -151,7 +159,7 @@ class Writer:
 
     def pin(self, word: str, role: Role) -> str:
         """Return the word for an object that is put in when the code is linked."""
-        self.pins[word] = role
+        self.pins[intern(word)] = _shared(role)
         return "$" + word
 
     def pins_in(self, lines: Sequence[str]) -> tuple[str, ...]:
@@ -160,9 +168,9 @@ class Writer:
         words = dict.fromkeys([part[1:] for part in parts if part[0] == "$"])
         for word in words:
             if word in TABLE:
-                self.pins[word] = Role("library " + word)
+                self.pin(word, Role("library " + word))
             elif word in FACTS:
-                self.pins[word] = Role(word)
+                self.pin(word, Role(word))
         return tuple([word for word in words if word in self.pins])
 
     def line(self, template: str) -> None:
