@@ -63,7 +63,7 @@ def _epoch_begin(life: KerasLifecycle, state: CallbackState, method: Method, _mo
 def _epoch_end(life: KerasLifecycle, state: CallbackState, _method: Method, mode: str) -> Method:
     # An always hook, since Keras ends all tests before it ends an epoch: on_test_end is called in a post hook.
     def end(exc: BaseException | None) -> None:
-        if exc is None and life.epoch.ends_after == mode:
+        if exc is None and life.epoch.phase == f"over after {mode}":
             life.end_epoch(state)
 
     return end

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Literal, TypeAlias, final, get_args
 from weakref import ref
 
 from aspecthook import hooks
@@ -40,6 +40,9 @@ _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
 }
 
 
+Phase: TypeAlias = Literal["open", "trained", "over after train", "over after val"]
+
+
 @final
 class SortedMeans(Means):
     """Means in the alphabetical order of their names, as Keras has them in logs."""
@@ -56,16 +59,20 @@ class Epoch:
     """An epoch of a fit of Keras, and what it has logged so far."""
 
     number: int = 0
+    # Under way; trained, while a validation is still to come; or over after that stage, so that `on_epoch_end` is due.
+    phase: Phase = "open"
     train: SortedMeans = field(default_factory=SortedMeans)
-    val: dict[str, Any] = field(default_factory=dict[str, Any])
-    validated: bool = False  # whether it had a validation, with or without numbers
-    ends_after: str | None = None  # the stage that it ends after, "train" or "val"; None while it is under way
-    is_over: bool = False  # whether that stage has run, so that `on_epoch_end` is due
+    val: dict[str, Any] | None = None  # None until it has had a validation, with or without numbers
     logs: dict[str, Any] | None = None  # for `on_epoch_end`, and what callbacks have added to them
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `on_epoch_end` is due."""
+        return self.phase.startswith("over")
 
     def reopen(self) -> None:
         """Continue the epoch, which may have been ended early."""
-        self.ends_after, self.is_over, self.logs = None, False, None
+        self.phase, self.logs = "open", None
 
 
 @final
@@ -173,8 +180,9 @@ class KerasLifecycle:
         self._loaded = False
 
     def _after_run(self) -> None:
-        if self.epoch.ends_after is not None:  # the run was stopped before a validation that was due
-            self.epoch.is_over = True
+        if self.epoch.phase == "trained":  # the run was stopped before a validation that was due
+            self.epoch.phase = "over after val"
+        if self.epoch.is_over:
             self._end_epoch_of_all()
 
     def _always_run(self) -> None:
@@ -197,8 +205,7 @@ class KerasLifecycle:
 
     def _after_train_epoch(self) -> None:
         if self._is_trained():
-            self.epoch.is_over = not validation_follows(self.runner)
-            self.epoch.ends_after = "train" if self.epoch.is_over else "val"
+            self.epoch.phase = "trained" if validation_follows(self.runner) else "over after train"
 
     def _is_trained(self) -> bool:
         runner = self.runner
@@ -212,25 +219,24 @@ class KerasLifecycle:
     def _after_val_epoch(self) -> None:
         # A validation before the first batch of an epoch does not belong to it.
         epoch = self.epoch
-        if self.running and (epoch.ends_after is not None or self.runner.done.inner_iter > 0):
-            epoch.validated = True
-            epoch.val.update(validation_numbers(self.runner.logs))
-        if epoch.ends_after == "val" and not validation_follows(self.runner):
-            epoch.is_over = True
+        if self.running and (epoch.phase != "open" or self.runner.done.inner_iter > 0):
+            epoch.val = {**(epoch.val or {}), **validation_numbers(self.runner.logs)}
+        if epoch.phase == "trained" and not validation_follows(self.runner):
+            epoch.phase = "over after val"
 
     def logs(self) -> dict[str, Any]:
         """Return the logs of the epoch that is over, the same on all ranks; callbacks may add to them."""
         epoch = self.epoch
         if epoch.logs is None:
             # Other hooks may have added numbers since the validation.
-            val = {**epoch.val, **(validation_numbers(self.runner.logs) if epoch.validated else {})}
+            val = {} if epoch.val is None else {**epoch.val, **validation_numbers(self.runner.logs)}
             self._last = dict(sorted(broadcast({**epoch.train.now(), **val}).items()))
             epoch.logs = dict(self._last)
         return epoch.logs
 
     def last(self) -> dict[str, Any]:
         """Return the logs of the last epoch of the run, without what callbacks have added."""
-        if self.epoch.ends_after is not None:
+        if self.epoch.phase != "open":
             self.logs()
         return dict(self._last)
 
@@ -275,10 +281,8 @@ class KerasLifecycle:
             "epoch": {
                 "number": epoch.number,
                 "train": {name: list(total) for name, total in epoch.train.totals.items()},
-                "val": dict(epoch.val),
-                "validated": epoch.validated,
-                "ends_after": epoch.ends_after,
-                "is_over": epoch.is_over,
+                "val": None if epoch.val is None else dict(epoch.val),
+                "phase": epoch.phase,
                 "logs": None if epoch.logs is None else _storable(epoch.logs),
             },
             "last": self._last,
@@ -288,7 +292,9 @@ class KerasLifecycle:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
         epoch: dict[str, Any] = dict(state["epoch"])
-        self.epoch = Epoch(train=SortedMeans(epoch.pop("train")), val=dict(epoch.pop("val")), **epoch)
+        if epoch["phase"] not in get_args(Phase):
+            raise ValueError(f"an epoch is never in the phase {epoch['phase']!r}")
+        self.epoch = Epoch(**{**epoch, "train": SortedMeans(epoch["train"])})
         self._last = dict(state["last"])
         self._loaded = not self.running
         for name, callback_state in self.states():
