@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import csv
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, final
+from zlib import crc32
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, whole_number
 from aspecthook.training._templates import filled
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.checkpoint._files import check_regular
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.logging._line_files import Tolerance, append, as_text, cut_back
+from aspecthook.training.logging._line_files import LineFile, as_text
 
 from ._bridge import logger_of, runner_of, writes
 from ._callback import Logs, ResumableCallback
@@ -183,8 +182,6 @@ class CSVLogger(ResumableCallback):
         <BLANKLINE>
     """
 
-    _kept = ("keys", "_size", "_lines")
-
     def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
         super().__init__()
         if not is_any(separator, str) or len(separator) != 1:
@@ -193,43 +190,61 @@ class CSVLogger(ResumableCallback):
         self.separator = separator
         self.append: bool = flag("CSVLogger", "append", append)
         self.keys: list[str] | None = None
-        self._size = 0  # of the file, once it has a header
-        self._lines = ""  # those that could not be written yet
-        self._tolerating = Tolerance(Path(filename), logging.getLogger("aspecthook.training"))
+        self._file: _KerasTable | None = None
+        self._mark: Mapping[str, Any] | None = None
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Begin the file, or continue it."""
         resumed = not self.begins_anew()
         if not resumed:
-            self.keys, self._size, self._lines = None, 0, ""
-        if not writes(self):
-            return
-        check_regular(Path(self.filename))
-        self._tolerating = Tolerance(Path(self.filename), logger_of(self))
-        with self._tolerating():
-            if resumed:
-                self._size = cut_back(Path(self.filename), self._size, logger_of(self))
-            else:
-                with open(self.filename, "a" if self.append else "w") as file:
-                    self._size = file.seek(0, os.SEEK_END)
+            self.keys, self._mark = None, None
+        if writes(self):
+            self._file = _KerasTable(Path(self.filename), logger_of(self))
+            self._file.begin(self._mark, is_new=not resumed and not self.append)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Write a line."""
         logs = logs or {}
         if self.keys is None:
             self.keys = _columns(logs)
-        if not writes(self):
+        if self._file is None:
             return
         text = StringIO()
         writer = csv.writer(text, delimiter=self.separator)
-        if not self._size and not self._lines:
+        if self._file.is_empty:
             writer.writerow(["epoch", *map(as_text, self.keys)])
         writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
-        self._lines += text.getvalue()
-        with self._tolerating():
-            data = self._lines.encode()
-            append(Path(self.filename), data)
-            self._size, self._lines = self._size + len(data), ""
+        self._file.add(text.getvalue())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the columns, and the position in the file."""
+        return {"keys": self.keys, "file": self._mark if self._file is None else self._file.mark()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore them when training begins."""
+        if state["file"] is not None:
+            _KerasTable.check(state["file"])
+        keys = state["keys"]
+        self.keys, self._mark, self._loaded = None if keys is None else [*map(str, keys)], state["file"], True
+
+
+@final
+class _KerasTable(LineFile):
+    """A CSV file as Keras writes it: a new run replaces it, and its lines end as those of `csv.writer`."""
+
+    def _clear(self) -> None:
+        with open(self.path, "wb"):
+            self._size = self._sum = 0
+
+    def _continue(self, mark: Mapping[str, Any] | None) -> None:
+        if mark is not None:
+            super()._continue(mark)
+        else:  # it is anybody's file that a run appends to
+            found = self.path.read_bytes() if self.path.exists() else b""
+            self._size, self._sum = len(found), crc32(found)
+
+    def _write_pending(self) -> None:
+        self._append("".join(self._pending).encode(errors="replace"))
 
 
 def _columns(logs: Mapping[str, Any]) -> list[str]:

@@ -151,7 +151,16 @@ class LineFile:
 
     def write(self, row: Row) -> None:
         """Write a row, and what could not be written before; if it fails, keep them."""
-        self._pending.append(self._entry(row))
+        self.add(self._entry(row))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written yet, nor is there anything to write."""
+        return not self._size and not self._pending
+
+    def add(self, entry: Any) -> None:
+        """Write what `_entry` returns of a row."""
+        self._pending.append(entry)
         with self._tolerating():
             self._open()
             self._write_pending()

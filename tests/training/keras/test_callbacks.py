@@ -215,6 +215,17 @@ def test_model_checkpoint_saves_and_warns_if_the_monitored_number_is_missing(
     assert "ModelCheckpoint: there is no 'val_loss'" in caplog.text
 
 
+def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("epoch,loss\n0,0.5")  # without the end of a line
+    logger = k.CSVLogger(path, append=True)
+    logger.on_train_begin()
+    logger.on_epoch_end(1, {"loss": 0.25})
+    assert path.read_text().startswith("epoch,loss\n0,0.5")
+    k.CSVLogger(path).on_train_begin()
+    assert path.read_text() == ""
+
+
 def test_a_resumed_csv_file_has_no_lines_of_epochs_that_are_trained_again(tmp_path: Path) -> None:
     def made(epochs: int) -> Runner:
         return run_of("numpy", max_epochs=epochs, hooks=[k.CSVLogger(tmp_path / "log.csv")])
