@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from inspect import getattr_static
-from typing import Any, Unpack, cast, final
+from typing import Any, Unpack, cast
 
 from aspecthook._core.law.callables import name_of
 from aspecthook._core.law.hook import Hook
@@ -18,7 +18,6 @@ from aspecthook._values import shortened
 from aspecthook.weave._aspects import MARKS
 
 
-@final
 class Candidate:
     """A hook that a `HookMachine` may add: its kind, the function, for exceptions the types, and options.
 

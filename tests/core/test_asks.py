@@ -33,7 +33,6 @@ from aspecthook import (
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.order import Chain
 from aspecthook.testing._calls import Given, values_of
-from tests.oracle.targets import targets
 from tests.properties.worlds import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
@@ -910,11 +909,15 @@ def test_catch_all_parameters_are_no_parameters_called_like_reserved_words() -> 
         wrapper.pre(lambda args, kwargs: None)
 
 
-@given(st.data())
-def test_the_values_of_a_call_are_joined_from_what_they_were_split_into(data: st.DataObject) -> None:
-    target = data.draw(targets(styles=["function", "method"]))
-    args, kwargs = data.draw(target.arguments())
-    values = values_of(target.mount, Given(args, kwargs).to(target.bound))
+@given(signatures())
+def test_the_values_of_a_call_are_joined_from_what_they_were_split_into(
+    drawn: tuple[str, list[str], list[int], dict[str, int]],
+) -> None:
+    text, _, args, kwargs = drawn
+    space: dict[str, Any] = {}
+    exec(f"def target({text}): ...", space)
+    mount = hooks(hookable(space["target"]))
+    values = values_of(mount, Given(tuple(args), kwargs))
     assert values is not None
-    signature = target.mount.site().signature
+    signature = mount.site().signature
     assert signature.join(*signature.split(values)) == values

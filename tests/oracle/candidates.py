@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from inspect import getattr_static
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import combinations, pairwise
 from keyword import iskeyword
 from typing import Any, Unpack, cast, final
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.callables import name_of
 from aspecthook._core.law.kinds import RESERVED, Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import HookTypeError
-from aspecthook._values import shortened
-from aspecthook.weave._aspects import MARKS
+from aspecthook.testing import Candidate as Given
 from tests.oracle.refusals import NOBODYS
-from tests.oracle.signatures import BODIES, define, signature
 
 CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"})
 
@@ -39,33 +33,18 @@ async def later_odd(call: Any) -> bool:
     return odd(call)
 
 
-@final
-class Candidate:
-    """A hook that a `OracleMachine` may add: its kind, the function, for exceptions the types, and options.
+class Candidate(Given):
+    """A hook that an `OracleMachine` may add; options that it leaves open may be drawn for it."""
 
-    Example:
-        >>> def auth(): ...
-        >>> Candidate("pre", auth, before="audit")
-        pre auth, before='audit'
-    """
-
-    __slots__ = ("_drawn", "function", "kind", "of", "options", "origin", "types")
+    __slots__ = ("_drawn", "of", "origin")
 
     def __init__(
         self, kind: Kind, function: Callable[..., Any], /, *types: type[BaseException], **options: Unpack[Options]
     ) -> None:
-        self.kind: Kind = kind
-        self.function: Callable[..., Any] = function
-        self.types: tuple[type[BaseException], ...] = types
-        self.options: Options = options
+        super().__init__(kind, function, *types, **options)
         self.origin: Candidate = self  # what this one is a variant of
         self.of: str | None = None  # "class": it is added to the class of the instance
         self._drawn: frozenset[str] = frozenset()
-
-    @property
-    def name(self) -> str:
-        """The name of the hook: its ``name=``, or that of the function."""
-        return self.options.get("name") or name_of(self.function)
 
     def leaves_open(self, option: str) -> bool:
         """Whether an option, or any of the ``"conditions"``, may be drawn for this candidate."""
@@ -91,26 +70,6 @@ class Candidate:
         """The options that are not its own."""
         return {name: value for name, value in self.options.items() if name in self._drawn}
 
-    def __repr__(self) -> str:
-        shown = [f"{name}={shortened(value)}" for name, value in self.options.items() if name != "name"]
-        return ", ".join([f"{self.kind} {self.name}", *shown])
-
-
-def read(given: Iterable[Any]) -> Iterator[Candidate]:
-    """Read candidates: each is one, or a function with the marks of some."""
-    for one in given:
-        if isinstance(one, Candidate):
-            yield one
-            continue
-        marks = getattr(one, MARKS, ())
-        if not marks:
-            raise HookTypeError(
-                f"{shortened(one)} is not a candidate; use Candidate(kind, function), or mark the function with "
-                "`aspecthook.pre` or another kind"
-            )
-        for mark in marks:
-            yield Candidate(mark.kind, one, *mark.types, **mark.options)
-
 
 def variants(others: list[Candidate]) -> list[Options]:
     """Return options that place a hook among these: first none, then one of them, then two."""
@@ -125,28 +84,22 @@ def variants(others: list[Candidate]) -> list[Options]:
     return found
 
 
-def conditions(kind: Kind) -> list[Options]:
-    """Return the conditions that may be drawn for a hook."""
-    found: list[Options] = [
+def conditions(kind: Kind, style: str) -> list[Options]:
+    """Return the conditions that may be drawn for a hook: each, and each two that go together."""
+    single: list[Options] = [
         {"once": True},
         {"times": 2},
         {"every": 2},
         {"reentrant": False},
         {"when": odd},
         {"when": never},
-        {"when": odd, "every": 2},
-        {"times": 2, "every": 2},
-        {"times": 2, "reentrant": False},
     ]
-    # What an around hook raises cannot be distinguished from what the target raised through it.
-    return found if kind == "around" else [*found, {"isolate": True}]
-
-
-@cache
-def marked_names(owner: type[Any]) -> list[str]:
-    """Return the names of the methods of a class that are marked as hooks, in the order of the source."""
-    names = dict.fromkeys(name for cls in reversed(owner.__mro__) for name in vars(cls))
-    return [name for name in names if getattr(getattr_static(owner, name), MARKS, ())]
+    if style == "coroutine" or (style == "async generator" and kind != "around"):
+        single.append({"when": later_odd})
+    if kind != "around":  # what one raises cannot be distinguished from what the target raised through it
+        single.append({"isolate": True})
+    pairs = [cast("Options", {**one, **other}) for one, other in combinations(single, 2)]
+    return [*single, *(pair for pair in pairs if len(pair) == 2 and not {"once", "times"} <= pair.keys())]
 
 
 # The kit's own hooks, which any target can carry: they note that they run, answer, and ask in every way.
@@ -181,7 +134,7 @@ def silent_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
         "odd": {"when": odd},
         "alone": {"reentrant": False},
     }
-    if signature.style == "coroutine":
+    if signature.style in ("coroutine", "async generator"):
         own["later"] = {"when": later_odd}
     return [
         Candidate(kind, _noting(ran, kind, name, signature.style), **cast("Options", {**options, "name": name}))
@@ -267,7 +220,6 @@ def _ways(mount: MountPoint) -> Iterator[tuple[Kind, str, str]]:
 
 
 def _asking(kind: Kind, name: str, asks: str, ran: Ran) -> Candidate:
-    def note(_given: dict[str, object]) -> None:
-        ran.note(f"{kind} {name}")
-
-    return Candidate(kind, define(name, signature(f"({asks})"), BODIES["function"], note), name=name)
+    space: dict[str, Any] = {"note": lambda: ran.note(f"{kind} {name}")}
+    exec(f"def {name}({asks}): note()", space)
+    return Candidate(kind, space[name], name=name)

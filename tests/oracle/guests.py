@@ -39,19 +39,21 @@ MARK = Mark()
 AGAIN, ADDS, REMOVES = "again", "adds", "removes"
 # The same with `reentrant=False`: it does not run again while it runs, and runs again once it has failed.
 GUARDED = " guarded"
+# And with `every=2` besides: what it does from within is not counted.
+EVERY = " guarded every second"
 # What answers something: after it a call is no longer what a law of the user's own speaks of.
 ANSWERS = (
     *("changes", "returns", "returns None", "replaces", "handles", "skips", "twice", "answers"),
     *("mistakes", "misnames", "misproceeds"),
 )
 _ANY = ("fails", "stops", AGAIN)
-_GUARDED = ("fails" + GUARDED, AGAIN + GUARDED)
+_GUARDED = ("fails" + GUARDED, AGAIN + GUARDED, AGAIN + EVERY)
 # With one yield, and what needs `proceed`.
 _YIELDING = ("fails late", "replaces", "swallows", "yields twice", "never yields")
 _PROCEEDING = ("skips", "twice", "changes", "misproceeds", "mistakes")
-_SIMPLE = (*_ANY, "fails alone", *_GUARDED, "mistakes")
+_SIMPLE = (*_ANY, "fails alone", *_GUARDED, "mistakes", ADDS, REMOVES)
 _ACTIONS: dict[Kind, tuple[str, ...]] = {
-    "pre": (*_SIMPLE, "changes", "returns", "returns None", ADDS, REMOVES, "misnames"),
+    "pre": (*_SIMPLE, "changes", "returns", "returns None", "misnames"),
     "around": (*_ANY, *_GUARDED, *_PROCEEDING, *_YIELDING),
     "exception": (*_SIMPLE, "handles", "returns None"),
     "post": (*_SIMPLE, "replaces", "returns None"),
@@ -87,14 +89,16 @@ class Guest(NamedTuple):
     def options(self) -> Options:
         """What it is added with."""
         named = Options(name=f"{GUEST}{self.does}", priority=_PLACES[self.place])
-        if self.does.endswith(GUARDED):
-            return {**named, "reentrant": False}
+        if self.does.endswith((GUARDED, EVERY)):
+            named["reentrant"] = False
+        if self.does.endswith(EVERY):
+            named["every"] = 2
         return {**named, "isolate": True} if self.does == "fails alone" else named
 
     @property
     def calls(self) -> int:
         """How many calls it is there for: one that has failed is to run again."""
-        return 2 if self.does == "fails" + GUARDED else 1
+        return 4 if self.does.endswith(EVERY) else 2 if self.does == "fails" + GUARDED else 1
 
 
 def guests_of(mount: MountPoint, allowed: Sequence[str]) -> list[Guest]:
@@ -112,7 +116,7 @@ def guests_of(mount: MountPoint, allowed: Sequence[str]) -> list[Guest]:
 
 def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
     """Make the function of a guest, which changes these arguments or acts if it is one that does."""
-    does = guest.does.removesuffix(GUARDED)
+    does = guest.does.removesuffix(EVERY).removesuffix(GUARDED)
     waits = style == "coroutine"
     if guest.kind == "around":
         return _around(does, changes, act, waits=waits)

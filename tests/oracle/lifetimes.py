@@ -7,17 +7,19 @@ something that outlives the machine, nothing is checked.
 from __future__ import annotations
 
 import gc
+import inspect
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from types import MethodType
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial, update_wrapper
+from types import FunctionType, MethodType
 from typing import Any
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
-from aspecthook.testing._calls import Given
+from aspecthook.testing._calls import Given, quiet
 from tests.oracle.calls import outcome
 from tests.oracle.guests import PlannedError
 from tests.oracle.laws import law_error
@@ -30,6 +32,9 @@ def check_lifetimes(state: MachineState, given: Given) -> None:
     _check_weak(mount)
     if mount.site().signature.style == "function":
         _check_failures(mount, state.target, given)
+        _check_isolated(mount, state.target, given)
+        if not isinstance(mount, InstanceMountPoint):
+            _check_copies(mount)
 
 
 def _check_weak(mount: MountPoint) -> None:
@@ -89,6 +94,47 @@ def _check_failures(mount: MountPoint, target: Any, given: Given) -> None:
             hook.remove()
     if alive:
         raise law_error("lifetimes", mount, "a call that failed is kept alive by itself until it is collected")
+
+
+def _check_isolated(mount: MountPoint, target: Any, given: Given) -> None:
+    """Check that each failure of an isolated hook is counted."""
+    ran: list[str] = []
+
+    def fail(kind: Kind) -> None:
+        ran.append(kind)
+        raise PlannedError
+
+    kinds: tuple[Kind, ...] = ("pre", "exception", "post", "always")
+    with ExitStack() as stack:
+        hooks = [mount.add(kind, partial(fail, kind), name=kind, isolate=True) for kind in kinds]
+        for hook in hooks:
+            stack.enter_context(hook)
+        with quiet():
+            for _ in range(2):
+                outcome(target, given)
+    for hook in hooks:
+        if hook.failures != ran.count(hook.kind):
+            wrong = f"{hook.name} has failed {ran.count(hook.kind)} times, and says {hook.failures}"
+            raise law_error("failures", mount, wrong)
+
+
+def _check_copies(mount: MountPoint) -> None:
+    """Check that what is made of a hooked function has none of our attributes, and runs the hooks of the moment."""
+    function: Any = mount.function
+    if not isinstance(function, FunctionType) or mount.site().signature.emission is not None:
+        return
+    ran: list[str] = []
+    with mount.add("pre", lambda: ran.append("old"), name="old"):
+        shown = set(vars(update_wrapper(lambda: None, function)))
+        kept = FunctionType(function.__code__, function.__globals__, "kept", None, function.__closure__)
+        kept.__defaults__, kept.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    if shown - {"__wrapped__"} - set(vars(function)):
+        raise law_error("no trace", mount, f"a copy has taken {shown} along")
+    count = inspect.signature(kept, follow_wrapped=False).parameters.values()
+    with mount.add("pre", lambda: ran.append("new"), name="new"), suppress(Exception):
+        kept(*[0 for one in count if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)])
+    if "old" in ran:
+        raise law_error("no trace", mount, "a copy of its code that was kept runs hooks that are removed")
 
 
 def check_death(machine: type[MachineState]) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from hypothesis import settings as Settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from aspecthook.testing._stories import with_test
 from tests.oracle.machine_rules import Rules
-from tests.oracle.short_stories import play_short_stories, with_story
+from tests.oracle.short_stories import play_short_stories
 
 
 class OracleMachine(Rules):
@@ -25,4 +26,4 @@ def explore(machine: type[OracleMachine], settings: Settings) -> None:
         run_state_machine_as_test(machine, settings=settings)
     except Exception as error:
         last = vars(machine).get("_last")
-        raise with_story(error, machine, last._lines if last is not None else ())  # noqa: B904
+        raise with_test(error, machine, last._lines if last is not None else ())  # noqa: B904

@@ -16,12 +16,15 @@ from tests.oracle.machine_state import MachineState
 # Smaller choices come first, since a failure shrinks to them: no options, no constraints, the first candidate.
 
 # With what a hook is added again: with the first it is the one that is there, with the others it is refused.
-SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
+SETTINGS: tuple[Options, ...] = (
+    *({}, {"priority": 50}, {"priority": "NORMAL"}, {"isolate": False}, {"reentrant": True}, {"before": ()}),
+    *({"priority": 1}, {"when": never}, {"times": 9}, {"name": "renamed"}),
+)
 PRIORITIES = st.sampled_from((50, 10, 90))
 
 
-# How often each rule is chosen beside the others, the user's own too: hooks mostly come and are called, since a call
-# without hooks shows nothing.
+# How often each rule is chosen beside the others: hooks mostly come and are called, since a call without hooks shows
+# nothing.
 _WEIGHTS = {
     "add": 16,
     "call": 10,
@@ -35,7 +38,6 @@ _WEIGHTS = {
     "rebuild": 1,
     "clear": 1,
 }
-_OF_USERS = 5
 
 
 @st.composite
@@ -44,24 +46,14 @@ def steps(draw: st.DrawFn, rules: Sequence[Rule], is_valid: Callable[[Rule], boo
 
     (Its own strategy draws a rule until one is enabled, and which rules are to be enabled at all.)
     """
-    valid = [one for one in rules if is_valid(one) for _ in range(_weight(one))]
+    valid = [one for one in rules if is_valid(one) for _ in range(_WEIGHTS[one.function.__name__])]
     chosen = valid[draw(st.integers(0, len(valid) - 1))]
     return chosen, {name: draw(strategy) for name, strategy in chosen.arguments_strategies.items()}
 
 
-def is_own_rule(one: Rule) -> bool:
-    """Whether a rule is one of the kit's own."""
-    return bool(one.function.__module__ == "tests.oracle.machine_rules")
-
-
-def _weight(one: Rule) -> int:
-    """Return the weight of a rule in the choice among rules."""
-    return _WEIGHTS[one.function.__name__] if is_own_rule(one) else _OF_USERS
-
-
 def rank(one: Rule) -> int:
     """Return the place of a rule among the others; Hypothesis shrinks towards the first."""
-    return list(_WEIGHTS).index(one.function.__name__) + 1 if is_own_rule(one) else 0
+    return list(_WEIGHTS).index(one.function.__name__)
 
 
 @st.composite
@@ -96,8 +88,9 @@ def _addition(draw: st.DrawFn, machine: MachineState, begun: Sequence[Candidate]
     chosen: dict[str, object] = {
         name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)
     }
-    several = conditions(candidate.kind) if "conditions" in machine.vary and candidate.leaves_open("conditions") else []
-    which = draw(st.integers(0, 60))  # most hooks have none
+    is_free = "conditions" in machine.vary and candidate.leaves_open("conditions")
+    several = conditions(candidate.kind, machine.mount.site().signature.style) if is_free else []
+    which = draw(st.integers(0, 2 * len(several)))  # half of the hooks have none
     chosen |= several[which - 1] if 0 < which <= len(several) else {}
     rows = [row for row in machine._own_rows() if row.kind == candidate.kind]
     is_open = "before" in machine.vary and candidate.leaves_open("before") and not chosen.keys() & {"before", "after"}

@@ -17,6 +17,7 @@ from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError, HookTypeError
 from aspecthook.testing._calls import Given
+from aspecthook.testing._candidates import put
 from tests.oracle.candidates import Candidate
 from tests.oracle.guests import Guest, PlannedError
 from tests.oracle.laws import check_determinism, check_order, check_plain, check_traces, law_error, unchanged
@@ -29,14 +30,12 @@ from tests.oracle.machine_draws import (
     beginnings,
     drives,
     guests,
-    is_own_rule,
     levels,
     own,
     rank,
     steps,
     ways,
 )
-from tests.oracle.machine_state import put
 from tests.oracle.rows import Row, of_kind, ordered, row_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -56,14 +55,6 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._calls = 0
         self._is_checked = False
         self._choose_steps()
-        self._refuse_nothing_to_do()
-
-    def _refuse_nothing_to_do(self) -> None:
-        if not self._candidates and not self._expected.rows and all(is_own_rule(one) for one in self.rules):
-            raise HookTypeError(
-                f"{type(self).__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
-                "set candidates, or mark methods with `aspecthook.pre` or another kind"
-            )
 
     def _choose_steps(self) -> None:
         is_valid = getattr(getattr(self, "_rules_strategy", None), "is_valid", None)
@@ -71,12 +62,8 @@ class Rules(CallingMachine, RuleBasedStateMachine):
             self._rules_strategy = cast("RuleStrategy", steps(sorted(self.rules, key=rank), is_valid))
 
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
-        """Return the source line of a step: rules of the kit have recorded theirs, a user's rule is recorded here."""
-        if is_own_rule(rule):
-            return self._lines[-1]
-        text: str = super()._repr_step(rule, data, result)
-        self._lines.append(f"{text}\nstate._check()")
-        return text
+        """Return the source line of a step, which the step has recorded."""
+        return self._lines[-1]
 
     # Any: Hypothesis's own arguments. Not an @invariant, which would be printed as a step after each step.
     def check_invariants(self, *args: Any, **kwargs: Any) -> None:
@@ -104,8 +91,8 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._is_checked = True
 
     def _check_traces(self) -> None:
-        """Check that where nothing acts, nothing can be seen; a user's own rules may have changed the function."""
-        if self._bare is not None and all(is_own_rule(one) for one in self.rules):
+        """Check that where nothing acts, nothing can be seen."""
+        if self._bare is not None:
             check_traces(self.mount, self._bare, "with no hook that acts, what was there before")
 
     # Rules: changing
@@ -210,6 +197,8 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         candidate: Candidate = row.candidate
         level = row.level
         changed: Any = {**candidate.options, **(options or {})}
+        named = {"name": candidate.name}
+        is_same = _meant({**named, **changed}) == _meant({**named, **candidate.options})
         others = [one for one in self._expected.of(level) if (one.kind, one.function) == (row.kind, row.function)]
         there = [one.hook for one in others if not one.hook.again and one.candidate is not None]
         if row.hook not in there:
@@ -218,12 +207,12 @@ class Rules(CallingMachine, RuleBasedStateMachine):
             try:
                 found = level.add(candidate.kind, candidate.function, *candidate.types, **changed)
             except HookOptionError as error:
-                if changed == candidate.options:
+                if is_same:
                     raise law_error("refusal", level, f"{row!r} was added again, and refused: {error}") from error
             else:
                 if found is not row.hook:
                     raise law_error("members", level, f"{row!r} was added again, and is another hook now")
-                if changed != candidate.options:
+                if not is_same:
                     raise law_error("refusal", level, f"{row!r} was added again with {options}, and was not refused")
         if row.kind == "exception":
             with unchanged(level, f"adding {row!r} for other exceptions, and removing it"):
@@ -343,6 +332,21 @@ class Rules(CallingMachine, RuleBasedStateMachine):
                 self._call_live(given)
                 self._call_other(given)
         self._check(calls=False)
+
+
+# What an option comes to that is not given.
+_UNSET: dict[str, object] = {"priority": 50, "isolate": False, "reentrant": True, "before": (), "after": ()}
+
+
+def _meant(options: dict[str, Any]) -> dict[str, object]:
+    """Return what the options of a hook come to, to be compared."""
+    several = {key: value for key, value in options.items() if _UNSET.get(key) != value and value != "NORMAL"}
+    if several.get("once") and "times" not in several:  # together they are refused
+        several["times"] = several.pop("once") and 1
+    for key in several.keys() & {"before", "after"}:
+        value = several[key]
+        several[key] = list(value) if isinstance(value, (list, tuple)) else [value]
+    return several
 
 
 def _shown(**options: object) -> dict[str, str]:

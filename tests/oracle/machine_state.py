@@ -5,33 +5,31 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from threading import Thread
 from typing import Any, cast
 
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
-from aspecthook._core.law.options import Adding, Options
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import AspecthookError, HookLookupError, HookOptionError, HookTypeError, brief, nearest
+from aspecthook._errors import AspecthookError, HookLookupError, nearest
 from aspecthook.testing._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
+from aspecthook.testing._candidates import keyed, put
 from aspecthook.testing._laws import laws_in
+from aspecthook.testing._stories import samples_of
 from tests.oracle.candidates import (
     Candidate,
     Ran,
     answering_hooks,
     asking_hooks,
-    marked_names,
+    later_odd,
     never,
     odd,
-    read,
     silent_hooks,
     variants,
 )
@@ -59,6 +57,9 @@ class MachineState:
     # name, since a user's own method might have the same.
     _odd = staticmethod(odd)
     _never = staticmethod(never)
+    _later_odd = staticmethod(later_odd)
+
+    thorough = False  # whether all short stories are played
 
     _loop: asyncio.Runner | None = None
     _had_hooks = False
@@ -104,19 +105,14 @@ class MachineState:
     def __init__(self) -> None:
         super().__init__()
         type(self)._last = self
-        self._refuse_unknown("vary", MachineState.vary)
-        self._refuse_unknown("disturb", MachineState.disturb)
-        made = self.make()
-        self._refuse_own("target", made)
-        self.target = made
-        self._refuse_own("mount", hooks(made))
-        self.mount: MountPoint = hooks(made)
+        self.target = self.make()
+        self.mount: MountPoint = hooks(self.target)
         self._lines: list[str] = []
         # What the kit's own hooks note, and whether there are no others.
         self._ran = Ran()
         self._has_kit_hooks = False
         self._candidates = self._read_candidates()
-        self._keys = _keyed(self._candidates)
+        self._keys: dict[str, Any] = keyed(self._candidates)
         own: Any = type(self)  # mypy takes a class for something that has no hash
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
         self._expected = Expected(self.mount)
@@ -127,33 +123,11 @@ class MachineState:
         self._read_parameters()
         self._samples = self._read_samples()
 
-    def _refuse_unknown(self, setting: str, known: Sequence[str]) -> None:
-        for name in getattr(self, setting):
-            if name not in known:
-                raise HookOptionError(
-                    f"{type(self).__name__}.{setting} has {brief(name)}, which a machine cannot draw; "
-                    f"print(OracleMachine.{setting}) shows what it can{nearest(str(name), list(known))}"
-                )
-
-    def _refuse_own(self, name: str, value: object) -> None:
-        """Refuse an attribute of the user's own where the machine keeps something else.
-
-        Raises:
-            HookTypeError: There is one.
-        """
-        if hasattr(self, name) and getattr(self, name) is not value:
-            raise HookTypeError(
-                f"{type(self).__name__} sets {name!r} itself, but the machine keeps "
-                f"{'what make() returns' if name == 'target' else 'its mount point'} there; use another name"
-            )
-
     def _read_candidates(self) -> list[Candidate]:
-        own: Any = type(self)
-        found = list(read(getattr(self, name) for name in marked_names(own)))
         if self.candidates is not None:
-            return [*found, *read(self.candidates)]
-        self._has_kit_hooks = not found
-        return found or self._read_kit_hooks()
+            return list(self.candidates)
+        self._has_kit_hooks = True
+        return self._read_kit_hooks()
 
     def _read_kit_hooks(self) -> list[Candidate]:
         """Return the kit's own hooks, made once for all machines of a class whose targets have the same parameters."""
@@ -179,7 +153,7 @@ class MachineState:
         known: list[Given] | None = vars(type(self)).get("_known_samples")
         if known is None:
             if self.arguments is not None:
-                known = _drawn(self.arguments)
+                known = [Given(tuple(args), dict(kwargs)) for args, kwargs in samples_of(self.arguments)[: len(_SMALL)]]
             else:
                 numbers = _SMALL if self._names else _SMALL[:1]
                 known = [Given((one,) * self._positional, dict.fromkeys(self._keywords, one)) for one in numbers]
@@ -253,8 +227,8 @@ class MachineState:
         """Return source text for the value of an option."""
         if isinstance(value, (list, tuple)):
             return f"[{', '.join(map(self._code, cast('Sequence[object]', value)))}]"
-        if value in (odd, never):
-            return f"state._{'odd' if value is odd else 'never'}"
+        if value in (odd, never, later_odd):
+            return f"state._{cast('Any', value).__name__}"
         if isinstance(value, Hook):
             return f"state._hook({self._key(next(row for row in self._expected.rows if row.hook is value))!r})"
         if callable(value):
@@ -279,51 +253,7 @@ class MachineState:
         return self._expected.parent or self.mount if of == "class" else self.mount
 
 
-def _keyed(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
-    found: dict[str, Candidate] = {}
-    alike = Counter[str]()
-    for one in candidates:
-        key = f"{one.kind} {one.name}"
-        alike[key] += 1
-        found[key if alike[key] == 1 else f"{key}#{alike[key]}"] = one
-    return found
-
-
 def _pass_over_planned(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what an event loop cannot raise, as of a task that nobody awaits; but not what comes of guests in it."""
     if not isinstance(context.get("exception"), (PlannedError, PlannedStop, AspecthookError)):
         loop.default_exception_handler(context)
-
-
-def put(level: MountPoint, candidate: Candidate) -> Hook:
-    """Add a hook, with ``again=True`` if the same callable is there already."""
-    function = level.unbound(candidate.function)
-    there = any((one.kind, one.meant) == (candidate.kind, function) for one in level.members)
-    options = cast("Adding", {**candidate.options, "again": True} if there else candidate.options)
-    return level.add(candidate.kind, candidate.function, *candidate.types, **options)
-
-
-def _drawn(arguments: st.SearchStrategy[Any]) -> list[Given]:
-    found: list[Given] = []
-
-    def draw() -> None:
-        @settings(
-            max_examples=len(_SMALL),
-            derandomize=True,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
-        )
-        @given(arguments)
-        def take(drawn: Any) -> None:
-            args, kwargs = drawn
-            found.append(Given(tuple(args), dict(kwargs)))
-
-        take()
-
-    # In a thread of its own, since Hypothesis may be running the machine in this one, and would refuse.
-    thread = Thread(target=draw)
-    thread.start()
-    thread.join()
-    return found

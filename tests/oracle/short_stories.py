@@ -8,33 +8,35 @@ story is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice, permutations
 from math import perm
-from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from aspecthook._core.law.kinds import KINDS
-from aspecthook._errors import is_our_frame
+from aspecthook._core.law.options import Options
 from aspecthook.testing._calls import quiet
+from aspecthook.testing._stories import with_test
+from tests.oracle.candidates import conditions
 from tests.oracle.laws import check_refusals, unchanged
 from tests.oracle.lifetimes import check_death, check_lifetimes
-from tests.oracle.machine_draws import SETTINGS, is_own_rule
+from tests.oracle.machine_draws import SETTINGS
 from tests.oracle.machine_rules import Rules
 
 Story = TypeVar("Story", bound=tuple[str, ...])
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-_RUNNERS = {"hypothesis", "unittest", "contextlib", "_pytest"}
 _HOOKS = 3
-_MOST = 400  # stories of one size: all there are with three of eight candidates
-_FEW = 60  # of more, some that are spread evenly: of hooks of one kind, and of hooks of several kinds
-_CALLS = 200  # calls in the stories of one size, with the hooks that were added
-_PAIRS = 16  # hooks of which one is named by the other
-_GUESTS = 150  # stories with a guest
+_MOST = 120  # stories of one size
+_FEW = 30  # of more, some that are spread evenly: of hooks of one kind, and of hooks of several kinds
+_CALLS = 100  # calls in the stories of one size, with the hooks that were added
+_PAIRS = 8  # hooks of which one is named by the other
+_CROWD = 25
+_CONDITIONED = 20  # stories of a hook with one condition or two
+_GUESTS = 60  # stories with a guest
 
 
 def play_short_stories(machine: type[Rules]) -> None:
@@ -44,10 +46,6 @@ def play_short_stories(machine: type[Rules]) -> None:
         first = machine()
         keys = list(first._keys)
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
-        # What a rule of the user's own sets up, that is not there yet.
-        prepared = any(not is_own_rule(one) for one in first._initialize_rules_to_run)
-        if prepared or not _has(machine, "add", "remove", "call"):
-            return
         _play(machine, _refuse)
         for added, removed, turns in _stories(first):
             _play(machine, partial(_come_and_go, added=added, removed=removed, turns=turns))
@@ -58,10 +56,18 @@ def play_short_stories(machine: type[Rules]) -> None:
         for key, other in _some(list(_pairs(machine, first)), _PAIRS):
             _play(machine, partial(_have_twins, key=key, other=other))
             _play(machine, partial(_contradict, key=key, other=other))
+            if first._keys[other].leaves_open("priority") and first._keys[key].leaves_open("after"):
+                _play(machine, partial(_mean_one_of_two, key=key, other=other))
             if first._expected.parent is not None and first._is_plain():
                 _play(machine, partial(_share, key=key, other=other))
         for key in keys:
             _play(machine, partial(_change, key=key))
+        if "conditions" in machine.vary:
+            found = list(_conditioned(first))
+            for key, options in found if machine.thorough else _some(found, _CONDITIONED):
+                _play(machine, partial(_count, key=key, options=options))
+        for kind in KINDS:
+            _play(machine, partial(_crowd, kind=kind))
         guests = first._guests
         step = min(len(keys), 1 + len(keys) * len(guests) // (_GUESTS + 1))
         drives = cycle(first._drives)
@@ -110,11 +116,6 @@ def _some(stories: list[Story], most: int) -> list[Story]:
     return stories[:: max(1, -(-len(stories) // most))]
 
 
-def _has(machine: type[Rules], *rules: str) -> bool:
-    """Whether a machine has these rules; a user may have left some out."""
-    return all(getattr(machine, name) is not None for name in rules)
-
-
 def _play(machine: type[Rules], story: Callable[[Rules], None]) -> None:
     state = machine()
     try:
@@ -123,7 +124,7 @@ def _play(machine: type[Rules], story: Callable[[Rules], None]) -> None:
         finally:
             state.teardown()
     except Exception as error:
-        raise with_story(error, machine, state._lines)  # noqa: B904
+        raise with_test(error, machine, state._lines)  # noqa: B904
 
 
 def _refuse(state: Rules) -> None:
@@ -140,7 +141,7 @@ def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: rang
     for drive in state._drives if len(added) == 1 else ():
         state.call(state._samples[-1], drive=drive)
     present = {state._key(row) for row in state._own_rows()}
-    if len(added) == 2 and len(turns) > 1 and present == {*added} and _has(type(state), "pause", "resume"):
+    if len(added) == 2 and len(turns) > 1 and present == {*added}:
         for key in added:
             state.pause(key)
         state.resume(removed)
@@ -152,7 +153,7 @@ def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: rang
 
 def _pairs(machine: type[Rules], first: Rules) -> Iterator[tuple[str, str]]:
     """Yield for each hook one that it names, or may name, in ``before``."""
-    if "before" not in machine.vary or not _has(machine, "remove"):
+    if "before" not in machine.vary:
         return
     for key, candidate in first._keys.items():
         named: Any = candidate.options.get("before") or candidate.options.get("after") or ()
@@ -182,6 +183,14 @@ def _have_twins(state: Rules, key: str, other: str) -> None:
         state.call(state._samples[0])
 
 
+def _mean_one_of_two(state: Rules, key: str, other: str) -> None:
+    """Add a hook after one of two that have the same name: a handle means that one alone."""
+    state.add(other, priority=10)
+    state.add(other, priority=90)
+    state.add(key, after=state._hook(other))
+    state.call(state._samples[0])
+
+
 def _contradict(state: Rules, key: str, other: str) -> None:
     """Add hooks that contradict each other: they are refused as long as there is something to contradict."""
     state.add(key, **_named(state, key, other))
@@ -205,10 +214,9 @@ def _share(state: Rules, key: str, other: str) -> None:
     state.call(state._samples[0])
     state.add(other, of="class")
     state.call(state._samples[0])
-    if _has(type(state), "pause_all", "resume_all"):
-        state.pause_all(of="class")
-        state.call(state._samples[0])
-        state.resume_all()
+    state.pause_all(of="class")
+    state.call(state._samples[0])
+    state.resume_all()
     _remove_if_there(state, key)
     state.call(state._samples[0])
     _remove_if_there(state, other)
@@ -229,21 +237,49 @@ def _let_go(state: Rules) -> None:
 def _pause_twice(state: Rules, key: str) -> None:
     """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
     state.add(key)
-    if _has(type(state), "pause_all", "resume_all"):
-        state.pause_all()
-        state.pause_all()
-        state.resume_all()
-        state.call(state._samples[0])
-        state.resume_all(fails=True)
-        state.call(state._samples[0])
+    state.pause_all()
+    state.pause_all()
+    state.resume_all()
+    state.call(state._samples[0])
+    state.resume_all(fails=True)
+    state.call(state._samples[0])
 
 
 def _change(state: Rules, key: str) -> None:
     """Add a hook again, as it is and with other options."""
     state.add(key)
-    if state._is_plain() and _has(type(state), "repeat"):
+    if state._is_plain():
         for options in SETTINGS:
             state.repeat(key, options)
+
+
+def _conditioned(first: Rules) -> Iterator[tuple[str, Options]]:
+    """Yield each condition, and each two, with one of the hooks of each kind that may have them."""
+    style = first.mount.site().signature.style
+    for kind in KINDS:
+        free = [key for key, one in first._keys.items() if one.kind == kind and one.leaves_open("conditions")]
+        yield from zip(cycle(free), conditions(kind, style), strict=False)
+
+
+def _count(state: Rules, key: str, options: Options) -> None:
+    state.add(key, **options)
+    for turn in range(2 * len(state._samples)):
+        state.call(state._samples[turn // 2])
+    for guest in state._guests:
+        if guest.startswith((f"{state._keys[key].kind}: fails", f"{state._keys[key].kind}: again")):
+            state.call(state._samples[0], guest=guest)
+
+
+def _crowd(state: Rules, kind: str) -> None:
+    """Add so many hooks of a kind that they are called in a loop; one in the middle goes."""
+    keys = [key for key, one in state._keys.items() if one.kind == kind]
+    for key in islice(cycle(keys), _CROWD if keys else 0):
+        state.add(key)
+    for sample in state._samples if keys else ():
+        state.call(sample)
+    if keys:
+        _remove_if_there(state, keys[len(keys) // 2])
+        state.call(state._samples[0])
 
 
 def _have_guest(state: Rules, key: str, guest: str, drive: str = "") -> None:
@@ -268,41 +304,3 @@ def _calls_itself(machine: type[Rules], key: str) -> bool:
         state.detach(hook)
         state.teardown()
     return len(entered) > len(set(entered))
-
-
-# A failure, written as a test function that repeats it
-
-
-def source_of_test(machine: type[Any], name: str, lines: Iterable[str]) -> str:
-    """Write a test function of these lines, in which ``state`` is the machine."""
-    if "<locals>" in machine.__qualname__:
-        found = f"# {machine.__name__} is made in {machine.__qualname__.partition('.')[0]} of {machine.__module__}."
-    else:
-        found = f"from {machine.__module__} import {machine.__qualname__.partition('.')[0]}"
-    suffix = "".join([char if char.isalnum() else "_" for char in name]).strip("_") or "story"
-    made = machine.__name__ if "<locals>" in machine.__qualname__ else machine.__qualname__
-    body = [f"state = {made}()", *(line for several in lines for line in several.splitlines()), "state.teardown()"]
-    return "\n".join([found, "", "", f"def test_{suffix}():", *(f"    {line}" for line in body)])
-
-
-def with_story(error: BaseException, machine: type[Any], lines: Iterable[str]) -> BaseException:
-    """Add the test function that repeats a failure to an error, in place of the steps that Hypothesis prints."""
-    text = source_of_test(machine, getattr(error, "law", "") or "story", lines)
-    notes = [note for note in getattr(error, "__notes__", ()) if not _is_step(note)]
-    error.__notes__ = [f"To see it again:\n\n{text}\n", *notes]
-    return error.with_traceback(_of_users(error.__traceback__))
-
-
-def _is_step(note: str) -> bool:
-    return note.startswith(("state.", "state = ", "Falsifying example"))
-
-
-def _of_users(traceback: TracebackType | None) -> TracebackType | None:
-    """Leave out the frames that come before the first of the user's own."""
-    while traceback is not None and _is_internal(traceback.tb_frame):
-        traceback = traceback.tb_next
-    return traceback
-
-
-def _is_internal(frame: FrameType) -> bool:
-    return is_our_frame(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] in _RUNNERS

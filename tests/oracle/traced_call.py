@@ -38,10 +38,20 @@ class TracedCall:
         return chain_of(self.rows)
 
 
+class _Site(Site):
+    """The site of a replay; what `inspect.signature` shows of the target is the same."""
+
+    real: Site
+
+    def shown(self) -> Any:
+        return self.real.shown()
+
+
 def site_of(mount: MountPoint) -> Site:
     """Make the site of a replay, in which nothing waits."""
     emission = mount.site().signature.emission
-    site = Site(mount.name, mount.code(), lambda: mount.function, emission)
+    site = _Site(mount.name, mount.code(), lambda: mount.function, emission)
+    site.real = mount.site()
     site.signature = copy.copy(site.signature)  # functions with the same parameters share one
     site.signature.style = "generator" if "generator" in site.signature.style else "function"
     return site

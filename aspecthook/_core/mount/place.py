@@ -146,9 +146,10 @@ class Place(Occupancy):
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._mount = mount
-        self.hold()
+        # First: a signal handler that calls the stand-in of a place that is closed would take it out.
         self.opened: bool = True
-        if function is not None and isinstance(attributes := function.__dict__, Attributes):
+        self.hold()
+        if self.opened and function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
 
     def close(self) -> None:

@@ -1,0 +1,558 @@
+"""The oracle on targets of every sort: machines that change hooks at random, and the laws of chosen chains."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import wraps
+from typing import Any, Literal
+
+import pytest
+from hypothesis import Phase, seed, settings
+from hypothesis import strategies as st
+
+from aspecthook import Args, HookWarning, Return, event, hookable, hooks
+from aspecthook.testing import Trace, law
+from tests.oracle.candidates import Candidate
+from tests.oracle.laws import check_laws
+from tests.oracle.machine import OracleMachine, explore
+
+Kind = Literal["pre", "post", "exception", "always"]
+
+# Shrinking would only cost time here: the short stories are short.
+SETTINGS = settings(
+    max_examples=settings().max_examples // 10,
+    stateful_step_count=20,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
+
+
+class OutOfStock(LookupError):
+    """What a shop raises for an item that it does not have."""
+
+
+def shop() -> Any:
+    """Return a function to be hooked: it fails for no pieces, and is interrupted for three."""
+
+    @hookable
+    def price(item: object, qty: int = 1) -> int:
+        if qty == 0:
+            raise OutOfStock(item)
+        if qty == 3:
+            raise KeyboardInterrupt
+        return 10 * qty
+
+    return price
+
+
+def at_least_one(qty: int) -> Args | None:
+    return Args(qty=1, item=0) if qty == 2 else None
+
+
+def free(item: object) -> Return[None] | None:
+    return Return(None) if item == 3 else None
+
+
+def discount(result: int | None) -> int | None:
+    return 0 if result == 20 else None
+
+
+def forget(call: Any) -> Return[None] | None:
+    return Return(None) if call.arguments["item"] == 1 else None
+
+
+def unknown(exc: BaseException) -> Return[int] | None:
+    return Return(-1) if exc.args == (2,) else None
+
+
+def again(exc: BaseException) -> Return[None]:
+    return Return(None)
+
+
+def twice(proceed: Callable[..., Any], qty: int) -> Any:
+    return proceed(qty=qty + 1) if qty == 1 else Return(proceed())
+
+
+def timed() -> Any:
+    yield
+
+
+def careful() -> Any:
+    """Catch what goes wrong and answer nothing: the exception goes on all the same."""
+    try:
+        yield
+    except OutOfStock:
+        return
+
+
+def report(call: Any) -> str:
+    return f"{call.result} {call.exc}"
+
+
+def ends(result: object, exc: object) -> None:
+    """Ask for how the call has ended."""
+
+
+def broken(qty: int) -> None:
+    if qty == 2:
+        raise ValueError(qty)
+
+
+def interrupted(qty: int) -> None:
+    if qty == 2:
+        raise KeyboardInterrupt
+
+
+class PriceMachine(OracleMachine):
+    """A user's own hooks of several kinds, some with conditions."""
+
+    def make(self) -> Any:
+        return shop()
+
+    candidates = (
+        Candidate("pre", at_least_one),
+        Candidate("pre", free, when=lambda qty: qty < 2),
+        Candidate("pre", broken, isolate=True),
+        Candidate("pre", interrupted, isolate=True, priority=0),
+        Candidate("pre", lambda: None, name="first", once=True, before="ends"),
+        Candidate("around", twice),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("post", discount, every=2),
+        Candidate("post", forget, before=["counted", "discount"]),
+        Candidate("post", lambda result: None, name="counted", times=2, every=2),
+        Candidate("exception", unknown),
+        Candidate("exception", again, OutOfStock, KeyError),
+        Candidate("exception", broken, KeyboardInterrupt, LookupError),
+        Candidate("always", report, reentrant=False),
+        Candidate("always", ends, when=lambda qty: qty != 1, before="first"),
+        Candidate("always", broken, after=["report", "ends"]),
+        Candidate("pre", lambda item: None, name="logged"),
+        Candidate("post", lambda result: None, name="rounded", after="discount"),
+    )
+
+    @law
+    def free_is_for_few(self, trace: Trace) -> bool:
+        return not trace.ran("free") or trace["free"].answer is None or trace["free"].given["item"] == 3
+
+
+def account() -> Any:
+    """Return an object with a method whose class has one hook."""
+
+    class Account:
+        balance = 100
+
+        @hookable
+        def pay(self, amount: int, fee: int = 1) -> int:
+            if amount == 3:
+                raise ValueError(amount)
+            return self.balance - amount - fee
+
+    hooks(Account.pay).add("pre", lambda amount: None, name="audit")
+    return Account()
+
+
+class AccountMachine(OracleMachine):
+    """Hooks of one instance, beside one of its class."""
+
+    def make(self) -> Any:
+        self.account = account()
+        return self.account.pay
+
+
+def delivery() -> Any:
+    """Return a function with parameters of every sort."""
+
+    @hookable
+    def deliver(item: object, /, street: object, *notes: object, qty: int = 1, tip: int = 0, **more: object) -> object:
+        return item, street, notes, qty, tip, more
+
+    return deliver
+
+
+class DeliveryMachine(OracleMachine):
+    """The kit's own hooks on parameters of every sort."""
+
+    def make(self) -> Any:
+        return delivery()
+
+
+def test_laws_of_arguments() -> None:
+    """Check the laws of functions with parameters of every sort, and with parameters that are called as words are."""
+    deliver = delivery()
+    deliver.pre(lambda item, qty=0, nobody=None, tip=0: None, name="behind a gap")
+    deliver.pre(lambda street, **more: None, name="more")
+    deliver.pre(lambda args, kwargs: None, name="all")
+    deliver.pre(lambda tip, qty: Args(qty=qty + 1, tip=tip + 1), name="more of it")
+    deliver.post(lambda result, other=None, /: None, name="unnamed")
+    deliver.post(lambda result, *args, **kwargs: None, name="open")
+    deliver.always(lambda *, tip, qty, exc, result: None, name="keywords")
+    deliver.around(lambda proceed, street: proceed(tip=5), name="generous", when=lambda street: street == 1)
+    for street in range(2):
+        check_laws(deliver, args=("tea", street))
+        check_laws(deliver, args=("tea", street, "ring twice", "wait"), kwargs={"qty": 3, "tip": 4, "gift": True})
+
+    @hookable
+    def publish(item: object, result: object = 1, exc: object = 2) -> object:
+        return item
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HookWarning)  # it says that the word is meant, and not the parameter
+        publish.post(lambda result: None, name="published")
+        publish.always(lambda exc, result: None, name="ended")
+    check_laws(publish, args=("tea", 5, 6))
+
+
+def stock() -> Any:
+    """Return a coroutine function to be hooked: it waits, and fails for no pieces."""
+
+    @hookable
+    async def fetch(item: object, qty: int = 1) -> object:
+        await asyncio.sleep(0)
+        if qty == 0:
+            raise OutOfStock(item)
+        return 10 * qty
+
+    return fetch
+
+
+async def few(qty: int) -> bool:
+    await asyncio.sleep(0)
+    return qty < 2
+
+
+async def at_least_one_later(qty: int) -> Args | None:
+    await asyncio.sleep(0)
+    return at_least_one(qty)
+
+
+def discount_later(result: int | None) -> Any:
+    """Answer a coroutine, which is awaited."""
+
+    async def later() -> int | None:
+        return discount(result)
+
+    return later()
+
+
+async def patient(proceed: Callable[..., Any], qty: int) -> Any:
+    return await proceed(qty=qty + 1) if qty == 1 else await proceed()
+
+
+async def handed_on(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+async def careless(qty: int) -> None:
+    await asyncio.sleep(0)
+    if qty != 1:
+        raise ValueError(qty)
+
+
+async def watched() -> Any:
+    yield
+
+
+class FetchMachine(OracleMachine):
+    """Hooks of a coroutine function, sync and async."""
+
+    def make(self) -> Any:
+        return stock()
+
+    candidates = (
+        Candidate("pre", at_least_one_later),
+        Candidate("pre", free, when=few),
+        Candidate("around", patient),
+        Candidate("around", handed_on),
+        Candidate("around", timed),
+        Candidate("around", careful),
+        Candidate("around", watched),
+        Candidate("post", discount_later),
+        Candidate("exception", careless),
+        Candidate("exception", unknown),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", careless),
+        Candidate("always", broken),
+        Candidate("always", report),
+    )
+
+
+def numbers() -> Any:
+    """Return a generator function to be hooked: it takes what it is sent, and gives a result."""
+
+    @hookable
+    def count(qty: int) -> Any:
+        added = 0
+        for number in range(qty):
+            try:
+                added += (yield number + added) is not None
+            except LookupError:
+                added += 2
+        if qty == 3:
+            raise OutOfStock(qty)
+        return added + qty
+
+    return count
+
+
+def doubled(item: object) -> Any:
+    return 2 * item if isinstance(item, int) else None
+
+
+def one_more(item: object) -> Any:
+    return item + 1 if isinstance(item, int) else None
+
+
+def relayed(proceed: Callable[..., Any]) -> Any:
+    result = yield from proceed()
+    return result
+
+
+def handing_on(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+def summed() -> Any:
+    result = yield
+    return (result or 0) + 1
+
+
+class CountMachine(OracleMachine):
+    """Hooks of a generator."""
+
+    def make(self) -> Any:
+        return numbers()
+
+    candidates = (
+        Candidate("pre", lambda qty: Args(qty=2) if qty == 1 else None, name="at_least_two"),
+        Candidate("item", doubled),
+        Candidate("item", one_more),
+        Candidate("around", relayed),
+        Candidate("around", handing_on, reentrant=False),
+        Candidate("around", summed),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("post", discount),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", ends),
+        Candidate("always", broken),
+    )
+
+
+def anumbers() -> Any:
+    """Return an async generator function to be hooked, which waits before each item."""
+
+    @hookable
+    async def acount(qty: int) -> Any:
+        added = 0
+        for number in range(qty):
+            await asyncio.sleep(0)
+            try:
+                added += (yield number + added) is not None
+            except LookupError:
+                added += 2
+        if qty == 3:
+            raise OutOfStock(qty)
+
+    return acount
+
+
+async def arelayed(proceed: Callable[..., Any]) -> Any:
+    async with aclosing(proceed()) as items:
+        async for item in items:
+            yield item
+
+
+class AsyncCountMachine(OracleMachine):
+    """Hooks of an async generator, sync and async."""
+
+    def make(self) -> Any:
+        return anumbers()
+
+    candidates = (
+        Candidate("pre", at_least_one_later),
+        Candidate("item", doubled),
+        Candidate("item", one_more),
+        Candidate("around", arelayed),
+        Candidate("around", handing_on, reentrant=False),
+        Candidate("around", watched),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", careless),
+        Candidate("always", broken),
+    )
+
+
+def test_laws_of_functions() -> None:
+    """Check the laws of some hooked functions, each with a few calls."""
+    price = shop()
+    price.pre(at_least_one)
+    price.pre(free, before="at_least_one")
+    price.around(twice)
+    price.around(timed)
+    price.around(priority=10)(careful)
+    price.exception(KeyError, OutOfStock)(again)
+    price.exception(unknown)
+    price.post(discount)
+    price.post(forget, priority="LOW")
+    price.always(report)
+    price.always(ends)
+    # Names of several hooks, names of priorities, and a name that only a hook of another kind has.
+    price.pre(lambda: None, name="traced", priority="VERY_HIGH", before="closed")
+    price.pre(lambda: None, name="started", priority="HIGHEST")
+    price.post(lambda: None, name="checked", before=["forget", "discount"])
+    price.always(lambda: None, name="closed", priority=0, after=["ends", "report"], before="traced")
+    price.always(lambda: None, name="opened", priority="LOW", before=["report", "ends"])
+    for item in range(4):
+        for qty in range(5):
+            check_laws(price, args=(item, qty))
+    check_laws(price, lambda trace: trace.before("free", "at_least_one"), args=("tea",))
+
+
+def test_laws_of_failures() -> None:
+    """Check the laws of a function most of whose hooks fail: one of them in each call, or all of them."""
+
+    def failing(name: str) -> Callable[..., None]:
+        def fail(item: object) -> None:
+            if item in (name, "all"):
+                raise OutOfStock(name)
+
+        fail.__name__ = name
+        return fail
+
+    def mistaken(kind: Kind) -> Callable[..., Any]:
+        wrong = {"pre": 5, "post": Args(qty=1), "exception": 5, "always": Return(5)}[kind]
+        return lambda item: wrong if item == f"{kind} mistaken" else None
+
+    kinds: tuple[Kind, ...] = ("pre", "post", "exception", "always")
+    which = (0, 1, 2, "mistaken", "isolated")
+    price = shop()
+    for kind in kinds:
+        for number in range(3):
+            hooks(price).add(kind, failing(f"{kind} {number}"))
+        hooks(price).add(kind, mistaken(kind), name=f"{kind} mistaken")
+        hooks(price).add(kind, failing(f"{kind} isolated"), isolate=True, priority=10)
+    hooks(price).add("exception", forget, ValueError, LookupError, priority="LOW")
+    price.post(discount)
+    price.always(ends, priority="LOW")
+    for item in ("tea", "all", 1, *(f"{kind} {one}" for kind in kinds for one in which)):
+        for qty in range(3):
+            check_laws(price, args=(item, qty))
+
+
+def test_laws_of_others() -> None:
+    """Check the laws of a coroutine function, of generators and of a method of one instance."""
+
+    fetch = stock()
+    fetch.pre(at_least_one)
+    fetch.around(patient)
+    fetch.around(timed)
+    hooks(fetch).add("exception", again, OutOfStock)
+    fetch.post(discount)
+    fetch.always(report)
+
+    @hookable
+    async def job(qty: int) -> Any:
+        return few(qty)  # a coroutine, to be awaited later
+
+    job.around(patient)
+    job.around(watched)
+    job.post(lambda result: result.close(), name="closed")
+    check_laws(job, args=(2,))
+    counts = numbers(), anumbers()
+    for stream in counts:
+        stream.item(one_more)
+        stream.item(doubled)
+        stream.post(lambda result: None, name="sum")
+        stream.always(ends)
+    for qty in range(4):
+        check_laws(fetch, args=(1, qty))
+        for stream in counts:
+            check_laws(stream, args=(qty,))
+    one = account()
+    hooks(one.pay).post(discount)
+    hooks(one.pay).exception(unknown)
+    for amount in range(4):
+        check_laws(one.pay, args=(amount,))
+
+
+class ClosureMachine(OracleMachine):
+    """The oracle's own hooks on a closure."""
+
+    def make(self) -> Any:
+        rate = 2
+
+        @hookable
+        def convert(amount: int, digits: int = 0) -> int:
+            return amount * rate + digits
+
+        return convert
+
+
+class WrapperMachine(OracleMachine):
+    """The oracle's own hooks on a wrapper that has a parameter of its own before those that it hands on."""
+
+    def make(self) -> Any:
+        def inner(a: int, *rest: int, b: int = 1) -> object:
+            return a, rest, b
+
+        @wraps(inner)
+        def outer(first: int, /, *args: Any, **kwargs: Any) -> object:
+            return first, inner(*args, **kwargs)
+
+        return hookable(outer)
+
+    arguments = st.tuples(
+        st.tuples(*[st.integers(0, 3)] * 3), st.fixed_dictionaries({}, optional={"b": st.integers(0, 3)})
+    )
+
+
+class PublishMachine(OracleMachine):
+    """The oracle's own hooks on an event."""
+
+    def make(self) -> Any:
+        @event
+        def published(item: int, qty: int = 1) -> None: ...
+
+        return published
+
+
+class ClassMethodMachine(OracleMachine):
+    """The oracle's own hooks on a class method."""
+
+    def make(self) -> Any:
+        class Parser:
+            @classmethod
+            @hookable
+            def parse(cls, text: int, strict: int = 0) -> object:
+                return text, strict
+
+        return Parser.parse
+
+
+MACHINES = (
+    OracleMachine,
+    PriceMachine,
+    AccountMachine,
+    DeliveryMachine,
+    FetchMachine,
+    CountMachine,
+    AsyncCountMachine,
+    ClosureMachine,
+    WrapperMachine,
+    PublishMachine,
+    ClassMethodMachine,
+)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.__name__)
+def test_nothing_differs_from_what_the_model_and_the_interpreter_say(machine: type[OracleMachine]) -> None:
+    explore(seed(1)(type(machine.__name__, (machine,), {})), SETTINGS)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.__name__)
+def test_nothing_differs_in_long_stories(machine: type[OracleMachine]) -> None:
+    explore(type(machine.__name__, (machine,), {"thorough": True}), settings(SETTINGS, max_examples=100))
