@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from types import MethodType
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, WeaveWarning, brief, qualified, warn
-from aspecthook.weave._libraries import Library
 from aspecthook.weave._members import subclasses
 from aspecthook.weave._spots import Chosen, Spot
 
@@ -21,50 +20,52 @@ from ._names import Names, modules_of, parameters_of, select, shown
 Where: TypeAlias = Callable[[Any], object]
 
 
-@final
-class _PyTorch:
-    """The methods of `aspecthook.weave._libraries.Library`."""
-
-    def takes(self, target: object) -> bool:
-        return is_module(target) or is_tensor(target)
-
-    def choose(self, target: Any, names: Names | None, words: Iterable[str], where: Where | None) -> dict[str, Chosen]:
-        if is_tensor(target):
-            return {word: _of_tensor(target, names, word) for word in words}
-        found: dict[str, Chosen] = {}
-        for word in words:
-            spots = _parameters(target, names, word) if word in OF_TENSORS else _modules(target, names, word)
-            chosen = [spot for spot in spots if where is None or where(spot.function)]
-            if not chosen:
-                what = shown(target, names)
-                raise WeaveError(f"{what} is not woven: `where` refuses all {len(spots)} of what it chooses")
-            found[word] = Chosen(shown(target, names), chosen)
-        return found
-
-    def spot_of_method(self, method: MethodType) -> Spot | None:
-        """Return the spot of a module, if the method is its forward: hooks on it are hooks on the module."""
-        module: Any = method.__self__
-        inner: Any = method.__func__
-        if is_module(module) and getattr(inner, "__wrapped__", inner) is getattr(type_of(module), "forward", None):
-            return _module_alone(module, "call")
-        return None
-
-    def warn_of(self, function: Any) -> None:
-        """Warn that compiled code does not see hooks on the forward of a class."""
-        dynamo: Any = sys.modules.get("torch._dynamo")
-        if dynamo is None or not _is_forward_of_class(function):
-            return
-        codes: Any = getattr(getattr(dynamo, "convert_frame", None), "input_codes", None)
-        if getattr(codes, "seen", True):  # what has been compiled since it was last reset
-            cls = function.__qualname__.removesuffix(".forward")
-            message = (
-                f"torch.compile does not see hooks on {qualified(function)}, a method of a class: "
-                f"what it has compiled runs without them; weave the modules, as in weave(model, {cls})"
-            )
-            warn(message, WeaveWarning)
+def takes(target: object) -> bool:
+    """Whether a target takes hooks in the way of PyTorch."""
+    return is_module(target) or is_tensor(target)
 
 
-library: Library = _PyTorch()
+def choose(target: Any, names: Names | None, words: Iterable[str], where: Where | None) -> dict[str, Chosen]:
+    """Return where the hooks of each word go; "call" stands for the kinds that every function takes.
+
+    Raises:
+        WeaveError: There is no such place.
+    """
+    if is_tensor(target):
+        return {word: _of_tensor(target, names, word) for word in words}
+    found: dict[str, Chosen] = {}
+    for word in words:
+        spots = _parameters(target, names, word) if word in OF_TENSORS else _modules(target, names, word)
+        chosen = [spot for spot in spots if where is None or where(spot.function)]
+        if not chosen:
+            what = shown(target, names)
+            raise WeaveError(f"{what} is not woven: `where` refuses all {len(spots)} of what it chooses")
+        found[word] = Chosen(shown(target, names), chosen)
+    return found
+
+
+def spot_of_method(method: MethodType) -> Spot | None:
+    """Return the spot of a module, if the method is its forward: hooks on it are hooks on the module."""
+    module: Any = method.__self__
+    inner: Any = method.__func__
+    if is_module(module) and getattr(inner, "__wrapped__", inner) is getattr(type_of(module), "forward", None):
+        return _module_alone(module, "call")
+    return None
+
+
+def warn_of(function: Any) -> None:
+    """Warn that compiled code does not see hooks on the forward of a class."""
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    if dynamo is None or not _is_forward_of_class(function):
+        return
+    codes: Any = getattr(getattr(dynamo, "convert_frame", None), "input_codes", None)
+    if getattr(codes, "seen", True):  # what has been compiled since it was last reset
+        cls = function.__qualname__.removesuffix(".forward")
+        message = (
+            f"torch.compile does not see hooks on {qualified(function)}, a method of a class: "
+            f"what it has compiled runs without them; weave the modules, as in weave(model, {cls})"
+        )
+        warn(message, WeaveWarning)
 
 
 def _is_forward_of_class(function: object) -> bool:

@@ -10,9 +10,9 @@ from aspecthook._errors import WeaveError, plural, qualified
 from aspecthook._hints import Any, NamedTuple, TypeAlias, cast, final
 
 from ._imports import is_being_imported, is_running
-from ._libraries import library_of
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
+from ._pytorch import model_of
 from ._reasons import why_empty
 from ._shared_hooks import Wanted
 from ._spots import Chosen, Spot, shown, spot_of, spot_of_object, type_name
@@ -111,8 +111,8 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
         return target.spots
     if isinstance(target, (ModuleType, type)):
         return _of_owner(target, where)
-    library = library_of(target.__self__) if isinstance(target, MethodType) else None
-    spot = library.spot_of_method(target) if library is not None else None
+    model = model_of(target.__self__) if isinstance(target, MethodType) else None
+    spot: Spot | None = model.spot_of_method(target) if model is not None else None
     if spot is None:
         spot = spot_of_object(target)
     if spot is None and type_of(target) in (list, tuple, set) and target:

@@ -14,10 +14,10 @@ from aspecthook._hints import Any, NamedTuple, cast
 
 from ._aspects import has_marks, marked
 from ._finding import Plan, Where
-from ._libraries import WORDS, Library, library_of, refuse_words
 from ._pointcut import Pointcut
+from ._pytorch import WORDS, model_of, refuse_words
 from ._shared_hooks import Wanted
-from ._spots import shown, type_name
+from ._spots import Chosen, shown, type_name
 from ._weaving import Scope, Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -31,7 +31,7 @@ class _Given(NamedTuple):
     """The hooks, and what holds for all of them."""
 
     kinds: Mapping[str, Any]
-    words: Mapping[str, Any]  # the hooks of kinds that only a library's objects take
+    words: Mapping[str, Any]  # the hooks of kinds that only objects of PyTorch take
     options: Options
     aspect: object
     where: Where | None
@@ -59,9 +59,9 @@ def begin(
     options = cast("Options", {word: given for word, given in more.items() if word not in WORDS})
     _check(options, scope, where)
     given = _Given(kinds, words, options, aspect, where)
-    library = library_of(target)
-    if library is not None and (aspect is not None or names is not None or words or any(kinds.values())):
-        plans = _of_library(library, target, names, given)
+    model = model_of(target)
+    if model is not None and (aspect is not None or names is not None or words or any(kinds.values())):
+        plans = _of_pytorch(model, target, names, given)
     else:
         refuse_words(target, names, words)
         plans = _of_functions(target, given)
@@ -82,8 +82,8 @@ def _of_functions(target: object, given: _Given) -> list[Plan]:
     return plans if given.aspect is None else plans + _of_given_aspect(aimed, given)
 
 
-def _of_library(library: Library, target: object, names: Any, given: _Given) -> list[Plan]:
-    """Return the plans for an object of a library: for each word the spots that the library chooses."""
+def _of_pytorch(model: Any, target: object, names: Any, given: _Given) -> list[Plan]:
+    """Return the plans for an object of PyTorch: for each word the spots that `model`, our module for it, chooses."""
     label = f"an object of type {type_name(target)}"
     wanted = {"call": _wanted(given.kinds, given.options, label)}
     for word, hooks in given.words.items():
@@ -93,7 +93,7 @@ def _of_library(library: Library, target: object, names: Any, given: _Given) -> 
     wanted = {word: hooks for word, hooks in wanted.items() if hooks}
     if not wanted:
         raise WeaveError(f"no hooks are given for {label}; name them, as in weave(target, post=hook)")
-    chosen = library.choose(target, names, list(wanted), given.where)
+    chosen: dict[str, Chosen] = model.choose(target, names, list(wanted), given.where)
     plans = [Plan(chosen[word], tuple(hooks), None) for word, hooks in wanted.items()]
     return plans + [plan for plan in marks if plan.target is not target]
 
@@ -137,7 +137,7 @@ def _aim(target: object) -> object:
 
 
 def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = "") -> list[Wanted]:
-    """Return the hooks that are given by kind, or by a word of a library."""
+    """Return the hooks that are given by kind, or by a word for objects of PyTorch."""
     found: list[Wanted] = []
     for key, given in kinds.items():
         kind = cast("Kind", key)

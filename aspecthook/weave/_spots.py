@@ -87,7 +87,7 @@ class Spot(NamedTuple):
 
 @final
 class Chosen:
-    """The spots that were chosen from the objects of a library, and their description for messages."""
+    """The spots that were chosen from a model or a tensor of PyTorch, and their description for messages."""
 
     def __init__(self, text: str, spots: list[Spot]) -> None:
         self.text = text

@@ -19,9 +19,9 @@ from aspecthook._hints import Literal, NamedTuple, Never, TypeAlias, final
 from ._finding import Plan, Search
 from ._gates import Blocks, Claim, gate
 from ._imports import is_being_imported, unwatch, watch
-from ._libraries import warn_of
 from ._members import modules
 from ._pointcut import Pointcut, Term
+from ._pytorch import warn_of
 from ._reasons import refuse_module, why_excluded, why_nothing, why_unknown, why_waiting
 from ._shared_hooks import SharedHook, Wanted, acquire, is_woven
 from ._spots import Spot, shown

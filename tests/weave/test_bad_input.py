@@ -146,6 +146,22 @@ def refused(target: object, *parts: str, error: type[AspecthookError] = WeaveErr
 # Pointcuts
 
 
+@pytest.mark.parametrize(
+    ("names", "options", "says"),
+    [
+        ((), {"backward": ten}, "backward= is for modules and tensors of PyTorch, and <function "),
+        (("layer1",), {"post": ten}, "'layer1' is for modules and tensors of PyTorch, and <function "),
+        ((ten,), {}, "weave takes hooks by name, as in weave(target, pre=hook): "),
+    ],
+)
+def test_what_only_objects_of_pytorch_take_is_refused_for_others(
+    shop: Any, names: tuple[Any, ...], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises((WeaveError, HookTypeError)) as caught:
+        weave(shop.a, *names, **options)
+    assert str(caught.value).startswith(says)
+
+
 @pytest.mark.parametrize("text", ["", " ", ",", "!", "! ", "ahw_shop:a,", ",ahw_shop:a", "ahw_shop:a,,ahw_shop:b"])
 def test_an_empty_pointcut_is_refused(shop: Any, text: str) -> None:
     assert repr(text) in refused(text, "empty", "module:name")
