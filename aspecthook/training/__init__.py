@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
     from .logging._profiler import ProfilerHook
     from .logging._progress import ProgressHook
-    from .logging._row import Row
+    from .logging._row import Row, Sink
     from .logging._tensorboard import TensorboardLoggerHook
     from .logging._timers import IterTimerHook
     from .loop._runner import Runner
@@ -60,6 +60,7 @@ __all__ = [
     "ReportHook",
     "Row",
     "Runner",
+    "Sink",
     "TensorboardLoggerHook",
     "TextLoggerHook",
     "TrainingError",
@@ -84,7 +85,7 @@ load_lazily(
         "logging._profiler": "ProfilerHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
-        "logging._row": "Row",
+        "logging._row": "Row Sink",
         "report._page": "ReportHook",
         "logging._tensorboard": "TensorboardLoggerHook",
         "loop._runner": "Runner",

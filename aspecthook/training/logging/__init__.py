@@ -1,5 +1,6 @@
-"""What a run logs: rows of numbers, written to text, JSON, CSV and event files, and progress on a terminal.
+"""What a run logs: rows of numbers, and the sinks that take them.
 
-`_numbers` decides what a number is and how it looks, `_rows` which numbers are in a row, and when one is due. The hooks
-only write rows.
+`_numbers` decides what a number is and how it looks, `_row` what a row is. `LoggerHook` in `_loggers` decides which
+numbers are in a row and when it is due. Sinks write rows: `_line_files` has text, JSON lines and CSV, `_tensorboard`
+event files; `_progress` shows them on a `_screen`. `_profiler` measures with a tape.
 """
