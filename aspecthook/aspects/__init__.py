@@ -15,8 +15,7 @@ from aspecthook._lazy import load_lazily
 if TYPE_CHECKING:
     from ._aspect import Aspect
     from ._cached import Cached, CacheInfo, cached
-    from ._errors import LimitError
-    from ._limited import limited
+    from ._limited import LimitError, limited
     from ._log import log
     from ._retry import retry
     from ._span import span
@@ -44,8 +43,7 @@ load_lazily(
     {
         "_aspect": "Aspect",
         "_cached": "CacheInfo Cached cached",
-        "_errors": "LimitError",
-        "_limited": "limited",
+        "_limited": "LimitError limited",
         "_log": "log",
         "_retry": "retry",
         "_span": "span",

@@ -102,7 +102,7 @@ def cached(
         if is_generator(site):
             raise refused("cached", site, "its items can be taken once; weave a function that returns all of them")
         store = library.LRUCache(size) if ttl is None else library.TTLCache(size, ttl, timer=clock)
-        cache = _Cache(store, site, names)
+        cache = _Cache(store, _key_of(site, names))
         caches.add(cache)
 
         def call(proceed: AnyHook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -126,53 +126,45 @@ def _names(key: object) -> tuple[str, ...]:
     return names
 
 
+def _key_of(site: Site, names: tuple[str, ...] | None) -> Callable[[tuple[Any, ...], dict[str, Any]], Hashable]:
+    """Return what makes the key of a call: its arguments by name, however they are passed, or those that are named."""
+    offered = site.offers()
+    for name in names or ():
+        if name not in offered:
+            raise HookOptionError(
+                f"{site.label}: cached has key={name!r}, and there is no such argument: {', '.join(offered)}"
+                f"{nearest(name, list(offered))}"
+            )
+    signature = site.signature
+
+    def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        values = list(signature.join(args, kwargs))
+        if signature.varkw is not None:  # a dict is no part of a key
+            values[signature.varkw] = tuple(sorted(cast("dict[str, Any]", values[signature.varkw]).items()))
+        arguments = site.arguments(tuple(values))
+        key = {name: arguments.get(name) for name in names or arguments}
+        for name, value in key.items():
+            try:
+                hash(value)
+            except TypeError:
+                raise HookTypeError(
+                    f"{site.label}: cached cannot use the argument {name!r}, {described(value)}, as a key; name the "
+                    f"others, as in cached(key=...)"
+                ) from None
+        return tuple(key.values())
+
+    return key_of
+
+
 @final
 class _Cache:
     """The results of one mount point."""
 
-    def __init__(self, store: MutableMapping[Hashable, Any], site: Site, names: tuple[str, ...] | None) -> None:
-        offered = site.offers()
-        for name in names or ():
-            if name not in offered:
-                raise HookOptionError(
-                    f"{site.label}: cached has key={name!r}, and there is no such argument: {', '.join(offered)}"
-                    f"{nearest(name, list(offered))}"
-                )
-        self._site = site
-        self._names = names
+    def __init__(self, store: MutableMapping[Hashable, Any], key: Callable[..., Hashable]) -> None:
+        self.key = key
         self._store = store
         self._lock = Lock()
         self._hits = self._misses = 0
-
-    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-        """Return the key of a call."""
-        if self._names is None:
-            key: Hashable = args if not kwargs else (args, _MISSING, *sorted(kwargs.items()))
-        else:
-            arguments = self._arguments(args, kwargs)
-            key = tuple([arguments.get(name) for name in self._names])
-        try:
-            hash(key)
-        except TypeError:
-            arguments = self._arguments(args, kwargs)
-            for name in self._names or arguments:
-                try:
-                    hash(arguments.get(name))
-                except TypeError:
-                    raise HookTypeError(
-                        f"{self._site.label}: cached cannot use the argument {name!r}, {described(arguments[name])}, "
-                        f"as a key; name the others, as in cached(key=...)"
-                    ) from None
-            raise
-        return key
-
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name; those of a ``**kwargs`` as a tuple, which may be part of a key."""
-        signature = self._site.signature
-        values = list(signature.join(args, kwargs))
-        if signature.varkw is not None:
-            values[signature.varkw] = tuple(sorted(cast("dict[str, Any]", values[signature.varkw]).items()))
-        return self._site.arguments(tuple(values))
 
     def get(self, key: Hashable) -> Any:
         """Return the result of a call, if it is known."""

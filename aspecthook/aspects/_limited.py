@@ -9,12 +9,36 @@ from threading import BoundedSemaphore, Lock
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
-from aspecthook._errors import HookOptionError, plural
+from aspecthook._errors import AspecthookError, HookOptionError, plural
 
 from ._aspect import AnyHook, Aspect, count, is_async, needed, number, wait_by
-from ._errors import LimitError
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+class LimitError(AspecthookError, RuntimeError):
+    """A call that `limited` has refused. Its ``retry_after`` is in how many seconds there is room; None: unknown.
+
+    Example:
+        >>> from aspecthook import weave
+        >>> from aspecthook.aspects import LimitError, limited
+        >>> def search(word):
+        ...     return [word]
+        >>> with weave(search, aspect=limited(1, per=60, wait=False)):
+        ...     found = search("tea")
+        ...     try:
+        ...         search("mate")
+        ...     except LimitError as error:
+        ...         print(error.retry_after > 50)
+        True
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+LimitError.__module__ = "aspecthook.aspects"  # what users import
 
 
 def limited(

@@ -27,6 +27,20 @@ def test_the_second_call_with_the_same_arguments_is_answered_from_the_cache(styl
     assert targets.calls == [1, 2] and prices.info() == (0, 0, 0)  # gone with the weaving
 
 
+def test_a_call_is_the_same_however_its_arguments_are_passed() -> None:
+    """Each way to write a call had an entry of its own."""
+    calls: list[int] = []
+
+    def price(item: str, qty: int = 1, **more: int) -> int:
+        calls.append(qty)
+        return qty
+
+    with weave(price, aspect=cached()):
+        assert price("tea") == price("tea", 1) == price(qty=1, item="tea") == 1
+        assert price("tea", a=1, b=2) == price("tea", b=2, a=1) == 1
+    assert calls == [1, 1]
+
+
 def test_none_is_a_result_like_any_other() -> None:
     targets = Targets(lambda n: None)
     target, call = targets.all["function"]
