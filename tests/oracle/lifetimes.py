@@ -6,6 +6,7 @@ something that outlives the machine, nothing is checked.
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
 import weakref
@@ -17,6 +18,7 @@ from typing import Any
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind, kinds_of
+from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.testing._calls import Given, quiet
@@ -30,6 +32,8 @@ def check_lifetimes(state: MachineState, given: Given) -> None:
     """Check that weak hooks go with what they are of, and that a call that fails leaves nothing to the collector."""
     mount = state.mount
     _check_weak(mount)
+    if isinstance(mount, InstanceMountPoint):
+        _check_instances(mount, state.target)
     if mount.site().signature.style == "function":
         _check_failures(mount, state.target, given)
         _check_isolated(mount, state.target, given)
@@ -81,7 +85,7 @@ def _check_failures(mount: MountPoint, target: Any, given: Given) -> None:
         ("always", fail),
         ("always", fail),
     ]
-    hooks = [mount.add(kind, function, again=True, priority=0) for kind, function in failures]
+    added = [mount.add(kind, function, again=True, priority=0) for kind, function in failures]
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -90,10 +94,24 @@ def _check_failures(mount: MountPoint, target: Any, given: Given) -> None:
     finally:
         if was_enabled:
             gc.enable()
-        for hook in hooks:
+        for hook in added:
             hook.remove()
     if alive:
         raise law_error("lifetimes", mount, "a call that failed is kept alive by itself until it is collected")
+
+
+def _check_instances(mount: MountPoint, target: Any) -> None:
+    """Check that an object has one mount point, and that nobody finds that of an object which is gone."""
+    if hooks(target) is not mount:
+        raise law_error("lifetimes", mount, "another look at it finds another mount point")
+    for _ in range(20):
+        other = copy.copy(target.__self__)
+        found = hooks(MethodType(target.__func__, other))
+        found.add("pre", lambda: None)
+        del other
+        again = copy.copy(target.__self__)  # mostly where the other was
+        if hooks(MethodType(target.__func__, again)).members:
+            raise law_error("lifetimes", mount, f"{found} of an object that is gone is found again")
 
 
 def _check_isolated(mount: MountPoint, target: Any, given: Given) -> None:
@@ -106,13 +124,13 @@ def _check_isolated(mount: MountPoint, target: Any, given: Given) -> None:
 
     kinds: tuple[Kind, ...] = ("pre", "exception", "post", "always")
     with ExitStack() as stack:
-        hooks = [mount.add(kind, partial(fail, kind), name=kind, isolate=True) for kind in kinds]
-        for hook in hooks:
+        added = [mount.add(kind, partial(fail, kind), name=kind, isolate=True) for kind in kinds]
+        for hook in added:
             stack.enter_context(hook)
         with quiet():
             for _ in range(2):
                 outcome(target, given)
-    for hook in hooks:
+    for hook in added:
         if hook.failures != ran.count(hook.kind):
             wrong = f"{hook.name} has failed {ran.count(hook.kind)} times, and says {hook.failures}"
             raise law_error("failures", mount, wrong)
@@ -164,13 +182,13 @@ def _made(machine: type[MachineState], *, hooked: bool) -> Remains:
     if hooked:
         kinds = kinds_of(mount.site().signature)
         own: Any = MethodType(_nothing, thing) if is_instance else lambda: target and None
-        hooks: list[Hook] = [mount.add("pre", own, name="own")]
-        hooks += [mount.add(kind, lambda: None, name="other") for kind in kinds if kind not in ("around", "item", "on")]
+        added: list[Hook] = [mount.add("pre", own, name="own")]
+        added += [mount.add(kind, lambda: None, name="other") for kind in kinds if kind not in ("around", "item", "on")]
         if mount.site().signature.style == "function":
             outcome(target, given)
-        seen += [("a hook", weakref.ref(hook)) for hook in hooks[:-1]]
+        seen += [("a hook", weakref.ref(hook)) for hook in added[:-1]]
         seen.append(("its mount point", weakref.ref(mount)))
-        kept = [hooks[-1], state._expected.parent]  # a handle keeps nothing else
+        kept = [added[-1], state._expected.parent]  # a handle keeps nothing else
     return seen, kept
 
 

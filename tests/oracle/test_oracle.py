@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import operator
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import aclosing
 from functools import wraps
+from types import ModuleType
 from typing import Any, Literal
 
 import pytest
 from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 
-from aspecthook import Args, HookWarning, Return, event, hookable, hooks
+from aspecthook import Args, HookWarning, Return, event, hookable, hooks, weave
 from aspecthook.testing import Trace, law
 from tests.oracle.candidates import Candidate
 from tests.oracle.laws import check_laws
@@ -532,6 +535,21 @@ class ClassMethodMachine(OracleMachine):
         return Parser.parse
 
 
+class BuiltinMachine(OracleMachine):
+    """The oracle's own hooks on a function that has no Python code, beside one that was woven."""
+
+    def make(self) -> Any:
+        module = self.module = ModuleType("oracle_builtin")
+        module.add = operator.add
+        sys.modules[module.__name__] = module
+        self.weaving = weave("oracle_builtin:add", pre=lambda: None, name="woven")
+        return module.add
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.weaving.remove()
+
+
 MACHINES = (
     OracleMachine,
     PriceMachine,
@@ -553,6 +571,11 @@ def test_nothing_differs_from_what_the_model_and_the_interpreter_say(machine: ty
 
 
 @pytest.mark.wide
+def test_nothing_differs_on_a_function_without_python_code() -> None:
+    explore(seed(1)(BuiltinMachine), SETTINGS)
+
+
+@pytest.mark.wide
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.__name__)
 def test_nothing_differs_in_long_stories(machine: type[OracleMachine]) -> None:
-    explore(type(machine.__name__, (machine,), {"thorough": True}), settings(SETTINGS, max_examples=100))
+    explore(type(machine.__name__, (machine,), {"thorough": True}), settings(SETTINGS, max_examples=50))
