@@ -12,8 +12,6 @@ from fnmatch import fnmatchcase
 from aspecthook._errors import WeaveError
 from aspecthook._hints import NamedTuple, final
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 _WILD = frozenset("*?[")
 
 

@@ -23,8 +23,6 @@ from aspecthook._hints import Any, final
 
 from .text import Text
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 # Without the GIL the garbage collector looks into code objects, so their constants may lead to anything; but code that
 # nobody uses any more lives until the next collection. The names in it, the file name included, are never freed.
 FREE_THREADED = "free-threading" in version

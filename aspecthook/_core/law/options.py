@@ -13,8 +13,6 @@ from aspecthook._hints import Any, NamedTuple, Protocol, TypeAlias, TypedDict, c
 
 from .callables import identity, name_of, who_is
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 
 class Priority(IntEnum):
     """The names of priorities; the lowest number runs first.

@@ -19,8 +19,6 @@ from .kinds import KINDS, Kind
 if TYPE_CHECKING:
     from .hook import Hook
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 
 def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
     """Return hooks of one kind in their total order; `label` names the mount point in messages.

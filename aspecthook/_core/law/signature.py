@@ -15,8 +15,6 @@ from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     import inspect
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 Style: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
 
 # The bits of `co_flags`, as the `inspect` module documents them; importing `inspect` would triple our import time.

@@ -11,8 +11,6 @@ from aspecthook._core.law.options import Adding, key_of
 from aspecthook._errors import HookTypeError, brief, entrance
 from aspecthook._hints import Any, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 AnyHook = TypeVar("AnyHook", bound=Callable[..., object])
 Types: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...]"
 

@@ -11,8 +11,6 @@ from abc import ABC, abstractmethod
 
 from aspecthook._hints import Any
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 # What `now` returns for a place that is gone, such as the code of a function that is dead.
 GONE: Any = object()
 
