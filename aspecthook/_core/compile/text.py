@@ -320,22 +320,15 @@ class Writer:
             if hook.isolate:
                 with self.block("except $Exception as $slip:"):
                     self.line(f"{names['failed']}($slip)")
-                    self._release(hook)
             elif grouped:
                 with self.block("except $Exception as $slip:"):
                     self.line("$slips.append($slip)")
-                    self._release(hook)
 
     def ask(self, hook: Hook, names: dict[str, str]) -> None:
         """Write the call that gets a hook's answer."""
         given = self.given(hook.asks, hook.kind, names["function"])
         waits = "await " if hook.style == "coroutine" else ""
-        if hook.ref is None:
-            self.line(f"$answer = {waits}{names['function']}({given})")
-        else:
-            called = f"$held({given})" if hook.inner is None else f"{names['inner']}($held{given and ', ' + given})"
-            self.line(f"$answer = None if ($held := {names['ref']}()) is None else {called}")
-            self._release(hook)
+        self.line(f"$answer = {waits}{names['function']}({given})")
         if self.awaits and not waits:
             self.await_answer()
 
@@ -343,11 +336,6 @@ class Writer:
         """Write the `await` of an answer of a sync hook on an async target, if the answer is awaitable."""
         with self.block("if $answer is not None and $awaitable($answer):"):
             self.line("$answer = await $answer")
-
-    def _release(self, hook: Hook) -> None:
-        """Write what drops the strong reference to a hook that is held weakly."""
-        if hook.ref is not None:
-            self.line("$held = None")
 
     def conditions(self, hook: Hook, names: dict[str, str], caught: str = "") -> str:
         """Return the test that decides whether a hook runs; empty if it always does."""
@@ -414,7 +402,3 @@ def _fields(hook: Hook, kind: Kind) -> Iterator[str]:
         yield "admit"
     if hook.isolate:
         yield "failed"
-    if hook.ref is not None:
-        yield "ref"
-    if hook.inner is not None:
-        yield "inner"

@@ -270,7 +270,7 @@ class Hook(Handle, metaclass=_Listed):
             asker = Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=is_when_method)
             self.when = self._resolve_when(conditions.when, asker)
             self.conditions = conditions._replace(when=identity(conditions.when))
-        # The parts of a hook that is held weakly.
+        # Of a hook that is held weakly: what is referred to, and for a method of that the function that is called.
         self.ref: Callable[[], Any] | None = None
         self.inner: Callable[..., Any] | None = None
         if conditions.weak:
@@ -359,8 +359,6 @@ class Hook(Handle, metaclass=_Listed):
                 self.skips is not None,
                 self.isolate,
                 self.leaves,
-                self.ref is not None,
-                self.inner is not None,
                 self.names_args,
             )
         )

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from types import BuiltinMethodType, ClassMethodDescriptorType, CodeType, MethodDescriptorType, MethodType, ModuleType
 
-from aspecthook._errors import HookTypeError
+from aspecthook._errors import HookTypeError, unblamed
 from aspecthook._hints import Any, final
 
 from .callables import CODE
@@ -29,7 +29,7 @@ def is_ending(finalizing: Callable[[], bool] = sys.is_finalizing, system: Module
 def weakly(
     function: Callable[..., Any], name: str, code: CodeType | None, who: object, gone: Callable[[object], None]
 ) -> tuple[Callable[[], Any], Callable[..., Any] | None, Callable[..., Any]]:
-    """Return a callable in weak form: its parts, for compiled calls, and a function that calls it.
+    """Return a callable in weak form: its parts, and the function that is the hook and calls it.
 
     The first part returns the object whose method it is, or the callable itself; None once that is gone. The second is,
     for a method, the function that is called with the object.
@@ -135,6 +135,7 @@ def _named(function: Any, name: str, code: CodeType | None) -> Callable[..., Any
     return function  # type: ignore[no-any-return]
 
 
+@unblamed
 def _method(ref: Callable[[], Any], inner: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         owner = ref()
@@ -143,6 +144,7 @@ def _method(ref: Callable[[], Any], inner: Callable[..., Any]) -> Callable[..., 
     return call
 
 
+@unblamed
 def _async_method(ref: Callable[[], Any], inner: Callable[..., Any]) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
         owner = ref()
@@ -151,6 +153,7 @@ def _async_method(ref: Callable[[], Any], inner: Callable[..., Any]) -> Callable
     return call
 
 
+@unblamed
 def _function(ref: Callable[[], Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         function = ref()
