@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ _FEW = settings(
     max_examples=4,
     stateful_step_count=14,
     deadline=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
 _OWN = settings(_FEW, max_examples=100, stateful_step_count=20)
@@ -50,8 +50,8 @@ def _an_initialize_rule(_self: object) -> None: ...
 
 def _has_own(owner: type[Any], marked: Any) -> bool:
     """Whether a class has a method of the user's own with the mark that Hypothesis puts on such a function."""
-    marks = vars(marked).keys()
-    members = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
+    marks: set[str] = {*vars(marked)}
+    members: list[Any] = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
     return any(
         marks & getattr(one, "__dict__", {}).keys() and getattr(one, "__module__", "") != __name__ for one in members
     )
@@ -66,7 +66,7 @@ class _TestCase:
 
 @cache
 def _case_of(machine: Any) -> Any:
-    plain: Any = super(HookMachine, machine).TestCase
+    plain: Any = cast("Any", super(HookMachine, machine)).TestCase
 
     class Case(plain):  # type: ignore[misc]
         settings = _OWN if _has_own(machine, _a_rule) else _FEW
@@ -132,7 +132,7 @@ class HookMachine(RuleBasedStateMachine):
         >>> Handling.TestCase().runTest()
     """
 
-    TestCase: Any = _TestCase()  # pyright: ignore[reportIncompatibleVariableOverride]
+    TestCase: Any = _TestCase()
 
     # Any: candidates are of two sorts, arguments of any.
     candidates: Sequence[Any] = ()
@@ -200,16 +200,19 @@ class HookMachine(RuleBasedStateMachine):
     def _read_samples(self) -> list[Arguments]:
         """Return the arguments of the short stories, which are drawn once for a class."""
         own = type(self)
-        strategy = self.arguments
-        if own._drawn_samples[0] is not strategy or not own._drawn_samples[1]:
+        strategy: Any = self.arguments
+        known: list[Arguments]
+        read_from, known = own._drawn_samples
+        if read_from is not strategy or not known:
             if strategy is not None and not isinstance(strategy, st.SearchStrategy):
                 raise HookTypeError(
                     f"{own.__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the positional "
                     "arguments and a dict of the named ones"
                 )
-            own._drawn_from = self._small_arguments() if strategy is None else strategy
-            own._drawn_samples = strategy, [self._read(one) for one in samples_of(own._drawn_from)]
-        return own._drawn_samples[1]
+            drawn_from = self._small_arguments() if strategy is None else cast("st.SearchStrategy[Any]", strategy)
+            known = [self._read(one) for one in samples_of(drawn_from)]
+            own._drawn_from, own._drawn_samples = drawn_from, (strategy, known)
+        return known
 
     def _read(self, drawn: Any) -> Arguments:
         return read_arguments(type(self).__name__, drawn)

@@ -62,12 +62,13 @@ def read_arguments(owner: str, drawn: Any) -> Arguments:
     Raises:
         HookTypeError: It is not a pair of positional and named arguments.
     """
-    pair: Any = drawn if isinstance(drawn, (tuple, list)) and len(cast("Sequence[Any]", drawn)) == 2 else (None, None)
-    args, kwargs = pair
+    row = cast("Sequence[Any]", drawn) if isinstance(drawn, (tuple, list)) else ()
+    args, kwargs = row if len(row) == 2 else (None, None)
     if isinstance(args, (tuple, list)) and isinstance(kwargs, Mapping):
         return Arguments(tuple(cast("Sequence[Any]", args)), dict(cast("Mapping[str, Any]", kwargs)))
+    shown = brief(cast("object", drawn))
     raise HookTypeError(
-        f"{owner}.arguments draws {brief(drawn)}; it must draw pairs of the positional arguments and a dict of the "
+        f"{owner}.arguments draws {shown}; it must draw pairs of the positional arguments and a dict of the "
         "named ones, for example st.tuples(st.tuples(st.integers()), st.just({}))"
     )
 
