@@ -175,7 +175,7 @@ def _mounts_of(thing: Any) -> Iterator[MountPoint]:
 def _of_instance(mounts: Iterable[MountPoint], thing: object) -> Iterator[MountPoint]:
     for mount in mounts:
         if id(thing) in mount.instances:
-            yield cast("MountPoint", mount.instances[id(thing)])
+            yield mount.instances[id(thing)]
 
 
 def _is_weaving(kind: type[Any]) -> bool:

@@ -8,9 +8,9 @@ from itertools import count, cycle, repeat
 from operator import mod
 from sys import version
 
-from aspecthook._hints import Protocol, final
+from aspecthook._hints import final
 
-from .options import Conditions
+from .options import Conditions, Handle
 from .variables import Variable, variable
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -20,14 +20,6 @@ _MOST = 1024
 
 # Without the GIL, threads that ask a `cycle` at the same time may get one answer twice.
 _CYCLES = "free-threading" not in version
-
-
-class Removable(Protocol):
-    """What a guard needs of its hook."""
-
-    def remove(self) -> None:
-        """Remove it from its mount point."""
-        ...
 
 
 @final
@@ -86,7 +78,7 @@ class Guard:
         "times",
     )
 
-    def __init__(self, conditions: Conditions, hook: Removable) -> None:
+    def __init__(self, conditions: Conditions, hook: Handle) -> None:
         self.times: int | None = conditions.times
         self.every: int | None = conditions.every
         self.reentrant: bool = conditions.reentrant
@@ -122,7 +114,7 @@ class Guard:
         return number <= times
 
 
-def guard_for(conditions: Conditions, hook: Removable) -> Guard | None:
+def guard_for(conditions: Conditions, hook: Handle) -> Guard | None:
     """Return the guard of a hook; None if whether it runs does not depend on its other runs."""
     counts = (conditions.times, conditions.every, conditions.reentrant)
     return None if counts == (None, None, True) else Guard(conditions, hook)

@@ -105,6 +105,10 @@ class Handle:
 
     __slots__ = ()
 
+    def remove(self) -> None:
+        """Remove the hook from its mount point."""
+        raise NotImplementedError
+
 
 def read(options: Options, who: object) -> Conditions:
     """Return the conditions that the options of a hook mean; `who` names the hook in messages.

@@ -107,11 +107,8 @@ class InstanceMountPoint(MountPoint):
         return Chain(self.parent.acting() + self.acting())
 
     def is_alive(self) -> bool:
-        """Whether the instance is still there."""
-        return self.instance() is not None
-
-    def is_listed(self) -> bool:
-        return super().is_listed() and self.is_alive()
+        """Whether the function and the instance are still there."""
+        return super().is_alive() and self.instance() is not None
 
     def _change(self, store: Callable[[], None]) -> None:
         self.parent.change_instance(self._key, self, store)

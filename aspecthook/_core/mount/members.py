@@ -104,6 +104,9 @@ class Members(Attribute):
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
 
+    def weaken(self) -> None:
+        """Take the hooks out of the constants of the function's code; under the lock."""
+
     def replays(self, kind: Kind) -> bool:  # noqa: ARG002  # some events look at it
         """Whether past calls are replayed to hooks of this kind before they are added."""
         return False

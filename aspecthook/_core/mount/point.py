@@ -19,7 +19,7 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookLookupError, plural, printable, qualified
-from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, cast
 
 from .lock import under_lock
 from .members import Members
@@ -36,25 +36,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _PUBLIC = ("add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove")
 
 
-class Dependent(Protocol):
-    """What else runs hooks on the same function and depends on its changes: the mount point of an instance."""
-
-    @property
-    def members(self) -> tuple[Hook, ...]:
-        """Its hooks, in the order in which they were added."""
-        ...
-
-    def is_alive(self) -> bool:
-        """Whether the instance is still there."""
-        ...
-
-    def reset(self, place: Place | None) -> None:
-        """Link the chain again at the next call."""
-        ...
-
-
 # Of a mount point that has had none; it stays empty.
-_NO_INSTANCES: dict[int, Dependent] = {}
+_NO_INSTANCES: dict[int, MountPoint] = {}
 
 
 class MountPoint(Members):
@@ -93,7 +76,7 @@ class MountPoint(Members):
         # Where its code is; None before the first hook.
         self.place: Place | None = None
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
-        self.instances: dict[int, Dependent] = _NO_INSTANCES
+        self.instances: dict[int, MountPoint] = _NO_INSTANCES
         self.points: weakref.WeakValueDictionary[int, MountPoint] | None = None
 
     def found_at(self) -> tuple[FunctionType | None, str]:
@@ -166,7 +149,7 @@ class MountPoint(Members):
 
     def is_listed(self) -> bool:
         """Whether it has hooks that run when somebody calls its function."""
-        return bool(self._members) and self.ref() is not None
+        return bool(self._members) and self.is_alive()
 
     def __dir__(self) -> list[str]:
         return [*KINDS, *_PUBLIC]
@@ -351,11 +334,18 @@ class MountPoint(Members):
 
             self._change(store)
 
-    # The mount points of instances
+    # The mount points of instances, which run their hooks in the place of this one
 
-    def change_instance(self, key: int, instance: Dependent, store: Callable[[], None]) -> None:
+    def is_alive(self) -> bool:
+        """Whether the function, or the instance, is still there."""
+        return self.ref() is not None
+
+    def reset(self, place: Place | None) -> None:
+        """Link the chain of an instance again at its next call."""
+
+    def change_instance(self, key: int, instance: MountPoint, store: Callable[[], None]) -> None:
         """Make a change of the hooks of an instance, which run in the place of this mount point; under the lock."""
-        instances: dict[int, Dependent] = {}
+        instances: dict[int, MountPoint] = {}
 
         def store_here() -> None:
             alive = instance.is_alive()  # otherwise another object may have its `id` by now

@@ -21,17 +21,10 @@ from types import FunctionType, ModuleType
 from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.weak import is_ending
-from aspecthook._hints import Protocol, final
+from aspecthook._hints import final
 
 from .lock import under_lock
-
-
-class Hooked(Protocol):
-    """The mount point of a function with hooks."""
-
-    def weaken(self) -> None:
-        """Take the hooks out of the constants of the function's code; under the lock."""
-        ...
+from .members import Members
 
 
 @final
@@ -43,10 +36,10 @@ class _Watched:
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
         # Not a WeakValueDictionary, whose references have callbacks: these are shared with all others to a mount point.
-        self._mounts: dict[object, weakref.ref[Hooked]] = {}
+        self._mounts: dict[object, weakref.ref[Members]] = {}
         self._limit = 16  # of entries; beyond it, those whose mount points are gone are dropped
 
-    def put(self, key: object, mount: Hooked) -> Hooked | None:
+    def put(self, key: object, mount: Members) -> Members | None:
         """Store a mount point under a key, and return the one that was there."""
         ref = self._mounts.get(key)
         older = ref() if ref is not None else None
@@ -59,7 +52,7 @@ class _Watched:
                 self._limit = 2 * len(self._mounts) + 16
         return older
 
-    def mounts(self) -> list[Hooked]:
+    def mounts(self) -> list[Members]:
         """Return the mount points that are not gone."""
         return [mount for ref in list(self._mounts.values()) if (mount := ref()) is not None]
 
@@ -91,7 +84,7 @@ def is_lasting(hook: object) -> bool:
     )
 
 
-def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
+def watch(function: FunctionType, module: ModuleType, mount: Members) -> None:
     """Watch the module of a function whose code has hooks as constants; under the lock.
 
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
@@ -107,7 +100,7 @@ def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
         older.weaken()
 
 
-def watch_hook(hook: object, function: FunctionType, mount: Hooked, *, weak: bool) -> None:
+def watch_hook(hook: object, function: FunctionType, mount: Members, *, weak: bool) -> None:
     """Watch the module of a hook that is a constant of the function's code; under the lock.
 
     The module of the hook may refer to the module of the function, which then does not die before it. That of the
