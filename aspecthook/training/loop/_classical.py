@@ -68,38 +68,6 @@ class Classical(Run):
         }
         register_training_hooks(self, configs, log_config, custom_hooks)
 
-    def register_lr_hook(self, config: Config) -> None:
-        """Register an `LrUpdaterHook` as `register_training_hooks` does."""
-        self.register_training_hooks(lr_config=config, timer_config=None)
-
-    def register_momentum_hook(self, config: Config) -> None:
-        """Register a `MomentumUpdaterHook` as `register_training_hooks` does."""
-        self.register_training_hooks(momentum_config=config, timer_config=None)
-
-    def register_optimizer_hook(self, config: Config) -> None:
-        """Register an `OptimizerHook` as `register_training_hooks` does."""
-        self.register_training_hooks(optimizer_config=config, timer_config=None)
-
-    def register_checkpoint_hook(self, config: Config) -> None:
-        """Register a `CheckpointHook` as `register_training_hooks` does."""
-        self.register_training_hooks(checkpoint_config=config, timer_config=None)
-
-    def register_timer_hook(self, config: Config) -> None:
-        """Register an `IterTimerHook` as `register_training_hooks` does."""
-        self.register_training_hooks(timer_config=config)
-
-    def register_logger_hooks(self, config: Config) -> None:
-        """Register loggers as `register_training_hooks` does."""
-        self.register_training_hooks(log_config=config, timer_config=None)
-
-    def register_profiler_hook(self, config: Config) -> None:
-        """Register a `ProfilerHook` as `register_training_hooks` does."""
-        self.register_training_hooks(profiler_config=config, timer_config=None)
-
-    def register_custom_hooks(self, config: Config) -> None:
-        """Register a hook, or a list of hooks, each with its own priority."""
-        self.register_training_hooks(custom_hooks=config, timer_config=None)
-
     # What there is
 
     def current_lr(self) -> list[float]:

@@ -52,27 +52,28 @@ def test_rates_without_an_optimizer_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "config", "row"),
+    ("name", "config", "row"),
     [
-        ("register_lr_hook", {"policy": "step", "step": 3}, ("LrUpdaterHook", 10)),
-        ("register_momentum_hook", {"policy": "fixed"}, ("MomentumUpdaterHook", 30)),
-        ("register_optimizer_hook", {"grad_clip": None}, ("OptimizerHook", 40)),
-        ("register_checkpoint_hook", {"interval": 1}, ("CheckpointHook", 50)),
-        ("register_timer_hook", {"type": "IterTimerHook"}, ("IterTimerHook", 70)),
-        ("register_profiler_hook", {"start": 5}, ("ProfilerHook", 1)),
-        ("register_logger_hooks", {"interval": 5}, ("TextLoggerHook", 90)),
-        ("register_custom_hooks", [{"type": "DistSamplerSeedHook"}], ("DistSamplerSeedHook", 50)),
+        ("lr", {"policy": "step", "step": 3}, ("LrUpdaterHook", 10)),
+        ("momentum", {"policy": "fixed"}, ("MomentumUpdaterHook", 30)),
+        ("optimizer", {"grad_clip": None}, ("OptimizerHook", 40)),
+        ("checkpoint", {"interval": 1}, ("CheckpointHook", 50)),
+        ("timer", {"type": "IterTimerHook"}, ("IterTimerHook", 70)),
+        ("profiler", {"start": 5}, ("ProfilerHook", 1)),
+        ("log", {"interval": 5}, ("TextLoggerHook", 90)),
+        ("custom", [{"type": "DistSamplerSeedHook"}], ("DistSamplerSeedHook", 50)),
     ],
 )
 def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
-    method: str, config: Any, row: tuple[str, int]
+    name: str, config: Any, row: tuple[str, int]
 ) -> None:
     runner = make()
-    getattr(runner, method)(config)
+    argument = f"{name}_{'hooks' if name == 'custom' else 'config'}"
+    runner.register_training_hooks(**{"timer_config": None, argument: config})
     assert [type(hook).__name__ for hook in runner.hooks] == [row[0]]
     found = {(hook.name, hook.priority) for name in IN_ORDER for hook in runner._hooks_of(name)}
     assert found <= {row}
-    getattr(runner, method)(None)
+    runner.register_training_hooks(timer_config=None)
     assert len(runner.hooks) == 1
 
 
@@ -107,8 +108,8 @@ def test_a_general_method_triggers_the_stage_of_each_mode_and_a_plain_hook_none(
 def test_the_information_on_hooks_lists_those_of_all_systems_in_the_order_of_their_calls() -> None:
     runner = make()
     assert runner.get_hook_info() == ""
-    runner.register_custom_hooks([{"type": "DistSamplerSeedHook", "priority": 42}])
-    runner.register_lr_hook({"policy": "fixed"})
+    custom = [{"type": "DistSamplerSeedHook", "priority": 42}]
+    runner.register_training_hooks({"policy": "fixed"}, timer_config=None, custom_hooks=custom)
     runner.register_hook(LambdaCallback(on_train_begin=lambda logs: None), priority="LOW")
     text = runner.get_hook_info()
     assert text.startswith("before_run:\n(HIGHEST     ) KerasLifecycle ")
@@ -212,5 +213,5 @@ def test_cosine_restart_is_built_by_the_name_of_mmcv_and_sets_the_rates() -> Non
     assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
     lr_config = {key: value for key, value in config.items() if key != "type"}
     other = run_of("numpy", max_epochs=4)
-    other.register_lr_hook({"policy": "CosineRestart", **lr_config})
+    other.register_training_hooks({"policy": "CosineRestart", **lr_config})
     assert other.hooks[0].policy == runner.hooks[0].policy
