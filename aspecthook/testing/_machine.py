@@ -201,7 +201,6 @@ class HookMachine(RuleBasedStateMachine):
         """Return the arguments of the short stories, which are drawn once for a class."""
         own = type(self)
         strategy: Any = self.arguments
-        known: list[Arguments]
         read_from, known = own._drawn_samples
         if read_from is not strategy or not known:
             if strategy is not None and not isinstance(strategy, st.SearchStrategy):
@@ -209,7 +208,7 @@ class HookMachine(RuleBasedStateMachine):
                     f"{own.__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the positional "
                     "arguments and a dict of the named ones"
                 )
-            drawn_from = self._small_arguments() if strategy is None else cast("st.SearchStrategy[Any]", strategy)
+            drawn_from = self._small_arguments() if strategy is None else cast("Any", strategy)
             known = [self._read(one) for one in samples_of(drawn_from)]
             own._drawn_from, own._drawn_samples = drawn_from, (strategy, known)
         return known
