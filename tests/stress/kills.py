@@ -305,7 +305,7 @@ def in_child(
 def outcome(folder: Path) -> Any:
     """Return the state at the end, without times and names of runs, and the rows of the logs."""
     state = load(folder / "end" / "state")
-    del state["meta"], state["hook_options"]
+    del state["meta"], state["settings"]
     for name in ("files", "best_files"):  # a run that was killed between a save and a removal removes a little later
         del state["hooks"]["CheckpointHook"][name]
     for name in ("KillIn", "CheckpointLoaderHook"):

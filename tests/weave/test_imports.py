@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import WeaveError, WeaveWarning, Weaving, hooks, pre, weave
+from aspecthook import HookSignatureError, WeaveError, WeaveWarning, Weaving, hooks, pre, weave
 from aspecthook.weave import _finding, _imports
 from tests.threads import at_once
 from tests.weave.conftest import Write
@@ -2119,3 +2119,23 @@ def test_check_says_why_a_submodule_is_not_woven(woven: Weave, write: Write) -> 
             weaving.check()
     finally:
         sys.meta_path.remove(finder)
+
+
+def test_a_hook_that_does_not_fit_one_function_of_a_late_module_is_on_none_of_it(write: Write, woven: Weave) -> None:
+    write({"ahw_a.py": "def first(rate): return rate\ndef second(price): return price\nmade = first.__code__"})
+    weaving = woven("ahw_a:*", pre=lambda rate: None)
+    with pytest.warns(WeaveWarning, match="second"):
+        module = load("ahw_a")
+    assert module.first.__code__ is module.made and not weaving.mounts
+    with pytest.raises(HookSignatureError, match="offers price"):
+        weaving.check()
+
+
+def test_what_a_class_inherits_that_is_imported_during_a_pause_is_paused(write: Write, woven: Weave) -> None:
+    write({"ahw_a.py": "class Base:\n    def run(self): return 1\nclass Heir(Base): ..."})
+    weaving = woven("ahw_a:Heir.run", post=ten)
+    weaving.pause()
+    module = load("ahw_a")
+    assert module.Heir().run() == 1
+    weaving.resume()
+    assert (module.Heir().run(), module.Base().run()) == (10, 1)

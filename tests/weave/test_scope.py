@@ -1405,3 +1405,15 @@ def test_twenty_tasks_and_eight_threads_share_one_hook_and_lose_no_call() -> Non
     assert counts == dict.fromkeys(expected, 20)
     with weave(double, pre=note, scope="context"):
         assert len(hooks(double)) == 1
+
+
+def test_a_block_that_raises_ends_while_another_of_the_same_weaving_goes_on() -> None:
+    weaving = weave(double, post=lambda result: -result, scope="context")
+    other = contextvars.copy_context()
+    other.run(weaving.__enter__)
+    with pytest.raises(KeyError), weaving:
+        assert double(2) == -4
+        raise KeyError
+    assert (double(2), other.run(double, 2)) == (4, -4)
+    other.run(weaving.__exit__, None, None, None)
+    assert double(2) == 4 and not vars(double)

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._logs import logged_by, without_mode
+from aspecthook.training.loop._names import name_in_list
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
 
@@ -128,7 +129,8 @@ class Model(RunModel):
         try:
             for callback in flat([callbacks, ProgbarLogger() if verbose else None]):
                 if not any(hook is callback for hook in runner.hooks):
-                    added.append(runner.register_hook(callback))  # noqa: PERF401  # until one is refused
+                    name = name_in_list(runner, callback)
+                    added.append(runner.register_hook(callback, name=name))
             yield
         finally:
             life.verbose = before

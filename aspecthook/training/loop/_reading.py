@@ -9,6 +9,7 @@ epoch, with the random numbers of then, up to the position.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
 
@@ -58,7 +59,10 @@ class Reading:
             if place in (self._read, 0 if self._ended else None):
                 return {**state, "own": _packed(loader.state_dict()), "skip": 0, "ended": self._ended}
             return {**state, "own": self._before, "skip": place - self._read_before, "ended": False}
-        return {**state, "random": self._random if within else None}
+        state["random"] = self._random if within else None
+        if within and is_any(loader, list, tuple):
+            state["batch"] = _digest_of(loader[place - 1])
+        return state
 
     # For the loop
 
@@ -90,6 +94,8 @@ class Reading:
             length = length_of(loader)
             if saved is not None and start and not _is_own(loader, saved, ended=True):
                 _check_layout(saved["layout"], layout_of(loader), start)
+                if is_any(loader, list, tuple) and saved.get("batch") not in (None, _digest_of(loader[start - 1])):
+                    raise refuse_layout(f"batch {start} of the list is not the one that the run has trained on")
             if is_stateful(loader):
                 rest = self._resume_stateful(loader, start, saved, length)
             else:
@@ -218,6 +224,24 @@ def _check_layout(there: Mapping[str, Any], here: Mapping[str, Any], start: int)
     found = differences(there, here)
     if found:
         raise refuse_layout(f"{found} (after {start} batches)")
+
+
+def _digest_of(batch: Any) -> str:
+    """Return a digest of the arrays, numbers and strings in a batch."""
+    made = sha256()
+
+    def add(leaf: Any) -> Any:
+        if is_tensor(leaf):  # as bytes, since NumPy lacks some of the types
+            made.update(leaf.detach().cpu().reshape(-1).view(import_module("torch").uint8).numpy().tobytes())
+        elif hasattr(leaf, "tobytes"):
+            made.update(leaf.tobytes())
+        else:
+            made.update(repr(leaf).encode() if is_any(leaf, str, int, float) else type(leaf).__name__.encode())
+        made.update(repr(tuple(getattr(leaf, "shape", ()))).encode())
+        return leaf
+
+    map_leaves(add, batch)
+    return made.hexdigest()
 
 
 def _packed(state: Any) -> Any:

@@ -66,7 +66,7 @@ class Progress:
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
 hooks identity inner_iter interrupts iter later loaders locks logged logger logs loss max_epochs max_iters meta mode
-model names optimizer options outputs predictions rank reading resumed running seed step stopping work_dir workflow
+model names optimizer outputs predictions rank reading resumed running seed settings step stopping work_dir workflow
 world_size writes
 """
 
@@ -173,7 +173,7 @@ class Run:
         # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
         self._handles: dict[int, list[tuple[Handle, ...]]] = {}
         self.names: dict[int, str] = {}  # those that `register_hook` was given
-        self.options: dict[int, str] = {}  # digests of the options with which hooks were registered
+        self.settings: dict[str, str] | None = None  # what it was set up with, once it has begun: see `_settings`
         # Where it writes
         self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
         self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger

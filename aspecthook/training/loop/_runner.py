@@ -26,7 +26,8 @@ from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
 from ._logs import of_mode, without_mode
-from ._names import check_name, digest_of
+from ._names import check_name
+from ._settings import settings_of
 from ._stages import STATE
 from ._steps import (
     agree_to_end,
@@ -105,13 +106,12 @@ class Runner(Classical):
             priority: From 0, which is first, to 100, or a name; wins over the hook's own. Hooks of one priority keep
                 the order in which they were registered.
             name: What the hook is called in checkpoints, so that a resumed run gives it its own state; otherwise its
-                class, with a number if there are several. A run is not resumed if hooks without names, of one class
-                and with different options, were registered in another order before.
+                class. A second hook of a class with a state needs one.
 
         Raises:
             HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
             HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
-                with a state has the same class and options, and neither has a name.
+                with a state has the same class, and neither has a name.
             HookTypeError: The priority is neither an int nor a string, or the name is not a string.
             ConfigError: A config that cannot be built.
         """
@@ -125,7 +125,6 @@ class Runner(Classical):
         handles = attach(self, hook, bindings_of(hook, self), priority, "training hook")
         self._handles.setdefault(id(hook), []).append(handles)
         self.hooks.append(hook)
-        self.options[id(hook)] = digest_of(hook)
         if name is not None:
             self.names[id(hook)] = name
         return hook
@@ -145,7 +144,6 @@ class Runner(Classical):
         del self.hooks[place]
         if not any(one is hook for one in self.hooks):
             self.names.pop(id(hook), None)
-            self.options.pop(id(hook), None)
         for handle in self._handles[id(hook)].pop(0):
             handle.remove()
 
@@ -204,6 +202,8 @@ class Runner(Classical):
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
+        if self.settings is None:  # before a schedule changes the learning rate
+            self.settings = settings_of(self)
         length = length_of(train)
         note_length(self, length, length)
         if self.seed is not None and not self.resumed and not self._seeded:

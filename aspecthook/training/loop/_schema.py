@@ -31,9 +31,9 @@ def check_state(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> Non
         for name, value in _mapping(checkpoint, "hooks").items():
             if not is_any(value, Mapping):
                 raise _wrong(f"hooks[{brief(name)}]", "a dict", value)
-        for name in _mapping(checkpoint, "hook_options") if "hook_options" in checkpoint else ():
-            if not is_any(name, str):
-                raise _wrong("a key of 'hook_options'", "a string", name)
+        for name, value in _mapping(checkpoint, "settings").items() if "settings" in checkpoint else ():
+            if not is_any(name, str) or not is_any(value, str):
+                raise _wrong(f"settings[{brief(name)}]", "a string", value)
         if checkpoint.get("data") is not None:
             _mapping(_mapping(checkpoint, "data"), "layout", "'data' in this checkpoint")
         if checkpoint.get("amp") is not None:

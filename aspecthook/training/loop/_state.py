@@ -17,9 +17,10 @@ from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
-from ._names import check_order, digests_of, named
+from ._names import named
 from ._run import Run
 from ._schema import check_state, generators_of
+from ._settings import settings_of, tell_differences
 
 _CHANGED = (
     "epoch",
@@ -30,6 +31,7 @@ _CHANGED = (
     "logs",
     "logged",
     "identity",
+    "settings",
 )  # by `_resume`, of the run itself
 
 
@@ -55,7 +57,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None, *, copy: bool) -> dict[st
         "ranks": generators[1:],  # the random generators of the others
         "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
         "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
-        "hook_options": digests_of(run),
+        "settings": settings_of(run) if run.settings is None else run.settings,
     }
 
 
@@ -93,8 +95,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
-    if resume:
-        check_order(run, checkpoint.get("hook_options", {}))
+    settings = settings_of(run) if run.settings is None else run.settings
     with ExitStack() as undo:
         undo.callback(run.backend.load_state, run.model, run.backend.state(run.model))
         if resume:
@@ -102,6 +103,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
         run.backend.load_state(run.model, checkpoint["model"])
         if resume:
             _resume(run, checkpoint)
+            tell_differences(run, checkpoint.get("settings", {}), settings)
         undo.pop_all()
 
 

@@ -14,6 +14,7 @@ from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import takes
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._names import name_in_list
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.loop._steps import end_of, trained
 
@@ -145,7 +146,7 @@ class MonitoredSession:
         self.runner.check_idle(who)
         try:
             for hook in given:
-                self._registered.append(self.runner.register_hook(hook))
+                self._registered.append(self.runner.register_hook(hook, name=name_in_list(self.runner, hook)))
             self._begin(session_creator.train, session_creator.val)
         except BaseException:
             self._leave()

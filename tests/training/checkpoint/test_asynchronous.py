@@ -105,7 +105,7 @@ def test_a_run_that_saves_in_the_background_leaves_the_same_files(
         runner.fit(data(4))
         files = contents(folder)
         for file in files.values():  # old files are removed a little later, and are listed until then
-            del file["hook_options"]  # one of which is `asynchronous`
+            del file["settings"]  # one of which is `asynchronous`
             own = file["hooks"]["CheckpointHook"]
             own["best_files"], own["files"] = own["best_files"][-1:], own["files"][-max_keep if max_keep else 0 :]
         found.append((files, [path.name for path in hook.kept], hook.best and hook.best.name, hook.best_score))

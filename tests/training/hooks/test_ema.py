@@ -411,7 +411,8 @@ def test_a_checkpoint_without_an_average_is_resumed_with_a_new_one(
 
 
 def test_a_second_average_is_refused() -> None:
-    runner = run_of("numpy", hooks=[EMAHook(), EMAHook("stochastic")])
+    runner = run_of("numpy", hooks=[EMAHook()])
+    runner.register_hook(EMAHook("stochastic"), name="other")
     with pytest.raises(TrainingError, match="two EMAHooks"):
         runner.fit(data(3))
 

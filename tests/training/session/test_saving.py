@@ -197,7 +197,7 @@ def made(library: str, accumulate: int) -> Runner:
 
 def settled(state: dict[str, Any]) -> dict[str, Any]:
     """Leave out the clock, the folder among the options, and the file that a session saves as it is made."""
-    state.pop("hook_options", None)
+    state.pop("settings", None)
     for hook in state["hooks"].values():
         hook.pop("files", None)
         if "timer" in hook:
