@@ -172,7 +172,7 @@ def test_model_checkpoint_files_can_be_resumed_from_and_names_have_epochs_batche
     template = str(tmp_path / "deep" / "{epoch:02d}-{loss:.1f}.keras")
     runner = run_of("numpy", max_epochs=2)
     runner.register_hook(k.ModelCheckpoint(template))
-    runner.register_hook(k.ModelCheckpoint(str(tmp_path / "{epoch}-{batch}"), save_freq=3))
+    runner.register_hook(k.ModelCheckpoint(str(tmp_path / "{epoch}-{batch}"), save_freq=3), name="batches")
     history = runner.register_hook(k.History())
     runner.fit(data(4))
     deep = sorted(path.name for path in (tmp_path / "deep").iterdir())

@@ -16,7 +16,7 @@ from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
 from tests.training.keras.test_keras import recorder, short
-from tests.training.kit import both, data, on_two_ranks, run_of, same, state, with_torch
+from tests.training.kit import both, data, on_two_ranks, registered, run_of, same, state, with_torch
 
 # The model that a callback sees
 
@@ -179,9 +179,7 @@ def test_callbacks_of_one_kind_have_states_of_their_own(tmp_path: Path) -> None:
     def made(epochs: int) -> tuple[Runner, list[Any]]:
         runner = run_of("numpy", max_epochs=epochs)
         stops = [k.EarlyStopping("loss", patience=9, start_from_epoch=n) for n in (0, 1)]
-        for stop in stops:
-            runner.register_hook(stop)
-        return runner, stops
+        return registered(runner, stops), stops
 
     runner, stops = made(2)
     runner.fit(data(2))

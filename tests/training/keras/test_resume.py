@@ -15,7 +15,7 @@ from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Runner, TrainingError
 from aspecthook.training import keras as ours
 from aspecthook.training.checkpoint import load, save
-from tests.training.kit import data, run_of, same, state, with_torch
+from tests.training.kit import data, registered, run_of, same, state, with_torch
 
 needs_keras = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
 
@@ -93,8 +93,7 @@ def made(name: str, library: Any, folder: Path, how: str) -> tuple[Runner, list[
     if name == "evaluates":
         runner.register_hook(EvalHook(data(2, seed=9)))
     callbacks = callbacks_of(library, folder)
-    for callback in callbacks:
-        runner.register_hook(callback)
+    registered(runner, callbacks)
     # The files of the ModelCheckpoints: their names alone, for the sake of time.
     hooks(runner.write_checkpoint).pre(lambda path: (folder / path.stem).touch() or Return(path))
     return runner, callbacks
