@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.util import find_spec
-from math import isfinite, nan
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Literal, TypeAlias, final
@@ -15,16 +15,15 @@ from aspecthook.training import _options
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, put
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._monitor import Monitor, known_rule
+from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._loggers import LoggerHook, checked_values
 from aspecthook.training.logging._row import Row
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._run import Run
 
-End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
-Rules: TypeAlias = Mapping[str, str]  # ``"greater"`` or ``"less"``, whichever is better, by name
+from ._drawing import Rules, drawn, points
 
-_HUGE = 1e300
+End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 _MOST_ROWS = 400  # of a mode; a chart is about as many pixels wide
 
 
@@ -173,8 +172,6 @@ class PlotHook(CurvesHook):
 
     def content(self, runner: Run) -> bytes:
         """Return the PNG."""
-        from ._drawing import drawn
-
         return drawn(self.rows, rules_of(runner), "png")
 
 
@@ -193,22 +190,6 @@ def thinned(rows: list[Row], mode: str) -> list[Row]:
         kept += [row for row, _ in special]
     ids = set(map(id, kept))
     return [row for row in rows if row.mode != mode or id(row) in ids]
-
-
-def points(rows: Sequence[Row], name: str) -> list[tuple[Row, float]]:
-    """Return the values of a number that is no text, with their rows; greater ones than can be drawn are NaN."""
-    found = ((row, row.numbers.get(name)) for row in rows)
-    numbers = ((row, value) for row, value in found if value is not None and not isinstance(value, str))
-    return [(row, value if abs(value) < _HUGE else nan) for row, value in numbers]
-
-
-def best_of(rows: Sequence[Row], name: str, rules: Rules) -> tuple[Row, float] | None:
-    """Return the best value of a number, the first of several; None if it is not known which values are better."""
-    rule = rules.get(name) or known_rule(name)
-    good = [(row, value) for row, value in points(rows, name) if isfinite(value)]
-    if rule is None or not good:
-        return None
-    return (max if rule == "greater" else min)(good, key=lambda point: point[1])
 
 
 def rules_of(runner: Run) -> Rules:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from math import isfinite
-from typing import Any
+from math import isfinite, nan
+from typing import Any, TypeAlias
 
+from aspecthook.training.hooks._monitor import known_rule
 from aspecthook.training.logging._numbers import short_text
 from aspecthook.training.logging._row import TIMES, Row
 
-from ._curves import Rules, best_of, points
+Rules: TypeAlias = Mapping[str, str]  # ``"greater"`` or ``"less"``, whichever is better, by name
 
 _LAST = ("lr", "momentum", "grad_norm", *TIMES)  # settings and costs come after results
 _MOST_PANELS = 24
+_HUGE = 1e300
 _LONGEST = 40  # characters of a title
 _WIDE = 100.0  # the ratio from which a loss has a logarithmic scale, so that its end is not a flat line
 _MODES = {"train": "#2563c9", "val": "#d2660a", "test": "#178a54"}
@@ -96,3 +98,19 @@ def _saved(figure: Any, kind: str) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names of metrics may be in any alphabet
         figure.savefig(file, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return file.getvalue()
+
+
+def points(rows: Sequence[Row], name: str) -> list[tuple[Row, float]]:
+    """Return the values of a number that is no text, with their rows; greater ones than can be drawn are NaN."""
+    found = ((row, row.numbers.get(name)) for row in rows)
+    numbers = ((row, value) for row, value in found if value is not None and not isinstance(value, str))
+    return [(row, value if abs(value) < _HUGE else nan) for row, value in numbers]
+
+
+def best_of(rows: Sequence[Row], name: str, rules: Rules) -> tuple[Row, float] | None:
+    """Return the best value of a number, the first of several; None if it is not known which values are better."""
+    rule = rules.get(name) or known_rule(name)
+    good = [(row, value) for row, value in points(rows, name) if isfinite(value)]
+    if rule is None or not good:
+        return None
+    return (max if rule == "greater" else min)(good, key=lambda point: point[1])

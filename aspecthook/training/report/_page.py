@@ -23,8 +23,8 @@ from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._numbers import duration_text, short_text
 from aspecthook.training.loop._run import Run
 
-from ._curves import CurvesHook, Rules, best_of, points, rules_of
-from ._drawing import drawn, panels_of
+from ._curves import CurvesHook, rules_of
+from ._drawing import Rules, best_of, drawn, panels_of, points
 from ._facts import Facts, facts_of, redacted
 
 _MOST_TRACE = 20_000  # characters

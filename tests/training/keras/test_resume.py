@@ -228,3 +228,12 @@ def test_a_callback_that_cannot_load_its_state_is_named_and_leaves_the_run_as_it
         runner.resume(tmp_path / "run")
     assert same(state(runner), before) and runner.iter == 0 and broken.rows == []
     assert {name: vars(stopping).get(name) for name in ("wait", "best")} == {n: kept.get(n) for n in ("wait", "best")}
+
+
+def test_a_state_of_the_callbacks_that_no_run_saves_is_refused() -> None:
+    runner = registered(run_of("numpy"), [ours.History()])
+    state = runner.state_dict()
+    (life,) = [one for one in state["hooks"].values() if "epoch" in one and "callbacks" in one]
+    life["epoch"]["phase"] = "begun"
+    with pytest.raises(TrainingError, match="an epoch is never in the phase 'begun'; nothing was changed"):
+        runner.restore(state, resume=True)

@@ -33,8 +33,8 @@ from aspecthook.training import (
 )
 from aspecthook.training.loop._interrupts import Terminated
 from aspecthook.training.report import _curves
-from aspecthook.training.report._curves import CurvesHook, best_of, points, thinned
-from aspecthook.training.report._drawing import drawn, panels_of
+from aspecthook.training.report._curves import CurvesHook, thinned
+from aspecthook.training.report._drawing import best_of, drawn, panels_of, points
 from aspecthook.training.report._facts import commit, redacted, redacted_words
 from tests.training.kit import Loss, Optimizer, registered
 

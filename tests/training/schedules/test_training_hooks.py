@@ -65,7 +65,7 @@ def test_a_priority_in_a_config_wins_over_the_table_and_an_argument_over_both() 
     runner = make()
     runner.register_training_hooks({"policy": "fixed", "priority": "LOW"}, timer_config=None)
     assert chain(runner, "train_epoch") == [("LrUpdaterHook", 70)]
-    runner.register_hook({"type": "FixedLrUpdaterHook", "priority": "LOW"}, priority=3)
+    runner.register_hook({"type": "FixedLrUpdaterHook", "priority": "LOW"}, priority=3, name="first")
     assert chain(runner, "train_epoch") == [("LrUpdaterHook", 3), ("LrUpdaterHook", 70)]
 
 
