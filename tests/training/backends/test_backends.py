@@ -295,7 +295,7 @@ def test_averages_of_some_parameters_are_mixed_and_unknown_names_are_refused(lib
     ("kind", "options"),
     [
         ("SGD", {}),
-        ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
         ("Adam", {"betas": (0.8, 0.9)}),
         ("AdamW", {"lr": np.float32(0.01)}),
     ],

@@ -13,14 +13,13 @@ from ._values import QUIET, Array, Loss, anp, detach
 
 
 @np.errstate(**QUIET)
-def cross_entropy(outputs: Any, targets: Any, *, reduction: str = "mean", label_smoothing: float = 0.0) -> Loss:
+def cross_entropy(outputs: Any, targets: Any, *, reduction: str = "mean") -> Loss:
     """Return the cross entropy of the softmax of the outputs, as ``torch.nn.functional.cross_entropy``.
 
     Args:
         outputs: Logits, of shape (batch, classes).
         targets: Class numbers, integers of shape (batch,); or probabilities, of shape (batch, classes).
         reduction: ``"mean"`` or ``"sum"`` over the batch.
-        label_smoothing: The part of the probability, from 0 to 1, that is spread evenly over all classes.
 
     Raises:
         TrainingError: The shapes do not fit, or a target is not a class number.
@@ -35,12 +34,9 @@ def cross_entropy(outputs: Any, targets: Any, *, reduction: str = "mean", label_
     _check_targets(np.shape(outputs), targets)
     shifted = outputs - detach(outputs).max(1, keepdims=True)  # does not change the loss, and exp cannot overflow
     logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
-    size, classes = targets.shape[0], np.shape(outputs)[1]
+    size = targets.shape[0]
     picked = logs[np.arange(size), targets] if targets.ndim == 1 else (logs * targets.astype(logs.dtype)).sum(axis=1)
-    losses = -picked
-    if label_smoothing:
-        losses = -(1 - label_smoothing) * picked - label_smoothing / classes * logs.sum(axis=1)
-    total = losses.sum()
+    total = -picked.sum()
     return Loss(total if reduction == "sum" else total / size)
 
 

@@ -74,8 +74,6 @@ class Optimizer:
         for name in ("lr", "momentum", "eps", "weight_decay"):
             if not _is_number(group.get(name, 0.0)):
                 raise TrainingError(f"{type(self).__name__}({name}={brief(group[name])}): give a number from 0 up")
-        if group.get("nesterov") and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise TrainingError(f"{type(self).__name__}(nesterov=True) needs a momentum and no dampening")
         betas = group.get("betas", (0.0, 0.0))
         rows: list[Any] = [*betas] if is_any(betas, tuple, list) else []
         if len(rows) != 2 or not all(_is_number(beta) and beta < 1 for beta in rows):
@@ -154,9 +152,7 @@ class SGD(Optimizer):
         params: Parameters, or dicts of groups.
         lr: The learning rate.
         momentum: The factor by which the last direction is kept.
-        dampening: The part of the gradient that is left out of the direction.
         weight_decay: The multiple of the parameter that is added to its gradient.
-        nesterov: Use Nesterov's momentum.
 
     Example:
         >>> import numpy as np
@@ -174,13 +170,10 @@ class SGD(Optimizer):
         params: Iterable[Parameter] | Iterable[dict[str, Any]],
         lr: float = 1e-3,
         momentum: float = 0.0,
-        dampening: float = 0.0,
+        *,  # the fourth of PyTorch's is its dampening
         weight_decay: float = 0.0,
-        *,
-        nesterov: bool = False,
     ) -> None:
-        options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
-        super().__init__(params, {**options, "nesterov": nesterov})
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
         # float(), since a NumPy scalar would change the type of the parameter, and a Python float does not.
@@ -189,9 +182,8 @@ class SGD(Optimizer):
             gradient = gradient + float(group["weight_decay"]) * parameter.data
         if momentum:
             last = state.get("momentum_buffer")
-            kept = gradient if last is None else momentum * last + (1 - float(group["dampening"])) * gradient
-            state["momentum_buffer"] = np.asarray(kept)
-            gradient = gradient + momentum * kept if group["nesterov"] else kept
+            gradient = gradient if last is None else momentum * last + gradient
+            state["momentum_buffer"] = np.asarray(gradient)
         parameter.data = parameter.data - float(group["lr"]) * gradient
 
 
