@@ -294,7 +294,8 @@ class KerasLifecycle:
         epoch: dict[str, Any] = dict(state["epoch"])
         if epoch["phase"] not in get_args(Phase):
             raise ValueError(f"an epoch is never in the phase {epoch['phase']!r}")
-        self.epoch = Epoch(**{**epoch, "train": SortedMeans(epoch["train"])})
+        epoch["train"] = SortedMeans(epoch["train"])
+        self.epoch = Epoch(**epoch)
         self._last = dict(state["last"])
         self._loaded = not self.running
         for name, callback_state in self.states():

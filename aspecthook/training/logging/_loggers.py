@@ -266,7 +266,8 @@ class _FileLoggerHook(LoggerHook):
         if self.sink is not None and rerun:
             return
         path = self._path(runner)
-        self.sink = file = None if path is None else self._open(path, runner)
+        file = None if path is None else self._open(path, runner)
+        self.sink: Sink | None = file
         if file is not None:
             file.begin(None if self._loaded is None else self._loaded["file"], is_new=runner.done.iter == 0)
 

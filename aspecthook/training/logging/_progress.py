@@ -67,7 +67,7 @@ class ProgressHook(LoggerHook):
     # Passes
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:  # noqa: ARG002
-        self.by_epoch = runner.by_epoch
+        self.by_epoch: bool = runner.by_epoch
         self._running, self._closed = True, False
         self._result_at = self._printed_at = perf_counter()
 

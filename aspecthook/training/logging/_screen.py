@@ -111,8 +111,8 @@ class Bar:
         """Draw the bar anew."""
         encoding = self._console.encoding
         for task in self._progress.task_ids:
-            shown = {"description": one_line(head, encoding), "numbers": one_line(numbers, encoding)}
-            self._progress.update(task, completed=done, refresh=True, **shown)  # type: ignore[arg-type]
+            title, text = one_line(head, encoding), one_line(numbers, encoding)
+            self._progress.update(task, description=title, numbers=text, completed=done, refresh=True)
 
     def stop(self) -> None:
         """Remove the bar, and leave the terminal as it was."""

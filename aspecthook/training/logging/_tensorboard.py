@@ -19,7 +19,7 @@ from aspecthook.training.loop._run import Run
 
 from ._line_files import Tolerance
 from ._loggers import LoggerHook
-from ._row import TIMES, Row
+from ._row import TIMES, Row, Sink
 
 _BINS = 30  # of a histogram, as in TensorFlow
 
@@ -146,7 +146,7 @@ class TensorboardLoggerHook(LoggerHook):
         if self.sink is None or not rerun:
             done = runner.done.iter
             folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
-            self.sink = EventFile(folder, runner.logger, start=done + 1 if done else 0)
+            self.sink: Sink | None = EventFile(folder, runner.logger, start=done + 1 if done else 0)
 
 
 def _tag(mode: str, name: str) -> str:

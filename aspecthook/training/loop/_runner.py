@@ -203,7 +203,7 @@ class Runner(Classical):
         self.loaders = loaders
         self.stopping = False
         if self.settings is None:  # before a schedule changes the learning rate
-            self.settings = settings_of(self)
+            self.settings: dict[str, str] | None = settings_of(self)
         length = length_of(train)
         note_length(self, length, length)
         if self.seed is not None and not self.resumed and not self._seeded:

@@ -53,8 +53,8 @@ class CurvesHook(LoggerHook):
         self.end: End = "running"
         self.error: BaseException | None = None
         self.began: str = ""  # when the first run did
-        self.resumed = -1
-        self.seconds = 0.0  # of the runs that this one was resumed from
+        self.resumed: int = -1
+        self.seconds: float = 0.0  # of the runs that this one was resumed from
         self._target: Path | None = None
         self._since = self._spent = 0.0  # when this run began, and the seconds that writing has taken since then
 
@@ -143,8 +143,10 @@ class CurvesHook(LoggerHook):
             Row(str(mode), int(epoch), int(count), int(total), checked_values(numbers))
             for mode, epoch, count, total, numbers in state["rows"]
         ]
-        self.interval = _options.whole_number(type(self).__name__, "interval", state["interval"], 0)
-        self.began, self.resumed, self.seconds = str(state["began"]), int(state["resumed"]), float(state["seconds"])
+        self.interval: int = _options.whole_number(type(self).__name__, "interval", state["interval"], 0)
+        self.began = str(state["began"])
+        self.resumed = int(state["resumed"])
+        self.seconds = float(state["seconds"])
 
 
 @final

@@ -81,7 +81,7 @@ def _draw(axes: Any, name: str, lines: dict[str, list[tuple[Row, float]]], rules
     if "loss" in name and finite and min(finite) > 0 and max(finite) / min(finite) >= _WIDE:
         axes.set_yscale("log")
     else:
-        axes.yaxis.set_major_formatter(lambda value, _: short_text(value))
+        axes.yaxis.set_major_formatter(_label)
     axes.set_xlabel("iteration", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.grid(visible=True, axis="y", alpha=0.4)
@@ -98,6 +98,10 @@ def _saved(figure: Any, kind: str) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names of metrics may be in any alphabet
         figure.savefig(file, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return file.getvalue()
+
+
+def _label(value: float, _: object) -> str:
+    return short_text(value)
 
 
 def points(rows: Sequence[Row], name: str) -> list[tuple[Row, float]]:

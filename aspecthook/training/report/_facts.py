@@ -58,7 +58,8 @@ def _without_password(text: str) -> str:
 # Any: a setting, here and below.
 def redacted(value: Any, name: str = "") -> Any:
     """Return settings as JSON holds them, without the values that are secrets by their names."""
-    if is_secret(name) and value not in ("", None, False):
+    given: Any = value  # not narrowed by what follows
+    if is_secret(name) and given is not None and given is not False and given != "":
         return REDACTED
     if is_any(value, Mapping):
         return {str(key): redacted(inner, str(key)) for key, inner in value.items()}

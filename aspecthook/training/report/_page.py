@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._options import flag
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._line_files import LineFile
@@ -102,10 +103,10 @@ class ReportHook(CurvesHook):
         """Return the page."""
         if self.error is not None and self.end == "failed":
             self._trace = "".join(traceback.format_exception(self.error))[-_MOST_TRACE:]
-        config = self.config
+        config: Any = self.config
         if config is None:
             found: Any = runner.meta.get("config")
-            config = found if isinstance(found, Mapping) else runner.meta
+            config = found if is_any(found, Mapping) else runner.meta
         curves = drawn(self.rows, rules_of(runner), "svg") if panels_of(self.rows) else b""
         page: str = _template().render(
             title=self.title or (runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__),
