@@ -37,7 +37,8 @@ def wait(iter):
 hooks(runner.train_iter).post(wait)
 runner.fit(data(2))
 """
-FORK = "if not os.fork(): sys.stdin.read(); os._exit(0)"
+# The parent goes on once the child runs: until then the child has not closed its copy of the descriptor.
+FORK = "ends = os.pipe(); os.fork() or (os.write(ends[1], b'-'), sys.stdin.read(), os._exit(0)); os.read(ends[0], 1)"
 
 
 @contextmanager
