@@ -158,3 +158,16 @@ def test_the_time_of_all_attempts_can_be_limited(monkeypatch: pytest.MonkeyPatch
     with weave(target, aspect=aspect), pytest.raises(ConnectionError):
         call(5)
     assert clock.naps == [10, 10, 10, 10]
+
+
+@given(attempts=st.integers(1, 6), timeout=st.integers(1, 60))
+def test_of_two_limits_the_one_that_is_reached_first_ends_the_attempts(attempts: int, timeout: int) -> None:
+    clock, targets = Clock(), Targets(failing(*[ConnectionError()] * 9))
+    target, call = targets.all["function"]
+    aspect = retry(attempts=attempts, timeout=timeout, wait=10, max_wait=10, jitter=0, sleep=clock.sleep)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tenacity.time.monotonic", clock)
+        with weave(target, aspect=aspect), pytest.raises(ConnectionError):
+            call(5)
+    in_time = 1 + -(-timeout // 10)  # attempts begin at 0, 10, 20, ... seconds; the last one when the time is up
+    assert len(targets.calls) == min(attempts, in_time)

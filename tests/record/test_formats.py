@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError
 from aspecthook._values import shown_time
-from aspecthook.record import read, record
+from aspecthook.record import Tape, read, record
 from aspecthook.record._reading import summary
 from aspecthook.record._timeline import slices
 
@@ -181,6 +181,31 @@ def test_the_table_counts_recursion_once():
     assert (row.calls, row.errors) == (3, 1) and row.total == tape.calls()[0].duration
     assert row.own == pytest.approx(row.total) and 0 < row.p50 <= row.p99 == pytest.approx(row.total, rel=0.005)
     assert str(tape.functions()).splitlines()[1].split()[1:3] == ["3", "1"]
+
+
+@given(names=st.lists(st.sampled_from("abc"), min_size=1, max_size=8))
+def test_the_table_counts_the_outermost_calls_of_functions_that_call_each_other(names):
+    """A function that calls itself by way of another one was counted twice."""
+
+    def make(name):
+        def function(rest):
+            if rest:
+                functions[rest[0]](rest[1:])
+
+        function.__name__ = function.__qualname__ = name
+        return function
+
+    functions = {name: make(name) for name in "abc"}
+    tape = Tape()
+    for name in "abc":
+        tape.record(functions[name])
+    with tape:
+        functions[names[0]](names[1:])
+    calls = list(tape)
+    assert [call.name for call in calls] == names
+    for row in tape.functions():
+        (first, *_) = same = [call for call in calls if call.label == row.name]
+        assert row.calls == len(same) and row.total == pytest.approx(first.duration)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import pytest
@@ -82,6 +83,39 @@ def test_of_a_sampled_tree_all_is_recorded_or_nothing(program):
     for tree in kept:
         every.remove(tree)
     assert len(tape) == sum(map(size, kept)) and len(every) == tape.left_out.get("sample", 0)
+
+
+def inner():
+    pass
+
+
+def outer_generator():
+    inner()
+    yield
+
+
+async def outer_coroutine():
+    inner()
+
+
+async def outer_stream():
+    inner()
+    yield
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: list(outer_generator()),
+        lambda: asyncio.run(outer_coroutine()),
+        lambda: asyncio.run(anext(outer_stream())),
+    ],
+)
+def test_a_call_inside_a_call_of_another_tape_begins_a_tree_that_is_sampled(use):
+    """What another tape records in the context was taken for a part of the tree, of which all is recorded."""
+    with record(outer_generator, outer_coroutine, outer_stream) as other, record(inner, sample=0.0) as tape:
+        use()
+    assert (len(other), len(tape), tape.left_out) == (1, 0, {"sample": 1})
 
 
 def size(tree):
