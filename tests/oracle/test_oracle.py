@@ -542,12 +542,16 @@ class BuiltinMachine(OracleMachine):
         module = self.module = ModuleType("oracle_builtin")
         module.add = operator.add
         sys.modules[module.__name__] = module
-        self.weaving = weave("oracle_builtin:add", pre=lambda: None, name="woven")
+        weaving = weave("oracle_builtin:add", pre=lambda: None, name="woven")
+        self.__dict__.setdefault("weavings", []).append(weaving)
         return module.add
 
     def teardown(self) -> None:
         super().teardown()
-        self.weaving.remove()
+        for weaving in self.weavings:
+            for mount in weaving.mounts:
+                mount.clear()
+            weaving.remove()
 
 
 MACHINES = (
@@ -572,7 +576,9 @@ def test_nothing_differs_from_what_the_model_and_the_interpreter_say(machine: ty
 
 @pytest.mark.wide
 def test_nothing_differs_on_a_function_without_python_code() -> None:
+    add = operator.add
     explore(seed(1)(BuiltinMachine), SETTINGS)
+    assert operator.add is add  # the proxy is gone from every module
 
 
 @pytest.mark.wide
