@@ -366,12 +366,14 @@ after("all")
 def test_a_program_recurses_as_deep_as_without_us_and_is_recorded_after_its_recursion_errors(
     aspecthook: Run, python: Run, tmp_path: Path
 ) -> None:
-    (tmp_path / "app.py").write_text(DEEP)
+    # Python 3.12 counts calls through C by themselves, by a limit that nobody can raise: a cache gets half its depth.
+    cached = 240 if sys.version_info[:2] == (3, 12) else 450
+    (tmp_path / "app.py").write_text(DEEP.replace("cached(450)", f"cached({cached})"))
     alone = python("app.py")
     traced = aspecthook("trace", "app:*", "--lines", "0", "--jsonl", "calls.jsonl", "--", "app.py")
-    assert (traced.returncode, traced.stdout) == (0, alone.stdout) and alone.stdout == "980 450\nhandled\n"
+    assert (traced.returncode, traced.stdout) == (0, alone.stdout) and alone.stdout == f"980 {cached}\nhandled\n"
     tape = read(tmp_path / "calls.jsonl")
-    assert (len(tape.calls("down")), len(tape.calls("cached")), len(tape.calls("after"))) == (981, 451, 1)
+    assert (len(tape.calls("down")), len(tape.calls("cached")), len(tape.calls("after"))) == (981, cached + 1, 1)
     assert all(call.ended for call in tape) and "Warning" not in traced.stderr
 
 
