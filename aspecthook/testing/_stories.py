@@ -16,7 +16,7 @@ from random import Random
 from threading import Thread
 from typing import Any, NamedTuple, cast
 
-from hypothesis import find, settings
+from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample, UnsatisfiedAssumption
 
@@ -103,7 +103,9 @@ def _search(arguments: st.SearchStrategy[Any], is_wanted: Callable[[Any], bool])
         return answers.get()
 
     def draw() -> None:
-        few = settings(max_examples=SAMPLES, database=None, deadline=None, print_blob=False)
+        # Not to be explained: that traces lines, and the machine may be traced already; Hypothesis warns of the second.
+        phases = (Phase.generate, Phase.shrink)
+        few = settings(max_examples=SAMPLES, phases=phases, database=None, deadline=None, print_blob=False)
         try:
             drawn.put((False, find(arguments, ask, settings=few, random=Random(0))))
         except NoSuchExample:
