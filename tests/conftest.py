@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("brief", parent=settings.get_profile("dev"), max_examples=40)
+settings.register_profile("brief", parent=settings.get_profile("dev"), max_examples=25)
 settings.register_profile("full", parent=settings.get_profile("dev"), max_examples=200)
 settings.register_profile("deep", parent=settings.get_profile("dev"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
