@@ -617,3 +617,18 @@ def test_hooks_act_on_whatever_code_others_have_left_and_leave_it_as_it_was(acts
             assert alone or function() == base  # our code that others have put back is replaced at its next call
             assert function.__code__ is codes[base]
     mount.clear()
+
+
+def test_the_defaults_of_a_hooked_function_are_the_objects_that_they_were() -> None:
+    """Without the GIL CPython replaced them by equal constants: our copy had the tuple among its own."""
+    half = float("2.5")
+
+    def price(amount: float = half) -> float:
+        return amount
+
+    constant, defaults = 2.5, price.__defaults__
+    mounted = hookable(price)
+    hooks(mounted).pre(lambda: None)
+    assert price() == constant
+    hooks(mounted).clear()
+    assert price() is half and price.__defaults__ is defaults and defaults is not None and defaults[0] is half
