@@ -26,7 +26,7 @@ def is_ours(module: object) -> bool:
 
 def modules() -> list[tuple[str, ModuleType]]:
     """Return the imported modules by name, except ours. Anything may be put into `sys.modules`."""
-    loaded: Any = list(sys.modules.items())
+    loaded: Any = list(sys.modules.copy().items())
     return [(name, one) for name, one in loaded if issubclass(type(one), ModuleType) and not is_ours(name)]
 
 

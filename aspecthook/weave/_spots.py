@@ -201,7 +201,7 @@ def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
 def _needed() -> frozenset[str]:
     """Return the names of the builtins that our code calls when hooks run."""
     found: set[str] = set()
-    for name, module in list(sys.modules.items()):
+    for name, module in list(sys.modules.copy().items()):
         if name.startswith("aspecthook._"):
             for value in list(vars(module).values()):
                 holders = [value, *vars(value).values()] if isinstance(value, type) else [value]
