@@ -72,7 +72,6 @@ NOT_CALLED = {
     "aspecthook.training.schedules.Policy",
     "aspecthook.training.session.Session",
     "aspecthook.training.session.SessionRunContext",
-    "aspecthook.training.session.StepContext",
 }
 
 

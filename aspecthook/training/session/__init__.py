@@ -20,9 +20,8 @@ Example:
 from __future__ import annotations
 
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
-from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
-from ._estimator import Estimator
-from ._evaluations import InMemoryEvaluatorHook, stop_if_no_decrease_hook, stop_if_no_increase_hook
+from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError
+from ._estimator import Estimator, RunConfig
 from ._hooks import (
     FinalOpsHook,
     LoggingTensorHook,
@@ -30,17 +29,9 @@ from ._hooks import (
     StepCounterHook,
     StopAtStepHook,
 )
-from ._monitored import (
-    ChiefSessionCreator,
-    MonitoredSession,
-    MonitoredTrainingSession,
-    SingularMonitoredSession,
-    StepContext,
-    WorkerSessionCreator,
-)
+from ._monitored import MonitoredTrainingSession
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
-from ._specs import EstimatorSpec, ModeKeys, RunConfig
 from ._summaries import SummarySaverHook
 from ._timers import SecondOrStepTimer
 
@@ -48,15 +39,10 @@ __all__ = [
     "AbortedError",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
-    "ChiefSessionCreator",
     "Coordinator",
     "Estimator",
-    "EstimatorSpec",
     "FinalOpsHook",
-    "InMemoryEvaluatorHook",
     "LoggingTensorHook",
-    "ModeKeys",
-    "MonitoredSession",
     "MonitoredTrainingSession",
     "NanLossDuringTrainingError",
     "NanTensorHook",
@@ -68,13 +54,7 @@ __all__ = [
     "SessionRunContext",
     "SessionRunHook",
     "SessionRunValues",
-    "SingularMonitoredSession",
-    "StepContext",
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
-    "UnavailableError",
-    "WorkerSessionCreator",
-    "stop_if_no_decrease_hook",
-    "stop_if_no_increase_hook",
 ]

@@ -20,7 +20,7 @@ from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, next_epoch
 
 from ._bindings import CREATES
-from ._errors import LOST, QUIET
+from ._errors import QUIET, AbortedError
 from ._protocol import SessionRunArgs
 from ._state import SessionState
 from ._step import NO_VALUES
@@ -97,8 +97,8 @@ class Drive:
                 run.running = True
                 yield from staged(run, "train_loop", self._train_loop)
                 break
-            except LOST as error:
-                if self.leaving or not state.recovers:
+            except AbortedError as error:
+                if self.leaving:
                     raise
                 state.lose(run, error)
             except Exception as error:
@@ -109,7 +109,6 @@ class Drive:
                 break
         self.through = True
         yield  # the hooks after the run are called when the session is closed
-        state.coordinator.raise_requested()
         run.running = False
 
     def _train_loop(self) -> Pauses:

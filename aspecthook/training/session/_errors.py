@@ -1,4 +1,4 @@
-"""The errors that end a run quietly, those after which a session is replaced, and those that hooks raise."""
+"""The errors that end a run quietly, that after which a session is replaced, and that of a NaN loss."""
 
 from __future__ import annotations
 
@@ -28,17 +28,6 @@ class AbortedError(TrainingError):
     """
 
 
-class UnavailableError(TrainingError):
-    """Something that the session needs is unavailable at the moment; handled like `AbortedError`.
-
-    Example:
-        >>> from aspecthook.training.session import SessionRunHook
-        >>> class Stored(SessionRunHook):
-        ...     def before_run(self, run_context):
-        ...         raise UnavailableError("the data server does not answer")  # the session begins again
-    """
-
-
 class NanLossDuringTrainingError(NanLossError):
     """`NanTensorHook` found a loss that is NaN.
 
@@ -52,9 +41,8 @@ class NanLossDuringTrainingError(NanLossError):
     """
 
 
-for _error in (OutOfRangeError, AbortedError, UnavailableError, NanLossDuringTrainingError):
+for _error in (OutOfRangeError, AbortedError, NanLossDuringTrainingError):
     _error.__module__ = "aspecthook.training.session"
 
-# The errors that end the run as if a hook had requested it, and those after which a new session is created.
+# The errors that end the run as if a hook had requested it.
 QUIET: tuple[type[Exception], ...] = (StopIteration, OutOfRangeError)
-LOST: tuple[type[Exception], ...] = (AbortedError, UnavailableError)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, final
 
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.callables import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
-from aspecthook.training._options import optional_number
+from aspecthook.training._options import function, optional_number
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._logs import logged_by
-from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
 
 from ._bindings import list_of_hooks
@@ -23,11 +23,49 @@ from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._inputs import LimitedBatches, aside, attached, chosen, examples, one_pass, predicting, random_kept
 from ._monitored import MonitoredTrainingSession
-from ._specs import EstimatorSpec, InputFn, RunConfig, checked_input
 from ._state import session_state
 
 # Any: models, data, hooks of any kind, and what a model predicts are the user's.
 _END: Any = object()
+InputFn = Callable[..., Any]
+
+
+def _checked_input(input_fn: Any, who: str) -> InputFn:
+    """Return a function that returns data; refuse the data themselves."""
+    found: InputFn = function(who, "input_fn", input_fn, "give a function that returns the data: lambda: loader")
+    return found
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """How often an `Estimator` saves, writes and logs.
+
+    Args:
+        save_checkpoints_steps: The steps between two checkpoints.
+        save_checkpoints_secs: The seconds between two checkpoints; 600 unless steps are given.
+        keep_checkpoint_max: How many checkpoints to keep; None for all.
+        save_summary_steps: The steps between two summaries; None for none.
+        log_step_count_steps: Log the loss, and the steps per second, every N steps; None for never.
+
+    Example:
+        >>> RunConfig(save_checkpoints_steps=100).save_checkpoints_secs is None
+        True
+    """
+
+    save_checkpoints_steps: int | None = None
+    save_checkpoints_secs: float | None = None
+    keep_checkpoint_max: int | None = 5
+    save_summary_steps: int | None = 100
+    log_step_count_steps: int | None = 100
+
+    def __post_init__(self) -> None:
+        for name in ("save_checkpoints_steps", "keep_checkpoint_max", "save_summary_steps", "log_step_count_steps"):
+            optional_number("RunConfig", name, getattr(self, name), 1)
+        if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
+            raise HookOptionError("RunConfig: give save_checkpoints_steps or save_checkpoints_secs; both are given")
+        if self.save_checkpoints_steps is None and self.save_checkpoints_secs is None:
+            object.__setattr__(self, "save_checkpoints_secs", 600.0)
 
 
 @final
@@ -37,10 +75,9 @@ class Estimator:
     With a `model_dir`, training continues from the newest checkpoint there, and evaluation and prediction load it.
 
     Args:
-        model_fn: A function that returns a `Runner`, or an `EstimatorSpec` of one; it is called for each session, and
-            may ask by name for ``mode`` (``"train"``, ``"eval"``, ``"predict"``), ``params``, ``config`` and
-            ``model_dir``. Or a `Runner`; or a model, for which a runner is created with `options`. These two keep the
-            trained parameters in memory.
+        model_fn: A function that returns a `Runner`; it is called for each session, and may ask by name for ``mode``
+            (``"train"``, ``"eval"``, ``"predict"``), ``params``, ``config`` and ``model_dir``. Or a `Runner`; or a
+            model, for which a runner is created with `options`. These two keep the trained parameters in memory.
         model_dir: The folder of the checkpoints.
         config: How often to save and log.
         params: The argument ``params`` of the function.
@@ -77,7 +114,6 @@ class Estimator:
         self.params: dict[str, Any] = dict(params or {})
         self._make: Callable[..., Any] | None = None
         self._runner: Runner | None = None
-        self._spec: EstimatorSpec | None = None
         self.evaluations: dict[int, dict[str, Any]] = {}
         if isinstance(model_fn, Runner) and not options:
             self._runner = model_fn
@@ -117,7 +153,7 @@ class Estimator:
             raise HookOptionError("Estimator.train: give steps or max_steps; both are given")
         optional_number("Estimator.train", "steps", steps, 1)
         optional_number("Estimator.train", "max_steps", max_steps, 1)
-        checked_input(input_fn, "Estimator.train")
+        _checked_input(input_fn, "Estimator.train")
         runner = self._build("train")
         done = self._progress(runner)
         if max_steps is not None and done["step"] >= max_steps:
@@ -125,7 +161,7 @@ class Estimator:
             return self
         last = done["step"] + steps if steps is not None else max_steps
         stops = [] if last is None else [StopAtStepHook(last_step=last)]
-        given = [*self._spec_hooks("train"), *list_of_hooks(hooks, "Estimator.train")]
+        given = list_of_hooks(hooks, "Estimator.train")
         saver = self._savers(given, list(saving_listeners or ()))
         with one_pass(runner, done["epoch"], needed=last is None):
             self._train(runner, self._called(input_fn, "train"), [*given, *self._watching(), *stops], saver)
@@ -196,36 +232,13 @@ class Estimator:
             TrainingError: There were no batches.
         """
         optional_number("Estimator.evaluate", "steps", steps, 1)
-        checked_input(input_fn, "Estimator.evaluate")
+        _checked_input(input_fn, "Estimator.evaluate")
         with random_kept():
             runner = self._build("eval")
             with aside(runner), self._loaded(runner, checkpoint_path) as step:
-                return self.evaluate_on(runner, input_fn, steps, hooks, name, step)
-
-    def evaluate_on(
-        self,
-        runner: Run,
-        input_fn: InputFn,
-        steps: int | None = None,
-        hooks: Iterable[Any] | None = None,
-        name: str | None = None,
-        step: int | None = None,
-    ) -> dict[str, Any]:
-        """Do what `evaluate` does with the model of a runner as it is, also in the middle of a training.
-
-        Args:
-            runner: The runner.
-            input_fn: As in `evaluate`, like those that follow.
-            steps: How many batches of the data to use.
-            hooks: The hooks of this evaluation.
-            name: The name of the evaluation in the log.
-            step: The step to note for the model; by default that of the runner.
-        """
-        data = LimitedBatches(runner, self._called(input_fn, "eval"), steps)
-        given = [*self._spec_hooks("eval"), *list_of_hooks(hooks, "Estimator.evaluate")]
-        with random_kept(), aside(runner), attached(runner, given, "val"):
-            made = cast("Runner", runner).validate(data)
-        step = runner.progress["step"] if step is None else step
+                data = LimitedBatches(runner, self._called(input_fn, "eval"), steps)
+                with attached(runner, list_of_hooks(hooks, "Estimator.evaluate"), "val"):
+                    made = runner.validate(data)
         found = self.evaluations[step] = {**logged_by("val", made), "global_step": step}
         line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
         runner.logger.info("evaluation%s: %s", f" {name}" if name else "", line)
@@ -251,7 +264,7 @@ class Estimator:
         Raises:
             TrainingError: The outputs cannot be divided into samples.
         """
-        checked_input(input_fn, "Estimator.predict")
+        _checked_input(input_fn, "Estimator.predict")
         keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
         given = list_of_hooks(hooks, "Estimator.predict")
         return self._predictions(input_fn, keys, given, checkpoint_path, single=yield_single_examples)
@@ -264,7 +277,7 @@ class Estimator:
         with ExitStack() as stack:
             stack.enter_context(self._loaded(runner, path))
             stack.callback(session_state(runner, "predict").close)
-            stack.enter_context(attached(runner, [*self._spec_hooks("predict"), *hooks], "predict"))
+            stack.enter_context(attached(runner, hooks, "predict"))
             data = iter(LimitedBatches(runner, self._called(input_fn, "predict"), None))
             pauses = staged(runner, "predict_loop", lambda: predicting(runner, data))
             stack.callback(pauses.close)
@@ -282,23 +295,11 @@ class Estimator:
             return self._runner
         assert self._make is not None
         runner = self._called(self._make, mode)
-        if isinstance(runner, EstimatorSpec):
-            if runner.mode != mode:
-                raise HookOptionError(
-                    f"the model_fn of an Estimator was called with mode={mode!r}, and returned an EstimatorSpec of "
-                    f"mode={str(runner.mode)!r}; give it the mode that the function is called with"
-                )
-            self._spec, runner = runner, runner.runner
-        else:
-            self._spec = None
         if not isinstance(runner, Runner):
             raise HookTypeError(f"the model_fn of an Estimator returned {described(runner)}; return a Runner(...)")
         if self.model_dir is None:  # no checkpoint keeps the trained parameters
             self._runner = runner
         return runner
-
-    def _spec_hooks(self, mode: str) -> list[Any]:
-        return [] if self._spec is None else self._spec.hooks_for(mode)
 
     def _called(self, function: Callable[..., Any], mode: str) -> Any:
         """Call a function of the user with the arguments that it asks for by name."""

@@ -1,11 +1,10 @@
-"""The session that hooks get, which reads values without a step; and the coordinator of its threads."""
+"""The session that hooks get, which reads values without a step, and the coordinator that ends the run."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from typing import Any, final
+from weakref import ref
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._run import Run
@@ -31,7 +30,6 @@ class Session:
     def __init__(self, runner: Run, reader: Reader) -> None:
         self._runner: Run | None = runner
         self._reader = reader
-        self._closing = ExitStack()
 
     @property
     def runner(self) -> Run:
@@ -68,14 +66,9 @@ class Session:
         """Whether the run is to end."""
         return self._runner is None or self._runner.stopping
 
-    def at_close(self, function: Callable[[], object]) -> None:
-        """Call a function when the session is closed, however that comes about."""
-        self._closing.callback(function)
-
     def close(self) -> None:
         """Release the runner."""
         self._runner = None
-        self._closing.close()
 
     def __repr__(self) -> str:
         return "<session, closed>" if self._runner is None else f"<session of {self._runner!r}>"
@@ -83,43 +76,26 @@ class Session:
 
 @final
 class Coordinator:
-    """A coordinator, by which the run and the threads of its hooks ask each other to stop.
+    """What ends a run from `SessionRunHook.after_create_session`, before there is a context of a step.
 
     Example:
-        >>> coord = Coordinator()
-        >>> coord.should_stop()
-        False
-        >>> coord.request_stop()
-        >>> coord.should_stop(), coord.wait_for_stop(timeout=0)
-        (True, True)
+        >>> from aspecthook.training.session import SessionRunHook
+        >>> class Enough(SessionRunHook):
+        ...     def after_create_session(self, session, coord):
+        ...         if session.run("global_step") >= 100:
+        ...             coord.request_stop()
     """
 
-    def __init__(self, stop: Callable[[], object] = lambda: None) -> None:
-        self._stop = stop
-        self._event = threading.Event()
-        self._error: BaseException | None = None
+    def __init__(self, run: Run) -> None:
+        self._run = ref(run)
 
-    def request_stop(self, error: BaseException | None = None) -> None:
-        """End the run after its step, and the threads; the run raises the error, if one is given."""
-        if self._error is None and not self._event.is_set():
-            self._error = error
-        self._event.set()
-        self._stop()
+    def request_stop(self) -> None:
+        """End the run after its step."""
+        run = self._run()
+        if run is not None:
+            run.request_stop()
 
     def should_stop(self) -> bool:
-        """Whether the threads should end."""
-        return self._event.is_set()
-
-    def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Wait until the threads should end, and return whether they should."""
-        return self._event.wait(timeout)
-
-    def raise_requested(self) -> None:
-        """Raise the error that `request_stop` was called with, if there is one."""
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-
-    def close(self) -> None:
-        """Ask the threads to end; the run is over already."""
-        self._event.set()
+        """Whether the run is to end."""
+        run = self._run()
+        return run is None or run.stopping

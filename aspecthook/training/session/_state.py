@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from aspecthook._core.law.call import Call
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._run import Run
 
-from ._errors import LOST, QUIET
+from ._errors import QUIET, AbortedError
 from ._protocol import SessionRunArgs
 from ._reader import Reader
 from ._session import Coordinator, Session
@@ -28,10 +28,9 @@ class SessionState:
         self.training = training
         self.reader = Reader(training=training)
         self.session: Session | None = None
-        self.coordinator = Coordinator()
+        self.coordinator: Coordinator | None = None
         # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
         self.checkpoint_dir: Path | None = None
-        self.recovers = True  # whether a new session is created when one is lost
         self.entered = False  # whether something replaces lost sessions already
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
         self.given: Step | None = None  # the step that the user has begun, until its stage takes it
@@ -61,15 +60,8 @@ class SessionState:
     def open(self, run: Run) -> None:
         """Open a session."""
         self.reader.open()
-        seen = ref(run)
-
-        def stop() -> None:
-            run = seen()
-            if run is not None:
-                run.request_stop()
-
         self.session = Session(run, self.reader)
-        self.coordinator = Coordinator(stop)
+        self.coordinator = Coordinator(run)
 
     def in_session(self, run: Run, body: Callable[[], Any]) -> Any:
         """Call a function in a session, and again in a new one whenever the session is lost."""
@@ -78,10 +70,8 @@ class SessionState:
             while True:
                 self.open(run)
                 try:
-                    result = body()
-                    self.coordinator.raise_requested()
-                    return result
-                except LOST as error:
+                    return body()
+                except AbortedError as error:
                     self.lose(run, error)
                 except QUIET as error:
                     if not (self.training and run.running):  # there is no loop that the error could end
@@ -118,8 +108,7 @@ class SessionState:
         self.reader.close()
         if self.session is not None:
             self.session.close()
-            self.session = None
-            self.coordinator.close()
+            self.session = self.coordinator = None
 
 
 def _go_back(run: Run) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -396,40 +395,24 @@ def test_the_step_of_a_session_is_a_mount_point() -> None:
 # The coordinator
 
 
-@pytest.mark.parametrize("error", [None, OSError("the thread")])
 @pytest.mark.parametrize("driven", [True, False])
-def test_threads_of_hooks_end_with_the_session_and_tell_it_their_errors(error: Any, driven: bool) -> None:
+def test_a_coordinator_ends_the_run_from_the_creation_of_the_session_on(driven: bool) -> None:
     log: list[str] = []
 
-    class Threads(SessionRunHook):
+    class Enough(SessionRunHook):
         def after_create_session(self, session: Any, coord: Any) -> None:
-            self.thread = threading.Thread(target=coord.wait_for_stop)
-            self.thread.start()
             self.coord = coord
 
         def after_run(self, run_context: Any, run_values: Any) -> None:
-            log.append("after")
+            log.append(f"after {self.coord.should_stop()}")
             if len(log) == 2:
-                asks = threading.Thread(target=self.coord.request_stop, args=(error,))
-                asks.start()
-                asks.join()
+                self.coord.request_stop()
 
         def end(self, session: Any) -> None:
-            log.append("end")
+            log.append(f"end {self.coord.should_stop()}")
 
-    runner, hook = plain(), Threads()
-
-    def go() -> None:
-        (drive if driven else fit)(runner, [1.0] * 5, hooks=[hook])
-
-    if error is None:
-        go()
-        assert log == ["after", "after", "end"]
-    else:
-        with pytest.raises(OSError, match="the thread") as caught:
-            go()
-        assert caught.value is error and log == ["after", "after"]
-    hook.thread.join()
+    (drive if driven else fit)(plain(), [1.0] * 5, hooks=[Enough()])
+    assert log == ["after False", "after False", "end True"]
 
 
 # Interrupts

@@ -15,7 +15,6 @@ from aspecthook.training.session import (
     AbortedError,
     OutOfRangeError,
     SessionRunHook,
-    UnavailableError,
 )
 from tests.training.session.kit import Model, Trail, drive, fit, plain
 
@@ -24,9 +23,9 @@ KINDS: dict[str, Callable[[], Exception]] = {
     "stops iterating": StopIteration,
     "out of range": lambda: OutOfRangeError("out of range"),
     "aborted": lambda: AbortedError("aborted"),
-    "unavailable": lambda: UnavailableError("unavailable"),
+    "unavailable": lambda: AbortedError("unavailable"),
 }
-LOST = (AbortedError, UnavailableError)
+LOST = AbortedError
 QUIET = (StopIteration, OutOfRangeError)
 
 
