@@ -35,7 +35,6 @@ from ._core.law.answers import Args, Return
 from ._core.law.hook import Maker
 from ._core.law.options import Adding
 from ._core.mount.point import MountPoint
-from .events._history import History
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")  # the parameters of a hook; what it asks for is checked when it is added
@@ -455,8 +454,6 @@ class Event(Mounted[P, R]):
 
     It asks for arguments of the call by name. What it returns goes into what the call returns.
     """
-    history: History
-    """The calls so far that later subscribers are given, of an event with ``replay=``."""
 
     # As above, for what is a method: from the class it is the event of all instances.
     @overload

@@ -62,12 +62,10 @@ Rivals = dict[str, Callable[[], Rival]]
 
 def events(effort: Effort) -> list[Contest]:
     """Emit to 0, 1 and 10 subscribers, of each sort of event; subscribe and unsubscribe; what it takes in memory."""
-    fewer = effort._replace(rounds=max(6, effort.rounds // 5))
     return [
         *(_contest("emit", EMIT, number, effort, _goals(number)) for number in (0, 1, 10)),
         *(_contest("of an instance", OF_INSTANCE, number, effort) for number in (1, 10)),
         *(_contest("async", ASYNC, number, effort) for number in (1, 10)),
-        *(_contest("at once", AT_ONCE, number, fewer, looped=True) for number in (1, 10)),
         *(_contest("plugins", PLUGINS, number, effort) for number in (1, 10)),
         *_subscribing(effort),
         _first(effort),
@@ -350,8 +348,8 @@ OF_INSTANCE: Rivals = {
 # Async events. No subscriber waits for anything: what is timed is what emitting adds.
 
 
-def _ours_async(*, lead: str = ASYNC_DEF, **options: Any) -> Rival:
-    emit: Any = event(**options)(_stub(lead=ASYNC_DEF))
+def _ours_async(*, lead: str = ASYNC_DEF) -> Rival:
+    emit: Any = event(_stub(lead=ASYNC_DEF))
     return Rival("await f(20.0)", {"f": emit}, emit.on, hooks(emit).remove, lead=lead)
 
 
@@ -385,35 +383,6 @@ ASYNC: Rivals = {
     "blinker, sync subscribers, wrapped": partial(_blinker_async, lead="def"),
 }
 
-
-def _gathering() -> Rival:
-    listeners: list[Any] = []
-
-    async def gathered(celsius: float) -> list[Any]:
-        return await asyncio.gather(*[listener(celsius) for listener in listeners])
-
-    return Rival("await f(20.0)", {"f": gathered}, listeners.append, listeners.remove, lead=ASYNC_DEF)
-
-
-def _grouping() -> Rival:
-    listeners: list[Any] = []
-
-    async def grouped(celsius: float) -> list[Any]:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(listener(celsius)) for listener in listeners]
-        return [task.result() for task in tasks]
-
-    return Rival("await f(20.0)", {"f": grouped}, listeners.append, listeners.remove, lead=ASYNC_DEF)
-
-
-AT_ONCE: Rivals = {
-    "asyncio.TaskGroup": _grouping,
-    "asyncio.gather": _gathering,
-    f"{OURS}, gather=True": partial(_ours_async, gather=True),
-    f"{OURS}, gather=True, sync subscribers": partial(_ours_async, lead="def", gather=True),
-    f"{OURS}, one after another": _ours_async,
-    "blinker, one after another": _blinker_async,
-}
 
 _loops: list[asyncio.AbstractEventLoop] = []
 

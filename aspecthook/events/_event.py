@@ -20,7 +20,6 @@ from aspecthook._core.law.signature import Emission, Signature
 from aspecthook._core.mount.hookable import mount_new
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import HookOptionError, MountError, brief, entrance, nearest, printable, qualified
-from aspecthook.events._history import EventPoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,15 +50,11 @@ def event(stub: Callable[P, Coro[T | None]], /) -> Event[P, Coro[list[T]]]: ... 
 @overload
 def event(stub: Callable[P, T | None], /) -> Event[P, list[T]]: ...
 @overload
-def event(
-    *, first: Literal[True], name: str | None = None, errors: Errors = ..., replay: bool | int = ...
-) -> ToAnswer: ...
+def event(*, first: Literal[True], name: str | None = None, errors: Errors = ...) -> ToAnswer: ...
 @overload
-def event(*, fold: str, name: str | None = None, errors: Errors = ..., replay: bool | int = ...) -> ToAnswer: ...
+def event(*, fold: str, name: str | None = None, errors: Errors = ...) -> ToAnswer: ...
 @overload
-def event(
-    *, name: str | None = None, errors: Errors = ..., gather: bool = ..., replay: bool | int = ...
-) -> ToEvent: ...
+def event(*, name: str | None = None, errors: Errors = ...) -> ToEvent: ...
 # Any: callers see the overloads, not this line.
 @entrance
 def event(
@@ -70,8 +65,6 @@ def event(
     first: bool = False,
     fold: str | None = None,
     errors: Errors = "raise",
-    gather: bool = False,
-    replay: bool | int = False,
 ) -> Any:
     """Make a stub function an event: calling it runs the hooks that have subscribed with ``@stub.on``.
 
@@ -90,9 +83,6 @@ def event(
         errors: What happens to an exception of a subscriber. ``"raise"``: it ends the event and is raised in the
             caller. ``"isolate"``: it is logged and counted, and the other subscribers run. ``"group"``: all run, then
             one `ExceptionGroup` is raised.
-        gather: Await the subscribers of an async event concurrently, in a task group (asyncio's or trio's). What is
-            raised is then always an `ExceptionGroup`; unless ``errors="group"``, the first failure cancels the others.
-        replay: Call a new subscriber for all past calls, or for the last so many. They are kept: see ``stub.history``.
 
     Raises:
         MountError: The stub is not a function, is a generator function, or is a mount point already.
@@ -111,29 +101,22 @@ def event(
 
         @entrance
         def decorate(later: Any) -> Any:
-            return make_event(later, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+            return make_event(later, name, first=first, fold=fold, errors=errors)
 
         return decorate
-    return make_event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+    return make_event(stub, name, first=first, fold=fold, errors=errors)
 
 
-def make_event(stub: Any, name: Any, *, make: ToMount = EventPoint, **options: Any) -> Any:
+def make_event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) -> Any:
     function = _checked(stub)
     if name is not None and not isinstance(name, str):
         raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")
     label = printable(name) if name else qualified(function)
     emission = _emission(function, label, **options)
     mount = make(function, name, emission)
-    if emission.replay:
-        if "history" in function.__dict__:
-            raise MountError(f"{label} already has an attribute 'history', which replay needs; rename it")
-        assert isinstance(mount, EventPoint)
-        mount.keep(None if options["replay"] is True else int(options["replay"]))
     code = _code(function, emission, mount)
     mount_new(function, mount)
     function.__code__ = code
-    if isinstance(mount, EventPoint) and mount.history is not None:
-        function.__dict__["history"] = mount.history
     return function
 
 
@@ -153,14 +136,9 @@ def _checked(stub: Any) -> FunctionType:
     return stub
 
 
-def _emission(
-    function: FunctionType, label: str, *, first: bool, fold: str | None, errors: str, gather: bool, replay: bool | int
-) -> Emission:
+def _emission(function: FunctionType, label: str, *, first: bool, fold: str | None, errors: str) -> Emission:
     signature = Signature(function.__code__)
-    default = not _is_empty(function)
-    why = _why_wrong_type(first=first, gather=gather, fold=fold, replay=replay)
-    why = why or _why_contradictory(signature, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
-    why = why or (_why_no_replay(function, signature, default=default) if replay else "")
+    why = _why_refused(list(signature.names[: signature.regular]), first, fold, errors)
     if why:
         raise HookOptionError(f"{label} {why}")
     return Emission(
@@ -168,49 +146,23 @@ def _emission(
         fold=0 if fold is None else signature.index[fold],
         isolate=errors == "isolate",
         group=errors == "group",
-        gather=gather,
-        replay=bool(replay),
-        default=default,
+        default=not _is_empty(function),
     )
 
 
-def _why_wrong_type(**options: object) -> str:
-    wanted = {"first": (bool, "True or False"), "gather": (bool, "True or False"), "fold": (str, "a parameter's name")}
-    for option, value in options.items():
-        kind, advice = wanted.get(option, (int, "True, or how many calls to keep"))
-        if not isinstance(value, kind) and not (option == "fold" and value is None):
-            return f"has {option}={brief(value)}; give {advice}"
-    return ""
-
-
-def _why_contradictory(
-    signature: Signature, *, first: bool, fold: str | None, errors: str, gather: bool, replay: int
-) -> str:
-    """Return why these options cannot be had together, or for this signature; empty if they can."""
+def _why_refused(names: list[str], first: object, fold: object, errors: object) -> str:
+    """Return why an event with parameters of these names cannot have these options; empty if it can."""
+    if not isinstance(first, bool):
+        return f"has first={brief(first)}; give True or False"
+    if fold is not None and not isinstance(fold, str):
+        return f"has fold={brief(fold)}; give a parameter's name"
     if errors not in _ERRORS:
         return f"has errors={brief(errors)}; give one of {', '.join(_ERRORS)}{nearest(str(errors), list(_ERRORS))}"
     if first and fold is not None:
         return f"cannot both return the first answer and fold {brief(fold)}; use one of the two"
-    names = list(signature.names[: signature.regular])
     if fold is not None and fold not in names:
         return f"folds {brief(fold)}, but its parameters are {', '.join(names) or 'none'}{nearest(fold, names)}"
-    if gather and signature.style != "coroutine":
-        return "is not async, so its subscribers cannot be awaited concurrently; write async def"
-    if gather and (first or fold is not None):
-        return "awaits its subscribers concurrently: there is no first one, and nothing to fold"
-    return f"has replay={brief(replay)}; give True, or how many calls to keep" if replay < 0 else ""
-
-
-def _why_no_replay(function: FunctionType, signature: Signature, *, default: bool) -> str:
-    if signature.style == "coroutine":
-        why = "is async, and `on` cannot await a late subscriber"
-    elif default:
-        why = "has a body, which runs without subscribers, and past calls would be replayed to later ones too"
-    elif "." in function.__qualname__ and not function.__qualname__.rpartition(".")[0].endswith("<locals>"):
-        why = "belongs to a class, and past calls would keep its instances alive"
-    else:
-        return ""
-    return f"cannot replay: it {why}; keep what late subscribers need in your own object"
+    return ""
 
 
 # Code for stubs
@@ -250,15 +202,13 @@ def _steps(code: CodeType) -> bytes:
 def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> CodeType:
     """Return the code of the event without hooks: the user's or, for a bare stub, one that returns no answers."""
     code = function.__code__
-    if emission.default or (emission.gives == "first" and not emission.replay):
+    if emission.default or emission.gives == "first":
         return code
-    # Pickled with its code, it has no history and no subscribers where it arrives.
-    plain = _code(function, emission._replace(replay=False), mount) if emission.replay else code
     site: Site = mount.site()
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
     made = Template(text, free=len(code.co_freevars))
-    facts: dict[str, object] = {"record": site.record, "site": site, "first": Witness()}
-    linked = Linker(signature, plain, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
+    facts: dict[str, object] = {"site": site, "first": Witness()}
+    linked = Linker(signature, code, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # Tracebacks and `inspect` show the source of the stub.
     return linked.code.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

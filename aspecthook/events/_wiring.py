@@ -164,4 +164,4 @@ def _wired(stub: FunctionType, label: str, plug: ToPlug, *, first: bool, errors:
     def make(function: FunctionType, name: str | None, emission: Emission) -> MountPoint:
         return WiredPoint(function, name, emission, plug(function))
 
-    return make_event(stub, label, make=make, first=first, fold=None, errors=errors, gather=False, replay=False)
+    return make_event(stub, label, make=make, first=first, fold=None, errors=errors)

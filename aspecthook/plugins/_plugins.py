@@ -34,7 +34,6 @@ from ._specification import PluginHook, Specification, name_of_plugin, read_flag
 
 __all__ = ["Plugin", "Plugins"]
 
-# Past calls are not replayed to a disabled plugin either.
 _CLOSED = Predicate(lambda: False)
 
 
@@ -281,8 +280,7 @@ class Plugins:
         try:
             self._add(made, who)
             # Calls of other threads wait until they can be linked: they see all of these hooks, or none.
-            under_lock(made._attach)([row for row in rows if not row.is_replayed_to])
-            made._attach([row for row in rows if row.is_replayed_to])  # not under the lock: it runs the plugin's code
+            under_lock(made._attach)(rows)
         except BaseException:
             if made in self:
                 made.unregister()

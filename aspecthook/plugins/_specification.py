@@ -31,11 +31,6 @@ class PluginHook(NamedTuple):
     gate: Predicate | None
     present: tuple[Hook, ...]
 
-    @property
-    def is_replayed_to(self) -> bool:
-        """Whether past calls are replayed to it when it is added."""
-        return self.mount.replays(self.mark.kind)
-
     @under_lock
     def withdraw(self) -> None:
         """Remove what an interrupt has left of it, before anybody else knew of it."""

@@ -172,7 +172,7 @@ class OwnMountPoint(MountPoint):
         """Return a new function that runs the present chain."""
         site, chain = self.site(), self.chain()
         if self._linker is None:
-            facts: dict[str, object] = {"site": site, "record": site.record}
+            facts: dict[str, object] = {"site": site}
             self._linker = Linker(site.signature, self._model, self.name, facts, self._stub.__globals__)
         found = template(site.signature, chain, cells="pins")
         made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})

@@ -135,12 +135,6 @@ def _release(shared: weakref.ref[SharedHook], watch: object) -> None:
         found.release_gone(watch)
 
 
-def is_woven(mount: MountPoint, wanted: Wanted, *, again: bool) -> bool:
-    """Whether a hook is on a mount point already; under the lock."""
-    found = None if again else _found(mount, wanted.key_on(mount))
-    return found is not None and found.attached
-
-
 def _found(mount: MountPoint, key: object) -> SharedHook | None:
     woven: tuple[SharedHook, ...] = mount.woven
     return next((shared for shared in woven if shared.key == key), None)
@@ -156,17 +150,10 @@ def _replace(mount: MountPoint, older: SharedHook | None, *newer: SharedHook) ->
             return
 
 
-def acquire(
-    mount: MountPoint,
-    wanted: Wanted,
-    claim: Claim,
-    *,
-    again: bool,
-    put: Callable[[], Hook] | None = None,
-) -> SharedHook | None:
+def acquire(mount: MountPoint, wanted: Wanted, claim: Claim, *, again: bool) -> SharedHook | None:
     """Put a hook on a mount point for one weaving, or add its claim to the hook that is there; under the lock.
 
-    None: there is no hook for this mount point. The hook is made, unless `put` puts one there that exists already.
+    None: there is no hook for this mount point.
 
     Raises:
         AspecthookError: The hook is refused.
@@ -177,12 +164,9 @@ def acquire(
         found = _found(mount, key)
         if found is None or not found.attached:
             closed = gate([claim], mount.site().signature)
-            if put is not None:
-                hook = put()
-            else:
-                if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
-                    return None
-                hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
+            if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
+                return None
+            hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
             shared = SharedHook(key, mount, hook)
             _replace(mount, found, shared)
         else:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from types import ModuleType, TracebackType
 
 from aspecthook._core.law.callables import code_of
@@ -17,13 +16,13 @@ from aspecthook._foreign.point import ProxyMountPoint
 from aspecthook._hints import Literal, NamedTuple, Never, TypeAlias, final
 
 from ._finding import Plan, Search
-from ._gates import Blocks, Claim, gate
+from ._gates import Blocks, Claim
 from ._imports import is_being_imported, unwatch, watch
 from ._members import modules
 from ._pointcut import Pointcut, Term
 from ._pytorch import warn_of
 from ._reasons import refuse_module, why_excluded, why_nothing, why_unknown, why_waiting
-from ._shared_hooks import SharedHook, Wanted, acquire, is_woven
+from ._shared_hooks import SharedHook, Wanted, acquire
 from ._spots import Spot, shown
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -324,11 +323,8 @@ class Weaving:
         """Put the hooks on the spots that were found: all of them or, if one is refused, none."""
         self._excluded |= search.excluded
         done: list[_Key] = []
-        replays: dict[_Key, Callable[[], None]] = {}
         try:
-            self._put_all(search.spots, done, replays)
-            for replay in replays.values():
-                replay()
+            self._put_all(search.spots, done)
             for _, spot in search.spots:
                 if spot.in_place:
                     warn_of(spot.function)
@@ -338,9 +334,7 @@ class Weaving:
             raise
 
     @under_lock
-    def _put_all(
-        self, found: list[tuple[Plan, Spot]], done: list[_Key], replays: dict[_Key, Callable[[], None]]
-    ) -> None:
+    def _put_all(self, found: list[tuple[Plan, Spot]], done: list[_Key]) -> None:
         if self._removed:
             return
         chosen = found
@@ -351,7 +345,7 @@ class Weaving:
 
         def put() -> None:
             for plan, spot in chosen:
-                self._put(plan, spot, done, replays)
+                self._put(plan, spot, done)
 
         with_index(put)
         if len(self._pieces) > self._limit:
@@ -367,27 +361,22 @@ class Weaving:
                 shared.release(self._claim_on(key))
                 self._own.pop(key, None)
 
-    def _put(self, plan: Plan, spot: Spot, done: list[_Key], replays: dict[_Key, Callable[[], None]]) -> None:
+    def _put(self, plan: Plan, spot: Spot, done: list[_Key]) -> None:
         for place, wanted in enumerate(plan.wanted):
             # A spot that two terms or two marks mean gets the same hook once.
             number = self._numbers.setdefault((wanted.key, place) if self._again else wanted.key, len(self._numbers))
             key = (spot.key, number)
             shared = self._pieces.get(key)
-            if key not in replays and (shared is None or shared.mount is None):
+            if shared is None or shared.mount is None:
                 done.append(key)
                 mount = spot.mount()
-                if mount.replays(wanted.kind) and not is_woven(mount, wanted, again=self._again):
-                    replays[key] = partial(self._replay, key, spot, mount, wanted)
-                    continue
                 self._acquire(key, spot, mount, wanted)
                 if spot.place is not None and isinstance(mount, ProxyMountPoint):
                     mount.name_place(*spot.place)
 
-    def _acquire(
-        self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted, put: Callable[[], Hook] | None = None
-    ) -> None:
+    def _acquire(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
         claim = self._claim if spot.heir is None else Claim(spot.heir, self._blocks, paused=self._paused)
-        shared = acquire(mount, wanted, claim, again=self._again, put=put)
+        shared = acquire(mount, wanted, claim, again=self._again)
         if shared is None:
             return
         if spot.loose or claim is not self._claim:
@@ -395,19 +384,3 @@ class Weaving:
         else:
             self._own.pop(key, None)  # of a function that is gone, which had the same key
         self._pieces[key] = shared
-
-    def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
-        """Replay past calls to a subscriber, without the lock, and then add it."""
-        closed = gate([self._claim if spot.heir is None else Claim(spot.heir, self._blocks)], mount.site().signature)
-        hook = mount.new_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
-
-        def put() -> Hook:
-            mount.insert(hook)
-            mount.announce(hook)
-            return hook
-
-        def insert() -> None:
-            if not self._removed:
-                self._acquire(key, spot, mount, wanted, put)
-
-        mount.replay(hook, insert)

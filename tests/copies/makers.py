@@ -122,12 +122,6 @@ def stub() -> Made:
     return Made(rang, lambda function: function(1) or [], event)
 
 
-def replaying() -> Made:
-    def rang(n: int) -> Any: ...
-
-    return Made(rang, lambda function: function(1) or [], event(replay=True))
-
-
 def folding() -> Made:
     def fold(n: int) -> Any:
         return n
@@ -147,7 +141,6 @@ MAKERS: list[Callable[[], Made]] = [
     coroutine,
     stream,
     stub,
-    replaying,
     folding,
 ]
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import HookLookupError, event, hookable, hooks, weave
+from aspecthook import HookLookupError, hookable, hooks, weave
 from aspecthook._core.mount.point import mount_of
 from tests.copies.makers import MAKERS, WAYS, Made, unpicklable
 from tests.threads import at_once
@@ -326,12 +326,3 @@ def test_hooks_of_what_wraps_itself_is_refused_as_ever() -> None:
     work.__wrapped__ = work
     with pytest.raises(HookLookupError, match="is not a mount point"):
         hooks(work)
-
-
-def test_history_is_its_own_copy() -> None:
-    @event(replay=True)
-    def rang(who: str) -> None: ...
-
-    rang("ann")
-    assert copy.deepcopy(wrapper(rang)).history is rang.history
-    assert copy.deepcopy(vars(wrapper(rang)))["history"] is rang.history

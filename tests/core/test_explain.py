@@ -669,16 +669,6 @@ def test_completion_of_the_package_shows_its_public_names_and_rooms() -> None:
     assert not any(name.startswith("_") for name in shown)
 
 
-def test_the_call_of_a_gathering_event_names_all_subscribers() -> None:
-    @event(gather=True)
-    async def sold(item: str) -> None: ...
-
-    for name in ("one", "two", "three"):
-        sold.on(lambda item: None, name=name)
-    (line,) = [line for line in hooks(sold).explain().split("\n") if "gathered(" in line]
-    assert all(f"{name}, test_explain.py" in line for name in ("one", "two", "three"))
-
-
 def test_names_that_hooks_leave_out_of_their_kwargs_are_numbered_in_the_source_as_hooks_are() -> None:
     @hookable
     def target(a: int, **extra: int) -> None: ...

@@ -16,7 +16,6 @@ from aspecthook import (
     HookTypeError,
     MountPoint,
     Priority,
-    event,
     hookable,
     hooks,
     weave,
@@ -352,18 +351,6 @@ def test_a_method_of_the_instance_itself_that_is_added_twice_is_one_hook() -> No
     assert hooks(shop.sell).add("pre", shop.note) is first
     shop.sell()
     assert shop.sold == 1
-
-
-def test_a_subscriber_that_is_added_twice_is_told_of_the_past_once() -> None:
-    @event(replay=True)
-    def changed(n: int) -> None: ...
-
-    observer = Observer()
-    changed(1)
-    for _ in range(2):
-        changed.on(observer.note)
-    changed(2)
-    assert observer.seen == [1, 2]
 
 
 def test_callable_added_and_woven_is_two_hooks_removed_separately(point: MountPoint) -> None:

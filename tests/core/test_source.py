@@ -53,14 +53,6 @@ def changed_fold(celsius: float) -> None: ...
 def changed_group(celsius: float) -> None: ...
 
 
-@event(gather=True)
-async def changed_gather(celsius: float) -> None: ...
-
-
-@event(replay=True)
-def changed_replay(celsius: float) -> None: ...
-
-
 def one_pre_one_post(mount: Any) -> None:
     mount.add("pre", lambda **kwargs: None)
     mount.add("post", lambda result: None)
@@ -126,8 +118,6 @@ CASES = [
     (changed_first, a_row_of_subscribers),
     (changed_fold, subscribers),
     (changed_group, subscribers),
-    (changed_gather, subscribers),
-    (changed_replay, subscribers),
     (price, one_pre_one_post),
     (price, replaced_arguments),
     (price, an_around_hook),

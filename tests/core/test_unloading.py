@@ -80,7 +80,6 @@ f()
     "an instance": "k = K(); hooks(k.m).pre(hook); k.m(); K().m()",
     "an instance and its class": "k = K(); K.m.post(hook); hooks(k.m).pre(hook); k.m(); K().m()",
     "an event": "@event\ndef e(x): ...\ne.on(hook); e(1)",
-    "an event that replays": "@event(replay=True)\ndef e(x): ...\ne(canary); e.on(hook); e(1)",
     "weave, the handle dropped": "weave(f, pre=hook, around=proceeding); f()",
     "weave, the handle kept": "w = weave(f, pre=hook); f()",
     "weave, in a context": "w = weave(f, pre=hook, scope='context')\nwith weave(f, pre=hook, scope='context'): f()",

@@ -32,7 +32,6 @@ import pytest
 import wrapt
 
 from aspecthook import (
-    HookOptionError,
     HookSignatureError,
     PluginError,
     Return,
@@ -508,28 +507,6 @@ def test_we_say_who_answered_what_and_hand_a_value_on() -> None:
     plugins.register(Fee(), name="fee")
     assert plugins.answers("sold", "tea") == [("tax", "taxed tea")]
     assert shop.priced(10) == 21
-
-
-def test_an_event_of_a_class_does_not_replay_and_one_of_a_module_does() -> None:
-    with pytest.raises(HookOptionError, match="keep its instances alive"):
-
-        class Till:
-            @event(replay=True)
-            def opened(self) -> None: ...
-
-    class Greeter:
-        greeted: list[int] = []  # noqa: RUF012
-
-        @on
-        def opened(self, till: int) -> None:
-            self.greeted.append(till)
-
-    events = ModuleType("shop_events")
-    exec("from aspecthook import event\n\n@event(replay=True)\ndef opened(till): ...", vars(events))
-    events.opened(1)
-    Plugins(events).register(Greeter())
-    events.opened(2)
-    assert Greeter.greeted == [1, 2]
 
 
 # wrapt

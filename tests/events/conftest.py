@@ -10,7 +10,7 @@ import pytest
 from aspecthook import hooks
 from aspecthook.events import _audits
 from tests.events.programs import EVENTS, globals_now, same
-from tests.events.samples import arrived, cleaned, found, gathered, gathered_all, rang
+from tests.events.samples import arrived, cleaned, found, rang
 from tests.garbage import no_collector
 
 
@@ -28,7 +28,7 @@ def no_logging(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _cleared() -> Iterator[None]:
     yield
-    for one in (rang, found, cleaned, arrived, gathered, gathered_all):
+    for one in (rang, found, cleaned, arrived):
         hooks(one).clear()
 
 

@@ -26,14 +26,6 @@ def cleaned(text: str, *, strict: bool = False) -> None: ...
 async def arrived(who: str) -> None: ...
 
 
-@event(gather=True)
-async def gathered(who: str) -> None: ...
-
-
-@event(gather=True, errors="group")
-async def gathered_all(who: str) -> None: ...
-
-
 def made(**options: Any) -> Any:
     """Make an event of one parameter."""
 

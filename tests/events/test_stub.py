@@ -61,7 +61,7 @@ def test_code_of_an_event_has_the_lines_of_its_stub() -> None:
     @event
     def one(n: int) -> None: ...
 
-    @event(replay=True)
+    @event
     def two(n: int) -> None:
         """Do nothing."""
 
@@ -192,7 +192,7 @@ def test_stub_with_type_parameters() -> None:
 _WORDS = """
 result answer slips slip late found record site stage handled caught run held inside target moved slot links hooked
 instances first linked reach layer_1 changes hook due on_1 on_1_ref on_1_inner on_1_when on_1_admit on_1_failed on_hooks
-on_1_to_24 pre_1 post_1 names_1 name_0 argument_0 ANSWERS type Call missed together returned agathered awaitable
+on_1_to_24 pre_1 post_1 names_1 name_0 argument_0 ANSWERS type Call together returned awaitable
 Exception BaseException Args Return revise isinstance _ self
 """
 WORDS = _WORDS.split()
@@ -234,15 +234,12 @@ def test_any_parameter_name_works(names: list[str], data: st.DataObject) -> None
 
 
 def plain(value: int) -> None: ...
-async def later(value: int) -> None: ...
-def with_body(value: int) -> int:
-    return 5
 
 
 def with_attributes() -> Any:
     def stub() -> None: ...
 
-    vars(stub).update(on=1, history=1)
+    vars(stub).update(on=1)
     return stub
 
 
@@ -263,29 +260,18 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
     (plain, {"fold": "valeu"}, "did you mean 'value'"),
     (lambda *rest: None, {"fold": "rest"}, "its parameters are none"),
     (plain, {"errors": "rise"}, "did you mean 'raise'"),
-    (plain, {"gather": True}, "write async def"),
-    (plain, {"replay": -1}, "replay=-1"),
-    (with_body, {"replay": True}, "has a body"),
-    (later, {"gather": True, "first": True}, "there is no first one"),
-    (later, {"gather": True, "fold": "value"}, "nothing to fold"),
-    (later, {"replay": True}, "is async"),
-    (plain, {"replay": "all"}, "replay='all'"),
-    (plain, {"replay": None}, "replay=None"),
-    (plain, {"replay": 2.5}, "replay=2.5"),
     (plain, {"first": 1}, "first=1"),
-    (plain, {"gather": "no"}, "gather='no'"),
     (plain, {"fold": ["n"]}, "fold="),
     (plain, {"fold": 3}, "fold=3"),
     (plain, {"name": 3}, "plain has name=3"),
     (plain, {"errors": None}, "errors=None"),
-    (with_attributes(), {"replay": True}, "already has an attribute 'history'"),
 ]
 
 
 @pytest.mark.parametrize(
     ("stub", "options", "error", "says"),
     [(stub, {}, MountError, says) for stub, says in STUBS]
-    + [(*row[:2], MountError if "attribute" in row[2] else HookOptionError, row[2]) for row in OPTIONS],
+    + [(stub, options, HookOptionError, says) for stub, options, says in OPTIONS],
 )
 def test_refused(stub: Any, options: dict[str, Any], error: type[Exception], says: str) -> None:
     code, space = getattr(stub, "__code__", None), dict(getattr(stub, "__dict__", {}))
@@ -299,14 +285,6 @@ def test_a_refusal_names_the_event_by_the_name_that_it_was_given() -> None:
 
         @event(name="shop.sold", fold="price")
         def sold(item: str) -> str: ...
-
-
-def test_event_of_a_class_cannot_replay() -> None:
-    with pytest.raises(HookOptionError, match="keep its instances alive"):
-
-        class Sensor:
-            @event(replay=True)
-            def changed(self) -> None: ...
 
 
 def test_function_that_is_no_event_takes_no_subscribers() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from types import CodeType
 from typing import Any, cast
 
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.tally import at_once
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.testing._calls import Given
@@ -44,6 +45,19 @@ def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Tr
     return trace
 
 
+async def _at_once(jobs: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    """Run jobs concurrently, in a nursery of trio or in a task group of asyncio."""
+    trio: Any = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        async with trio.open_nursery() as nursery:
+            for job in jobs:
+                nursery.start_soon(job)
+        return
+    async with asyncio.TaskGroup() as group:
+        for job in jobs:
+            group.create_task(job())
+
+
 async def _awaited_at_once(begun: list[Begun], turns: int) -> Trace:
     """Await the calls, each in a task of its own if there are several; cancel them after some turns of the loop."""
 
@@ -54,7 +68,7 @@ async def _awaited_at_once(begun: list[Begun], turns: int) -> Trace:
     if len(begun) == 1:
         await one(*begun[0])
     else:
-        await at_once([partial(one, *each) for each in begun])
+        await _at_once([partial(one, *each) for each in begun])
     return begun[0][0]
 
 

@@ -39,7 +39,7 @@ class Shop:
     @event
     async def closing(self, reason: str) -> None: ...
 
-    @event(gather=True)
+    @event
     async def closed(self, reason: str) -> None: ...
 
     @staticmethod

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,28 +42,6 @@ def test_answers_have_the_names_of_the_plugins(shop: Any, plugins: Plugins) -> N
     assert plugins.answers("authenticate", user="ann") == [("p2", "ann 2")]
     plugins.disable("p2")
     assert plugins.answers("authenticate", "ann") == [("p3", "ann 3")]
-
-
-def test_a_call_whose_answers_are_looked_at_is_recorded_once_for_late_subscribers() -> None:
-    heard: list[tuple[str, str]] = []
-
-    @event(replay=True)
-    def sold(item: str) -> str: ...
-
-    def subscriber(name: str) -> Any:
-        return lambda item: heard.append((name, item)) or name
-
-    plugins = Plugins(module_of(sold=sold))
-    sold.on(subscriber("early"), name="early")
-
-    @sold.pre(once=True)
-    def amid() -> None:
-        sold.on(subscriber("amid"), name="amid")
-
-    assert plugins.answers("sold", "tea") == [("early", "early")]
-    assert list(sold.history) == [{"item": "tea"}]
-    sold.on(subscriber("late"), name="late")
-    assert heard == [("early", "tea"), ("amid", "tea"), ("late", "tea")]
 
 
 def test_nobody_answered_when_nobody_was_asked(shop: Any, plugins: Plugins) -> None:
@@ -307,44 +284,6 @@ def test_plugins_of_async_events_are_awaited_in_order(shop: Any, plugins: Plugin
         pairs: Any = plugins.answers(name, "now")
         assert not isinstance(pairs, list)
         assert asyncio.run(pairs) == [("sync", "sync"), ("first", "first now"), ("one", "one now")]
-
-
-def test_gathered_answers_come_in_the_order_of_the_plugins_not_of_their_ends(shop: Any, plugins: Plugins) -> None:
-    steps: list[str] = []
-
-    class Slow:
-        def __init__(self, name: str, turns: int) -> None:
-            self.name, self.turns = name, turns
-
-        @on
-        async def closed(self) -> str:
-            for _ in range(self.turns):
-                await trio.sleep(0)
-            steps.append(self.name)
-            return self.name
-
-    for name, turns in (("slow", 9), ("quick", 0), ("middle", 4)):
-        plugins.register(Slow(name, turns))
-
-    async def main() -> Any:
-        return await shop.closed("now"), await plugins.answers("closed", "now")
-
-    plain, pairs = trio.run(main)
-    assert plain == ["slow", "quick", "middle"] and pairs == [(name, name) for name in plain]
-    assert steps == ["quick", "middle", "slow"] * 2
-
-
-def test_failures_of_gathered_plugins_are_one_group(shop: Any, plugins: Plugins) -> None:
-    class Fails:
-        @on
-        async def closed(self) -> None:
-            raise ValueError("one")
-
-    plugins.register(Fails())
-    for act in (shop.closed, partial(plugins.answers, "closed")):
-        with pytest.raises(ExceptionGroup) as caught:
-            asyncio.run(act("now"))
-        assert caught.group_contains(ValueError, match="one")
 
 
 # Plugins that fail

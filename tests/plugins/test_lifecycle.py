@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 import aspecthook
-from aspecthook import HookLookupError, HookSignatureError, PluginError, event, hooks, on, post, pre
+from aspecthook import HookLookupError, HookSignatureError, PluginError, hooks, on, post, pre
 from aspecthook.plugins import Plugin, Plugins
-from tests.plugins.shop import Seller, Shop, fresh_host, make_event, message, module_of, trace_left, unchanged
+from tests.plugins.shop import Seller, Shop, fresh_host, message, trace_left, unchanged
 from tests.threads import at_once
 
 
@@ -325,125 +325,6 @@ def test_an_interrupt_leaves_a_plugin_on_or_off_and_what_can_be_done_again(act: 
             "disable": {(True, True), (False, True)},
         }[act]
     )
-
-
-# Replayed events
-
-
-def make_replay(**options: Any) -> Any:
-    def said(word: str) -> None: ...
-
-    return event(replay=True, **options)(said)
-
-
-class Hears:
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    @on
-    def said(self, word: str) -> str:
-        self.heard.append(word)
-        return word
-
-
-def test_a_plugin_is_told_of_the_past_as_it_is_registered() -> None:
-    said = make_replay()
-    host = module_of(said=said)
-    plugins = Plugins(host)
-    said("a")
-    hears, late = Hears(), Hears()
-    with unchanged(host):
-        plugin = plugins.register(hears)
-        assert plugins.answers("said", "b") == [("Hears", "b")] and hears.heard == ["a", "b"]
-        assert [one["word"] for one in said.history] == ["a", "b"]
-        disabled = plugins.register(late, name="late", enabled=False)
-        said("c")
-        assert late.heard == []
-        disabled.enable()
-        said("d")
-        assert late.heard == ["d"] and hears.heard == ["a", "b", "c", "d"]
-        plugin.unregister()
-        disabled.unregister()
-    assert plugins.answers("said", "e") == [] and len(said.history) == 5
-
-
-def test_a_plugin_that_fails_on_the_past_is_not_registered() -> None:
-    said, sold = make_replay(), make_event()
-    host = module_of(said=said, sold=sold)
-    plugins = Plugins(host)
-    said("a")
-
-    class Fails(Seller):
-        @on
-        def said(self, word: str) -> None:
-            assert sold("tea") == ["seller"]
-            raise ValueError(word)
-
-        @post("said")
-        def never(self) -> None: ...
-
-    with unchanged(host):
-        with pytest.raises(ValueError, match="a"):
-            plugins.register(Fails())
-        assert len(plugins) == 0 and sold("tea") == []
-
-
-def test_a_plugin_is_told_of_nothing_if_another_hook_of_it_is_wrong() -> None:
-    said, sold = make_replay(), make_event()
-    host = module_of(said=said, sold=sold)
-    said("a")
-
-    class Wrong(Hears):
-        @on
-        def sold(self, itme: str) -> None: ...
-
-    wrong = Wrong()
-    with unchanged(host), pytest.raises(HookSignatureError):
-        Plugins(host).register(wrong)
-    assert wrong.heard == []
-
-
-@pytest.mark.parametrize("act", ["unregister", "disable"])
-def test_a_plugin_may_be_taken_off_while_it_is_registered(act: str) -> None:
-    """Its hooks were put on all the same, and nobody could take them off."""
-    said, sold = make_replay(), make_event()
-    host = module_of(said=said, sold=sold)
-    plugins = Plugins(host)
-    said("a")
-    heard: list[str] = []
-
-    class Leaves(Seller):
-        @on
-        def said(self, word: str) -> None:
-            heard.append(word)
-            getattr(plugins, act)("Leaves")
-
-    plugin = plugins.register(Leaves())
-    assert said("b") == [] and sold("tea") == [] and heard == ["a"]
-    assert (plugin in plugins) is (act == "disable") and len(plugin.hooks) == (2 if act == "disable" else 0)
-    if act == "disable":
-        assert not plugin.enabled
-        plugin.enable()
-        assert sold("tea") == ["seller"] and said("c") == [] and heard == ["a", "c"]
-
-
-def test_user_code_that_is_told_of_the_past_does_not_run_under_the_lock() -> None:
-    said = make_replay()
-    host, other = module_of(said=said), Plugins(Shop())
-    said("a")
-    done: list[str] = []
-
-    class Waits:
-        @on
-        def said(self, word: str) -> None:
-            thread = threading.Thread(target=lambda: done.append(other.register(Seller()).name), daemon=True)
-            thread.start()
-            thread.join(60)
-            assert not thread.is_alive()
-
-    Plugins(host).register(Waits())
-    assert done == ["Seller"]
-    other.unregister("Seller")  # now: a thread that has ended may keep its frames for a moment
 
 
 def test_a_plugin_that_is_off_is_not_kept(plugins: Plugins) -> None:

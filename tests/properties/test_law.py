@@ -88,13 +88,6 @@ RARE = {
         for style in ("function", "coroutine")
         for event in ({}, {"errors": "group"}, {"fold": "a"}, {"fold": "a", "errors": "group"}, {"errors": "isolate"})
     ],
-    "event that has happened before": [
-        known(
-            "function", *[Spec("on", ["a"], [act]) for act in acts], event={"replay": True, "errors": errors}, stub=True
-        )
-        for acts in (["value"], ["raise key", "value"])
-        for errors in ("raise", "group")
-    ],
 }
 
 

@@ -543,8 +543,6 @@ def _events(draw: st.DrawFn, style: str, names: list[str], *, stub: bool) -> dic
         options["first"] = True
     elif gives == "fold" and foldable:
         options["fold"] = draw(st.sampled_from(foldable))
-    if stub and style == "function" and draw(st.booleans()):
-        options["replay"] = draw(st.sampled_from([True, 1]))
     return options
 
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
-from aspecthook import WeaveError, event, hookable, hooks, weave
+from aspecthook import WeaveError, hookable, hooks, weave
 from tests.stress.cases import THREADS, for_both, run
 from tests.threads import at_once
 
@@ -263,29 +263,6 @@ def a_weaving_that_begins_while_its_module_is_imported_is_woven() -> None:
             assert (weavings[0].state, module.one()) == ("woven", 10), (name, weavings)
             weavings[0].remove()
             assert module.one.__code__ is module.made
-
-
-def the_past_calls_of_an_event_can_be_looked_at_while_others_call() -> None:
-    # "deque mutated during iteration"
-    @event(replay=100)
-    def rang(number: int) -> None: ...
-
-    for _ in range(100):
-        rang(1)
-    over = threading.Event()
-
-    def ring() -> None:
-        while not over.is_set():
-            rang(1)
-
-    def look() -> None:
-        try:
-            for _ in range(1000):
-                assert list(rang.history) == [{"number": 1}] * 100
-        finally:
-            over.set()
-
-    at_once(ring, ring, look, look)
 
 
 def no_failure_of_an_isolated_hook_goes_uncounted(function: Any) -> None:

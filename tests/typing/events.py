@@ -54,7 +54,7 @@ def closing() -> None: ...
 async def arrived(who: str) -> None: ...
 
 
-@event(gather=True, errors="isolate")
+@event(errors="isolate")
 async def leaving(who: str) -> None: ...
 
 
@@ -85,7 +85,6 @@ def wrong() -> None:
     changed(20.0, where="there")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     changed.on(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     sensor.changed("hot")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    assert_type(len(changed.history), int)
 
 
 async def main() -> None:
@@ -154,7 +153,7 @@ def measured(celsius: float) -> str | None: ...
 def measured_in_group(celsius: float) -> str | None: ...
 
 
-@event(replay=True)
+@event
 def rows(n: int) -> list[int] | None: ...
 
 
@@ -196,7 +195,7 @@ assert_type(texts_bare(n=1), list[str])
 def greeting(name: str) -> str | None: ...
 
 
-@event(first=True, errors="isolate", replay=2)
+@event(first=True, errors="isolate")
 def anything(name: str) -> None: ...
 
 
@@ -226,24 +225,19 @@ def calls_of_these_that_are_wrong() -> None:
 def with_nothing(n: int) -> None: ...
 
 
-@event(name="the shop opens", errors="isolate", replay=True)
+@event(name="the shop opens", errors="isolate")
 def opened(hour: int) -> None: ...
 
 
 assert_type(with_nothing(1), list[Any])
 assert_type(opened(8), list[Any])
-assert_type(list(opened.history), list[dict[str, Any]])
-assert_type(len(opened.history), int)
-opened.history.clear()
 
 
 def options_that_are_wrong() -> None:
     event(errors="rise")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     event(first=True, fold="n")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    event(first=True, gather=True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    event(fold="n", gather=True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     event(fold=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
-    event(replay="all")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    event(replay=True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     event(frist=True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
@@ -321,7 +315,7 @@ assert greeting("ann") == "hello"
 async def came(who: str) -> None: ...
 
 
-@event(gather=True, errors="group")
+@event(errors="group")
 async def shutdown(reason: str) -> None: ...
 
 
@@ -338,17 +332,12 @@ async def welcome(who: str) -> str:
 async def judged(who: str) -> int | None: ...
 
 
-@event(gather=True)
-async def judged_at_once(who: str) -> int | None: ...
-
-
 @event
 async def judges(who: str) -> list[int]:
     return []
 
 
 assert_type(asyncio.run(judged("ann")), list[int])
-assert_type(asyncio.run(judged_at_once("ann")), list[int])
 assert_type(asyncio.run(judges("ann")), list[int])
 assert_type(came("ann"), Coroutine[Any, Any, list[Any]]).close()
 assert_type(asyncio.run(shutdown("done")), list[Any])

@@ -677,10 +677,10 @@ def test_an_iterator_that_a_decorated_generator_returns_can_only_go_on() -> None
     assert list(stream) == []
 
 
-def test_what_a_decorator_was_given_runs_a_gathering_event_as_a_call_of_its_own() -> None:
+def test_what_a_decorator_was_given_runs_an_async_event_as_a_call_of_its_own() -> None:
     kept: list[Any] = []
 
-    @event(gather=True)
+    @event
     async def sold(item: str) -> None: ...
 
     hooks(sold).around(around.wrap(lambda function: kept.append(function) or function))

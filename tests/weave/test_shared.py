@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pytest
 
-from aspecthook import WeaveError, event, hooks, weave
+from aspecthook import WeaveError, hooks, weave
 
 HERE = __name__
 log: list[object] = []
@@ -529,25 +529,3 @@ def test_a_method_that_takes_its_instance_among_args_acts_for_the_heir_alone() -
     with weave(f"{HERE}:TakingHeir.take", post=lambda result: "heir", scope="context"):
         assert (TakingHeir().take(1), Taking().take(1)) == ("heir", (1,))
     assert TakingHeir().take(1) == (1,)
-
-
-@event(replay=True)
-def moved(thing: object) -> None: ...
-
-
-class Vehicle:
-    moved = moved
-
-
-class Car(Vehicle): ...
-
-
-def test_past_calls_are_replayed_to_the_subscriber_of_an_heir_that_are_its_own() -> None:
-    car, thing, seen = Car(), Vehicle(), list[object]()
-    car.moved()
-    thing.moved()
-    with weave(f"{HERE}:Car.moved", on=lambda thing: seen.append(thing)):
-        assert seen == [car]
-        car.moved()
-        thing.moved()
-        assert seen == [car, car]

@@ -230,13 +230,6 @@ def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> N
 
 def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
     """Write what replaces the target's call in an event; the generated code leaves the result in ``result``."""
-    if emission.replay:
-        writer.line(f"$late = $record({writer.values}, $on_hooks)")
-    if emission.gather:
-        call = writer.call()
-        writer.note("on", 0, len(writer.chain.on) - 1)
-        writer.line(f"$result = await $agathered($on_hooks, {call}, {writer.values})")
-        return
     if not emission.group:
         _subscribers(writer, emission, target)
         return
@@ -256,11 +249,6 @@ def _subscribers(writer: Writer, emission: Emission, target: str) -> None:
         _fold(writer, emission.fold)
     else:
         _list(writer)
-    if emission.replay:
-        with writer.block("if $late:  # subscribed since this call began"):
-            # They get the arguments that the other subscribers got, which around hooks may have replaced.
-            failures = ", $slips" if emission.group else ""
-            writer.line(f"$missed($late, $Call($site, {writer.values}){failures})")
 
 
 def _answered(writer: Writer, function: str) -> str:

@@ -76,10 +76,6 @@ class Source(Writer):
         if emission.gives == "fold":
             gives = self.idents[emission.fold]
         with self.block(self.head()):
-            if emission.replay:  # in one line, since tracebacks show the lines of the user's stub for it
-                made = f"$Call($site, {self.values})"
-                noted = f"($late := $record({self.values}, ()))"
-                gives = f"{gives} if not {noted} else $missed($late, {made}) or {gives}"
             self.line(f"return {gives}")
         return self._done(())
 
@@ -121,7 +117,7 @@ class Source(Writer):
         """Whether an object is looked up at each call: as a constant, it might outlive what it belongs to."""
         if role.what == "hook":
             return role.fields != ("function",) or not getattr(self.chain, role.kind)[role.first].lasting
-        if role.what in ("instances", "record", "site", "target"):
+        if role.what in ("instances", "site", "target"):
             return self.weak
         return role.what in ("always_hooks", "exception_hooks", "inside", "on_hooks", "row")
 

@@ -7,7 +7,6 @@ generated code. The objects of the first two are put in when the code is linked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import CoroutineType
 from weakref import getweakrefcount
 
@@ -37,9 +36,7 @@ TABLE: Mapping[str, object] = {
     "CoroutineType": CoroutineType,
     "ENDED": streams.ENDED,
     "afinish": law.finish,
-    "agathered": partial(tally.gathered, law.ask),
     "arecover": law.recover,
-    "missed": partial(tally.missed, law_sync.ask),
 }
 
 # What belongs to one mount point, or to one link; the linker has the objects.
@@ -52,7 +49,6 @@ FACTS = frozenset(
         "instances",
         "moved",
         "on_hooks",
-        "record",
         "site",
         "slot",
         "target",

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     # Checks the answer of a subscriber: called with the site, the function that answered, its answer and the value that
     # is folded, it returns the answer to use.
     Fits = Callable[["Site", Any, Any, Any], Any]
-    # Stores the arguments of a call, with the hooks of its chain; returns the hooks that came too late to be in it.
-    # Any: hooks, which are defined above this module.
-    Record = Callable[[tuple[object, ...], tuple[Any, ...]], tuple[Any, ...]]
 
 
 # The paths of a mount point that provides none.
@@ -39,7 +36,7 @@ class Described(Protocol):
 class Site:
     """What generated code and messages need to know of a mount point."""
 
-    __slots__ = ("fits", "function", "label", "model", "provides", "record", "signature")
+    __slots__ = ("fits", "function", "label", "model", "provides", "signature")
 
     def __init__(
         self,
@@ -47,15 +44,12 @@ class Site:
         model: CodeType,
         function: Callable[[], Callable[..., object] | None],
         emission: Emission | None = None,
-        record: Record | None = None,
     ) -> None:
         self.label: str = label
         self.model: CodeType = model
         self.signature: Signature = Signature.of(model, emission)
         # Returns the mounted function; None once it is gone.
         self.function: Callable[[], Callable[..., object] | None] = function
-        # Records the calls of an event that replays them.
-        self.record: Record | None = record
         self.fits: Fits | None = None
         # Paths of attributes of the first argument, by the names under which hooks may ask for them.
         self.provides: Mapping[str, str] = NOTHING_PROVIDED

@@ -72,7 +72,6 @@ class Guard:
         "_runs",
         "counts_every_alone",
         "every",
-        "is_spent",
         "reentrant",
         "skips",
         "times",
@@ -83,7 +82,6 @@ class Guard:
         self.every: int | None = conditions.every
         self.reentrant: bool = conditions.reentrant
         # Whether the hook has run as often as it may.
-        self.is_spent: bool = False
         self._hook = weakref.ref(hook)
         self.skips: Iterator[object] | None = None if self.every is None else _skips(self.every)
         # Whether `every` is all that counts, so that `skips` may be asked in the place of `admit`.
@@ -107,7 +105,6 @@ class Guard:
     def _is_due(self, number: int, times: int) -> bool:
         """Whether run `number` is within the limit; the last run removes the hook."""
         if number >= times:  # not only the last: an interrupt may have stopped that one before it removed the hook
-            self.is_spent = True
             hook = self._hook()
             if hook is not None:
                 hook.remove()

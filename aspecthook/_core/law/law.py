@@ -39,7 +39,7 @@ from .streams import (
     start,  # sync: drop
     streamed,
 )
-from .tally import Tally, gathered  # sync: from .tally import Tally, missed
+from .tally import Tally
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -213,18 +213,12 @@ def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
 
     if not hooks:
         return plain
-    emission = call._site.signature.emission  # sync: drop
-    if emission is not None and emission.gather:  # sync: drop
-        return partial(gathered, ask, hooks, call)  # sync: drop
     return partial(emit, hooks, call, plain)
 
 
 async def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
-    # Async events have no late subscribers, as `on` cannot await them.
-    # sync: record = call._site.record
-    # sync: latecomers = () if record is None else record(values, hooks)
     for hook in hooks:
         try:
             if tally.add_answer(hook, await ask(hook, call, values=tally.values)):
@@ -236,7 +230,6 @@ async def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
             tally.result = await plain(values)
     except Exception as error:
         tally.add_failure_of_body(error)
-    # sync: missed(ask, latecomers, Call(call._site, values), tally.failures)
     return tally.close()
 
 

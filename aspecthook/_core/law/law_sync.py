@@ -25,7 +25,7 @@ from .streams import (
     ONE_YIELD,
     streamed,
 )
-from .tally import Tally, missed
+from .tally import Tally
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -204,9 +204,6 @@ def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
 def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
-    # Async events have no late subscribers, as `on` cannot await them.
-    record = call._site.record
-    latecomers = () if record is None else record(values, hooks)
     for hook in hooks:
         try:
             if tally.add_answer(hook, ask(hook, call, values=tally.values)):
@@ -218,7 +215,6 @@ def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
             tally.result = plain(values)
     except Exception as error:
         tally.add_failure_of_body(error)
-    missed(ask, latecomers, Call(call._site, values), tally.failures)
     return tally.close()
 
 

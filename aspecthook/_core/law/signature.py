@@ -37,10 +37,6 @@ class Emission(NamedTuple):
     # group; or else the failure is raised at once.
     isolate: bool = False
     group: bool = False
-    # Whether the subscribers run concurrently.
-    gather: bool = False
-    # Whether calls are kept for late subscribers.
-    replay: bool = False
     # Whether the stub has a body, which runs when nobody answers.
     default: bool = False
     # Whether the site checks each answer, and may refuse or replace it.

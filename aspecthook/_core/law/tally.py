@@ -1,4 +1,4 @@
-"""The answers and failures of an event's subscribers, and the result that they add up to, concurrently or not.
+"""The answers and failures of an event's subscribers, and the result that they add up to.
 
 The invariant: once a call is over, nothing here refers to an exception any more. An exception refers to the frames that
 it went through, and these refer to the tally: the two would keep each other alive.
@@ -6,14 +6,10 @@ it went through, and these refer to the tally: the two would keep each other ali
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Coroutine
-from functools import partial
-
 from aspecthook._hints import TYPE_CHECKING, Any, final
 
 from .answers import Values, settled
-from .call import Call, Site
+from .call import Site
 
 if TYPE_CHECKING:
     from .hook import Hook
@@ -94,95 +90,3 @@ def together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]
     """Return one error for all failures of subscribers."""
     count = len(failures)
     return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
-
-
-def cut_off(site: Site, errors: list[BaseException]) -> BaseExceptionGroup[BaseException]:
-    """Return one error for concurrent subscribers that were cancelled, and for the failures of the others."""
-    return BaseExceptionGroup(f"{site.label}: a subscriber was cancelled", errors)
-
-
-# Subscribers that came too late.
-
-
-def missed(
-    ask: Callable[..., Any], hooks: tuple[Hook, ...], call: Call, failures: list[Exception] | None = None
-) -> None:
-    """Replay a call to subscribers that came too late to be in its chain; their answers are ignored.
-
-    Args:
-        ask: Asks one subscriber (`law_sync.ask`).
-        hooks: The late subscribers.
-        call: The call that they missed.
-        failures: The failures of the other subscribers, to which theirs are added; None: they are raised.
-    """
-    tally = Tally(call._site, call._values)
-    try:
-        for hook in hooks:
-            try:
-                ask(hook, call)
-            except Exception as error:
-                tally.add_failure(error)
-        if failures is None:
-            tally.close()
-        else:
-            failures += tally.failures
-    finally:
-        del tally, failures
-
-
-# Subscribers that run concurrently, on the event loop of the call: asyncio's, or trio's.
-
-
-async def gathered(ask: Callable[..., Any], hooks: tuple[Hook, ...], call: Call, values: Values) -> Any:
-    """Run the subscribers of an event concurrently; return the result, with the answers in the order of subscribers.
-
-    If one fails, the others are cancelled; or, if failures are grouped, run to their end.
-
-    Args:
-        ask: Asks one subscriber (`law.ask`).
-        hooks: The subscribers.
-        call: The call.
-        values: Its arguments, which around hooks may have replaced.
-    """
-    tally = Tally(call._site, values)
-    answers: dict[Hook, object] = {}
-    failures: dict[Hook, Exception] = {}
-    cancelled: dict[Hook, BaseException] = {}
-
-    async def one(hook: Hook) -> None:
-        try:
-            answers[hook] = await ask(hook, call, values=values)
-        except Exception as error:
-            tally.add_failure(error)
-            failures[hook] = error
-        except BaseException as error:
-            cancelled[hook] = error
-            raise
-
-    try:
-        await at_once([partial(one, hook) for hook in hooks])
-        tally.failures = [failures[hook] for hook in hooks if hook in failures]
-        if cancelled:  # a task group ignores tasks that were cancelled from within
-            raise cut_off(call._site, [*cancelled.values(), *tally.failures])
-        for hook in hooks:
-            tally.add_answer(hook, answers.get(hook))
-        return tally.close()
-    finally:  # else the exceptions and this frame, which is in their tracebacks, would keep each other alive
-        tally.failures = []
-        failures.clear()
-        cancelled.clear()
-
-
-async def at_once(jobs: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
-    """Run jobs concurrently, in a nursery of trio or in a task group of asyncio."""
-    trio: Any = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        async with trio.open_nursery() as nursery:
-            for job in jobs:
-                nursery.start_soon(job)
-        return
-    from asyncio import TaskGroup
-
-    async with TaskGroup() as group:
-        for job in jobs:
-            group.create_task(job())

@@ -3,9 +3,8 @@
 The invariant: the hooks are one immutable tuple, in the order in which they were added, and a change replaces it in one
 step. How a change reaches the function is the business of `point`, behind `_change`.
 
-The path of a new hook: `add` reads how it is added, `add_hook` warns of what is doubtful about it and replays past
-calls to it, `new_hook` makes it and refuses one that could not work, and `insert` puts it among the others under the
-lock.
+The path of a new hook: `add` reads how it is added, `add_hook` warns of what is doubtful about it, `new_hook` makes
+it and refuses one that could not work, and `insert` puts it among the others under the lock.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
@@ -106,14 +104,6 @@ class Members(Attribute):
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
-
-    def replays(self, kind: Kind) -> bool:  # noqa: ARG002  # some events look at it
-        """Whether past calls are replayed to hooks of this kind before they are added."""
-        return False
-
-    def replay(self, hook: Hook, insert: Callable[[], object]) -> None:  # noqa: ARG002  # likewise
-        """Replay past calls to a subscriber, then call `insert`, which adds it."""
-        insert()
 
     # Looking
 
@@ -256,14 +246,7 @@ class Members(Attribute):
         if direct and hook.doubts:
             for doubt in hook.doubts:
                 warn(doubt)
-        if not self.replays(kind):
-            found = self.insert(hook)
-        else:
-            older = self._older(hook)
-            if older is None:
-                self.replay(hook, partial(self.insert, hook))
-                older = self._older(hook)  # another thread may have added the callable meanwhile
-            found = hook if older is None else older
+        found = self.insert(hook)
         if found is hook:
             self.announce(hook)
         return found
@@ -300,8 +283,6 @@ class Members(Attribute):
     @under_lock
     def insert(self, hook: Hook) -> Hook:
         """Put a hook among the others and return it; or return the hook that its callable is already."""
-        if hook.guard is not None and hook.guard.is_spent:
-            return hook  # the past calls, which were replayed to it, have used up its `once` or `times`
         older = self._older(hook)
         if older is not None:
             return older

@@ -331,7 +331,6 @@ class Place(Occupancy):
                 "target": self.original,
                 "site": self.site,
                 "instances": self.instances,
-                "record": self.site.record,
                 "first": self.site,
             }
             linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._space)
@@ -366,7 +365,7 @@ class Place(Occupancy):
         if site is None:
             site = self.site
         else:
-            facts |= {"site": site, "record": site.record}
+            facts["site"] = site
         linker = Linker(site.signature, self.plain, site.label, facts, self._space)
         found = template(site.signature, chain, weak=self.weak, instances=instances, cells="links")
         return linker.make(found, chain, None, {})

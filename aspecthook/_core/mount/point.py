@@ -19,16 +19,13 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookLookupError, plural, printable, qualified
-from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, cast
+from aspecthook._hints import Any, ClassVar, cast
 
 from .lock import under_lock
 from .members import Members
 from .place import Place
 from .site import MountSite
 from .unloading import is_lasting, module_of, watch, watch_hook
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.call import Record
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -206,12 +203,8 @@ class MountPoint(Members):
         if site is None or not (as_before or site.model is self.code()):
             # The function of one object is no wrapper, and a tracing compiler may read `shown`.
             wraps = not self.of_object
-            site = self._site = MountSite(self.name, self.code(), self.ref, self, self._record(), wraps=wraps)
+            site = self._site = MountSite(self.name, self.code(), self.ref, self, wraps=wraps)
         return site
-
-    def _record(self) -> Record | None:
-        """Return what records the calls of an event that replays them."""
-        return None
 
     def _target(self) -> Callable[..., Any] | None:
         """Return what the function hands its calls to, if that is all that it does."""

@@ -13,12 +13,9 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission, Shown, shown_by
 from aspecthook._errors import MountError
-from aspecthook._hints import TYPE_CHECKING, Any, Protocol, cast, final
+from aspecthook._hints import Any, Protocol, cast, final
 
 from .lock import under_lock
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.call import Record
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -85,11 +82,10 @@ class MountSite(Site, Witness):
         model: CodeType,
         function: Callable[[], FunctionType | None],
         mount: Mounted,
-        record: Record | None,
         *,
         wraps: bool,
     ) -> None:
-        super().__init__(label, model, function, mount.emission, record)
+        super().__init__(label, model, function, mount.emission)
         self.provides: Mapping[str, str] = mount.provides
         self._mount = weakref.ref(mount)
         # What `shown` returns, once it has been read.

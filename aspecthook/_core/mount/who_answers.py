@@ -14,14 +14,11 @@ from types import FunctionType
 from aspecthook._core.law.call import Described, Site
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.signature import Emission, Shown
-from aspecthook._hints import TYPE_CHECKING, Any, cast, final
+from aspecthook._hints import Any, cast, final
 
 from .instance import InstanceMountPoint
 from .lock import under_lock
 from .point import MountPoint
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.call import Record
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -70,8 +67,8 @@ class _Noting(Site):
 
     __slots__ = ("_hook_of", "_own")
 
-    def __init__(self, own: Site, hook_of: Mapping[object, Hook], emission: Emission, record: Record) -> None:
-        super().__init__(own.label, own.model, own.function, emission, record)
+    def __init__(self, own: Site, hook_of: Mapping[object, Hook], emission: Emission) -> None:
+        super().__init__(own.label, own.model, own.function, emission)
         self.provides = own.provides
         self._own = own
         self._hook_of = hook_of
@@ -96,9 +93,6 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
     noting = copy.copy(chain)
     noting.on = cast("tuple[Hook, ...]", tuple(subscribers))
 
-    def record(values: tuple[object, ...], _: object) -> tuple[Hook, ...]:
-        return () if own.record is None else own.record(values, chain.on)
-
     # Any: an answer, and the value that it would replace in a fold.
     def note(_: Site, function: Any, answer: Any, folded: Any) -> Any:
         hook = hook_of[function]
@@ -106,7 +100,7 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
         answers.append((hook.name, taken))
         return taken
 
-    site = _Noting(own, hook_of, mount.emission._replace(checked=True), record)
+    site = _Noting(own, hook_of, mount.emission._replace(checked=True))
     site.fits = note
     call = cast("FunctionType", place.bind(noting, site=site))
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
