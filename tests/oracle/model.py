@@ -183,7 +183,7 @@ def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
 def _is_beyond(mount: MountPoint, chain: Chain) -> bool:
     """Whether subscribers run in a way that the steps alone do not show."""
     emission = mount.site().signature.emission
-    return emission is not None and bool(chain.on) and (bool(chain.around) or emission.gather)
+    return emission is not None and bool(chain.on) and bool(chain.around)
 
 
 def _phases(chain: Chain, trace: Trace) -> str | None:

@@ -281,13 +281,12 @@ class World:
         plain = mount.code()
         place = mount.place
         original = place.original if place is not None else self.target
-        real = mount.site()
 
         class Found(Site):
             def find(self, kind: str, function: object) -> Any:
                 return next((hook for hook in members if hook.kind == kind and hook.function is function), None)
 
-        site = Found(mount.name, plain, lambda: self.target, mount.emission, real.record)
+        site = Found(mount.name, plain, lambda: self.target, mount.emission)
         law = (_law.run, _law_async.run, _law.generate, _law_async.generate)[STYLES.index(self.scenario.style)]
 
         def call(*args: Any, **kwargs: Any) -> Any:
