@@ -921,3 +921,25 @@ def test_the_values_of_a_call_are_joined_from_what_they_were_split_into(
     assert values is not None
     signature = mount.site().signature
     assert signature.join(*signature.split(values)) == values
+
+
+@pytest.mark.parametrize("lead", ["", "self, "])
+@pytest.mark.parametrize("default", ["", "=None"])
+def test_what_a_wrapper_shows_is_found_by_position_without_a_search(lead: str, default: str) -> None:
+    space: dict[str, Any] = {"wraps": wraps}
+    exec(
+        "def inner(self, width, height=2): return width\n"
+        f"@wraps(inner)\ndef wrapper({lead}*args, **kwargs): return inner({lead}*args, **kwargs)\n"
+        f"def hook(self{default}, width{default}, height{default}): seen.append((self, width, height))\n",
+        space,
+    )
+    seen = space["seen"] = []
+    mount = hooks(hookable(space["wrapper"]))
+    mount.add("pre", space["hook"])
+    space["wrapper"](0, 1, 3)
+    space["wrapper"](0, 1)
+    space["wrapper"](0, height=4, width=1)
+    assert seen == [(0, 1, 3), (0, 1, 2), (0, 1, 4)]
+    place = 0 if lead else 1
+    assert f"args[{place}]" in mount.explain()
+    assert f"if len(args) > {place} else" in mount.explain()

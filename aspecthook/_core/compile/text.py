@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 from sys import intern
 
-from aspecthook._core.law.asks import Asks
+from aspecthook._core.law.asks import Asks, shown_name
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.order import Chain
@@ -244,13 +244,24 @@ class Writer:
         return [(how[1:] + "=" if how else "") + self._word(what)]
 
     def _shown(self, how: str, what: str, hook: str) -> str:
-        """Return an argument that a wrapper shows; an optional one is left out if the call does not have it."""
+        """Return an argument that a wrapper shows; an optional one is left out if the call does not have it.
+
+        Most calls pass it by position. Only the others have to be searched for it.
+        """
         values = f"({', '.join(self.idents)}{',' if len(self.idents) == 1 else ''})"
-        name = f"{self._text_pin((what[1:],))}[0]"
+        name = f"{self._text_pin((shown_name(what),))}[0]"
+        by_name = how != "" or what[0] == "?"
         found = f"$shown($site, {hook}, {values}, {name})"
         if what[0] == "?":
-            return f"**$shown_if_there($site, {values}, {name})"
-        return f"**{{{name}: {found}}}" if how else found
+            found = f"$shown_if_there($site, {values}, {name})"
+        elif by_name:
+            found = f"{{{name}: {found}}}"
+        place = what[1:].partition(" ")[0]
+        if place and self.signature.varargs is not None:
+            rest = self.idents[self.signature.varargs]
+            there = f"{{{name}: {rest}[{place}]}}" if by_name else f"{rest}[{place}]"
+            found = f"({there} if $len({rest}) > {place} else {found})"
+        return f"**{found}" if by_name else found
 
     def _word(self, what: int | str) -> str:
         """Return the expression for one thing that hooks ask for."""

@@ -16,7 +16,7 @@ from aspecthook._hints import NamedTuple, TypeAlias
 from .call import Site
 from .callables import hands_on, parameters, plain_names
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
-from .signature import Signature, Style
+from .signature import Shown, Signature, Style
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
@@ -176,13 +176,30 @@ def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | s
     if place is not None and (shown is None or name not in shown):
         return place
     if shown is not None and name in shown:
-        return ("?" if has_default else ":") + name
+        return _shown_place(name, shown, site.signature, "?" if has_default else ":")
     path = site.provides.get(name)
     if path is not None:
         return "." + path
     if not has_default:
         raise HookSignatureError(_unknown(name, asker, alone=alone))
     return None
+
+
+def _shown_place(name: str, shown: Shown, own: Signature, mark: str) -> int | str:
+    """Return where the argument is that a wrapper shows: of its own parameters, or among its ``*args`` if it is there.
+
+    In front of the name stands the mark, and the place among the ``*args`` if it has one.
+    """
+    place = shown.place(name)
+    if place is not None and place < own.positional:
+        return place
+    known = place is not None and own.varargs is not None
+    return f"{mark}{place - own.positional if place is not None and known else ''} {name}"
+
+
+def shown_name(what: str) -> str:
+    """Return the name of a parameter that a wrapper shows, of what a hook asks for."""
+    return what.partition(" ")[2]
 
 
 def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:

@@ -10,7 +10,7 @@ from aspecthook._errors import HookSignatureError
 from aspecthook._hints import Any, TypeAlias, cast
 
 from .answers import Args, Return, Values, hook_at, revise, wrong
-from .asks import Asks
+from .asks import Asks, shown_name
 from .call import Call, Site
 from .callables import type_of
 from .guard import Entry
@@ -161,11 +161,11 @@ def given_to(
         elif how == "*":
             positional.extend(args)
         elif isinstance(what, str) and what[0] == "?":
-            keywords.update(shown_if_there(call._site, values, what[1:]))
+            keywords.update(shown_if_there(call._site, values, shown_name(what)))
         else:
             value: object
             if isinstance(what, str) and what[0] == ":":
-                value = shown(call._site, hook.kind, hook.function, values, what[1:])
+                value = shown(call._site, hook.kind, hook.function, values, shown_name(what))
             else:
                 value = values[what] if isinstance(what, int) else _word(cast("str", what), words, values)
             if how == "":

@@ -182,7 +182,7 @@ ABSENT: Any = object()
 class Shown:
     """The parameters that a wrapper shows, and where their arguments are among those that its code takes."""
 
-    __slots__ = ("_keywords", "_own", "_places", "_signature", "names", "ordinary")
+    __slots__ = ("_defaults", "_is_bare", "_keywords", "_own", "_places", "_signature", "names", "ordinary")
 
     def __init__(self, shown: inspect.Signature, own: Signature) -> None:
         # Without annotations, which would keep alive what they refer to.
@@ -199,23 +199,30 @@ class Shown:
         )
         by_place = [one.name for one in parameters if one.kind <= one.VAR_POSITIONAL]
         self._places = {name: place for place, name in enumerate(by_place)}
+        self._defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+        self._is_bare = own.regular == 0 and own.varargs is not None and own.varkw is not None
 
     def __contains__(self, name: object) -> bool:
         return name in self._signature.parameters
 
+    def place(self, name: str) -> int | None:
+        """Return where a call that passes an argument by position has it; None if it cannot, or if it is ``*args``."""
+        return self._places.get(name) if name in self.ordinary else None
+
     def get(self, name: str, values: Values) -> Any:
         """Return one argument of a call, or its default; `ABSENT` if there is neither."""
-        parameter, place = self._signature.parameters[name], self._places.get(name)
-        args, kwargs = self._own.split(values)
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            return args[place:]
-        if parameter.kind is parameter.VAR_KEYWORD:
+        place = self._places.get(name)
+        # Most wrappers take just ``*args, **kwargs``.
+        args, kwargs = cast("Any", values) if self._is_bare else self._own.split(values)
+        if name not in self.ordinary:
+            if place is not None:
+                return args[place:]
             return {key: value for key, value in self._passed(kwargs).items() if key not in self._keywords}
         if place is not None and place < len(args):
             return args[place]
         if name in self._keywords and name in kwargs:
             return kwargs[name]
-        return ABSENT if parameter.default is parameter.empty else parameter.default
+        return self._defaults.get(name, ABSENT)
 
     def arguments(self, values: Values) -> dict[str, Any] | None:
         """Return the arguments of a call by the names that are shown; None if they do not fit."""
