@@ -330,7 +330,6 @@ ALONE = (
     no_death_of_an_instance_is_overlooked,
     more_shapes_than_are_kept,
     members_are_looked_through_while_others_define_some,
-    the_past_calls_of_an_event_can_be_looked_at_while_others_call,
     who_makes_one_function_hookable_at_once_shares_its_mount_point,
     imports_go_on_while_weavings_come_and_go,
     a_weaving_that_begins_while_its_module_is_imported_is_woven,
