@@ -125,7 +125,6 @@ def test_the_check_finds_what_is_loaded() -> None:
         ("record.otel.Spans", "aspecthook.record.otel needs opentelemetry; pip install 'aspecthook[otel]'"),
         ("training.data.load_digits", "aspecthook.training.data needs numpy; pip install 'aspecthook[train]'"),
         ("training.numpy.Linear", "aspecthook.training.numpy needs numpy; pip install 'aspecthook[train]'"),
-        ("training.job.train", "aspecthook.training.job.train needs numpy; pip install 'aspecthook[train]'"),
     ],
 )
 def test_a_name_whose_library_is_not_installed_says_which_extra_brings_it(name: str, message: str) -> None:

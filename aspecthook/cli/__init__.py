@@ -9,6 +9,7 @@ runs already: it sends `_arrival` there, which loads `_attached`.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,12 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         0
     """
     rest = list(sys.argv[1:] if argv is None else argv)
-    if rest and rest[0] == "train":  # it needs no click, and reads its own options
-        from aspecthook.training.job import _command
-
-        if argv is None:  # the process is ours
-            _command.use_one_thread()
-        return _command.main(rest[1:])
+    if argv is None and rest[:1] == ["train"]:
+        # The process is ours, and the matrices are small: on a busy machine, threads that wait for each other make the
+        # training ten times as slow.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if rest == ["--version"]:
         print(f"aspecthook {__version__}")
         return 0

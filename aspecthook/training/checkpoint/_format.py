@@ -230,15 +230,6 @@ def origin_of(path: Path) -> Origin | None:
         return None
 
 
-def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays in a checkpoint, which are not read; none if it is not complete."""
-    try:
-        with _opened(path) as (_, tensors):
-            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
-    except _NoCheckpointError:  # `load` says what is wrong with it
-        return {}
-
-
 def is_checkpoint(path: AnyPath) -> bool:
     """Whether a file is a complete checkpoint; only its header is read.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -14,8 +13,6 @@ from numpy.typing import NDArray
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
-from aspecthook.training.checkpoint._format import shapes_in
 from aspecthook.training.data._digits import load_digits
 from aspecthook.training.data._loading import permutation
 from aspecthook.training.registry._registry import Registry
@@ -66,45 +63,16 @@ def load_data(settings: dict[str, Any], seed: int) -> tuple[Part, Part | None, P
     held_out = float(settings["held_out"])
     if not 0 <= held_out < 1:
         raise ConfigError(f"[data]: held_out={held_out:g}; give a fraction of at least 0 and less than 1")
-    options = {key: value for key, value in settings.items() if key not in ("type", "batch_size", "held_out")}
     (images, labels), test = (
-        cast("Part", DATA.build_from_config({"type": settings["type"], "split": part, **options}))
-        for part in ("train", "test")
+        cast("Part", DATA.build_from_config({"type": settings["type"], "split": part})) for part in ("train", "test")
     )
     if not held_out:
         return (images, labels), None, test
-    out = _stratified(labels, held_out, seed)
-    return (images[~out], labels[~out]), (images[out], labels[out]), test
-
-
-def _stratified(labels: Labels, part: float, seed: int) -> NDArray[np.bool_]:
-    """Choose a fraction of each class."""
-    chosen = np.zeros(len(labels), bool)
-    for label in np.unique(labels):
+    out = np.zeros(len(labels), bool)
+    for label in np.unique(labels):  # the same fraction of each class
         places = np.flatnonzero(labels == label)
-        chosen[places[permutation(len(places), seed, int(label))[: round(len(places) * part)]]] = True
-    return chosen
-
-
-# The option for the widths of the layers of a model that is built by name, and its default.
-_WIDTHS: dict[Any, tuple[str, tuple[int, ...]]] = {"mlp": ("hidden", (256, 128)), "cnn": ("channels", (32, 64))}
-
-
-def check_widths(settings: dict[str, Any], path: Path) -> None:
-    """Refuse other widths of layers than those in a checkpoint, before a model of them takes memory."""
-    if settings.get("type") not in _WIDTHS:
-        return
-    option, default = _WIDTHS[settings["type"]]
-    ours = _sizes(option, settings.get(option, default), str([*default]))
-    # All weights but the last, that of the classes, by the number of the layer: "model.net.1.weight".
-    shapes = {name: shape for name, shape in shapes_in(path).items() if name.startswith("model.") and len(shape) > 1}
-    numbers = {name: int("".join(filter(str.isdigit, name))) for name in shapes if any(map(str.isdigit, name))}
-    theirs = [shapes[name][0] for name in sorted(numbers, key=numbers.__getitem__)][:-1]
-    if theirs and theirs != ours:
-        raise TrainingError(
-            f"[model]: {option} is {brief(ours)}, and the checkpoint {path} has layers of the widths {brief(theirs)}; "
-            f"continue with --set model.{option}={theirs}; nothing was changed"
-        )
+        out[places[permutation(len(places), seed, int(label))[: round(len(places) * held_out)]]] = True
+    return (images[~out], labels[~out]), (images[out], labels[out]), test
 
 
 def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], classes: int) -> Classifier:
@@ -144,7 +112,7 @@ def _cnn(nn: Any, shape: Sequence[int], classes: int, channels: Iterable[int] = 
 
 
 def _sizes(name: str, given: Any, example: str) -> list[int]:
-    sizes: list[Any] = [*given] if is_any(given, list, tuple) else [None]
+    sizes: list[Any] = [*given] if isinstance(given, (list, tuple)) else [None]
     if not all(type(size) is int and size > 0 for size in sizes):
         raise ConfigError(
             f"[model]: {name} is {brief(given)}; give a list of whole numbers from 1 up, such as {example}"

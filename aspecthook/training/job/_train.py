@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -17,14 +16,11 @@ from aspecthook.training.loop._checks import seed_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.numpy import manual_seed
 
-from ._build import Part, build_model, build_optimizer, check_widths, load_data, load_torch
-from ._settings import Settings, with_policy_defaults
+from ._build import Part, build_model, build_optimizer, load_data, load_torch
+from ._settings import Settings
 
 _BACKENDS = ("numpy", "torch")
 _CONFIG = "config.json"
-# What `Classifier` logs, by which the best checkpoint can be chosen.
-_SCORES = ("val_accuracy", "val_loss", "accuracy", "loss", "auto")
-
 # Sections that are one hook each, in addition to those that register_training_hooks knows.
 _OTHERS = {"guard": "NanGuardHook", "progress": "ProgressHook", "plot": "PlotHook", "report": "ReportHook"}
 
@@ -38,11 +34,6 @@ class Outcome(NamedTuple):
         checkpoint: The checkpoint that was tested; None if the model was tested as it was at the end.
         seconds: The duration of the training.
         runner: The runner.
-
-    Example:
-        >>> outcome = Outcome(accuracy=0.98, images=360, checkpoint=None, seconds=4.2, runner=None)
-        >>> f"{outcome.accuracy:.0%} of {outcome.images} images"
-        '98% of 360 images'
     """
 
     accuracy: float
@@ -61,39 +52,26 @@ class Job(NamedTuple):
     test: DataLoader
 
 
-def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, overwrite: bool = False) -> Outcome:
+def train(settings: Settings, *, resume: str | None = None, overwrite: bool = False) -> Outcome:
     """Train and test a model as the settings say.
 
     Args:
         settings: The settings, from `load_settings`.
-        resume: The checkpoint to resume from; True for the furthest in the ``work_dir``.
+        resume: The checkpoint to resume from; ``""`` for the furthest in the ``work_dir``.
         overwrite: Whether to begin in a ``work_dir`` that holds another run, whose checkpoints are then set aside: a
             new run, or with `resume` that of the checkpoint.
 
     Raises:
         ConfigError: The settings name something that cannot be built.
         TrainingError: The ``work_dir`` already holds a run, there is nothing to resume from, or the training fails.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from aspecthook.training.job import load_settings, train
-        >>> with TemporaryDirectory() as folder:
-        ...     changes = [
-        ...         "run.max_epochs=2",
-        ...         f"run.work_dir='{folder}'",
-        ...         "progress=false",
-        ...         "plot=false",
-        ...         "report=false",
-        ...     ]
-        ...     train(load_settings(changes=changes)).accuracy > 0.8
-        True
     """
-    settings = with_policy_defaults(settings)
     folder = Path(settings["run"]["work_dir"])
-    _check_free(folder, resume, overwrite)
-    saved = _checkpoint_in(folder, resume)
-    if saved is not None:
-        check_widths(settings["model"], saved)
+    if resume is None and not overwrite and (folder / _CONFIG).exists():
+        raise TrainingError(
+            f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, or use another "
+            "--work-dir"
+        )
+    saved = None if resume is None else _checkpoint_in(folder, resume)
     job = build(settings)
     if saved is not None:
         job.runner.resume(saved, other_run=overwrite)
@@ -117,7 +95,9 @@ def build(settings: Settings) -> Job:
         raise ConfigError(
             f"[run]: there is no backend {brief(backend)}; use 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
         )
-    _seed(backend, seed)
+    manual_seed(seed)  # for the initial parameters of the model
+    if backend == "torch":
+        load_torch().manual_seed(seed)
     parts = load_data(settings["data"], seed)
     images, labels = parts[0]
     model = build_model(settings["model"], backend, images.shape[1:], int(labels.max()) + 1)
@@ -135,13 +115,6 @@ def build(settings: Settings) -> Job:
     return Job(runner, *_loaders(parts, settings["data"]["batch_size"], seed))
 
 
-def _seed(backend: str, seed: int) -> None:
-    """Seed the initial parameters of the model."""
-    manual_seed(seed)
-    if backend == "torch":
-        load_torch().manual_seed(seed)
-
-
 def _loaders(
     parts: tuple[Part, Part | None, Part], size: int, seed: int
 ) -> tuple[DataLoader, DataLoader | None, DataLoader]:
@@ -154,12 +127,6 @@ def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
     clip, checkpoint = _hook_config(settings, "clip"), _hook_config(settings, "checkpoint")
     if checkpoint is not None and not validates and str(checkpoint.get("save_best", "")).startswith("val_"):
         checkpoint = {**checkpoint, "save_best": None}
-    wanted = None if checkpoint is None else checkpoint.get("save_best")
-    if isinstance(wanted, str) and wanted not in _SCORES and not settings.get("hooks"):  # hooks may log other scores
-        raise ConfigError(
-            f"[checkpoint]: save_best={brief(wanted)}, which the model does not log; give one of {', '.join(_SCORES)}"
-            f"{nearest(wanted, [*_SCORES])}"
-        )
     others = [(_hook_config(settings, name), kind) for name, kind in _OTHERS.items()]
     runner.register_training_hooks(
         lr_config=_hook_config(settings, "lr", "LrUpdaterHook"),
@@ -174,7 +141,7 @@ def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
         try:
             runner.register_hook(config)
         except Exception as error:
-            add_note(error, f"in {getattr(config, 'place', f'entry {number} of [[hooks]]')}")
+            add_note(error, f"in entry {number} of [[hooks]]")
             raise
 
 
@@ -189,18 +156,8 @@ def _hook_config(settings: Settings, name: str, kind: str | None = None) -> Sett
 # The folder
 
 
-def _check_free(folder: Path, resume: object, overwrite: bool) -> None:
-    if not resume and not overwrite and (folder / _CONFIG).exists():
-        raise TrainingError(
-            f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, or use another "
-            "--work-dir"
-        )
-
-
-def _checkpoint_in(folder: Path, resume: str | os.PathLike[str] | bool) -> Path | None:
-    if not resume:
-        return None
-    place = folder if resume is True else Path(resume)
+def _checkpoint_in(folder: Path, resume: str) -> Path:
+    place = Path(resume) if resume else folder
     found = newest(place) if place.is_dir() else place if place.exists() else None
     if found is None:
         others = sorted(place.glob("run.*[0-9]"))

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from aspecthook.cli import main as aspecthook
 from aspecthook.training import CheckpointHook, CheckpointLoaderHook, Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest, save
-from aspecthook.training.job import load_settings, train
-from aspecthook.training.job._command import main
+from aspecthook.training.job._settings import load_settings
+from aspecthook.training.job._train import train
 from tests.training.kit import data, run_of
 
 BARE = ["progress=false", "plot=false", "report=false", "log=false", "timer=false"]
@@ -223,11 +224,11 @@ def test_a_run_that_was_overwritten_and_killed_is_not_resumed_in_place_of_the_ne
         with pytest.raises(Killed):
             train(settings(tmp_path, "run.max_epochs=3", "optimizer.lr=0.5"), overwrite=True)
     with pytest.raises(TrainingError, match=r"no checkpoint to resume from.*run\.1"):
-        train(settings(tmp_path, "run.max_epochs=3"), resume=True)
+        train(settings(tmp_path, "run.max_epochs=3"), resume="")
     assert (tmp_path / "run.1" / "config.json").read_bytes() == old
     assert json.loads((tmp_path / "config.json").read_text())["optimizer"]["lr"] == 0.5
 
-    done = train(settings(tmp_path / "run.1", "run.max_epochs=2"), resume=True)
+    done = train(settings(tmp_path / "run.1", "run.max_epochs=2"), resume="")
     assert done.runner.iter == load(tmp_path / "run.1" / "epoch_2.safetensors")["progress"]["iter"]
 
 
@@ -251,7 +252,9 @@ def test_the_command_resumes_another_run_with_overwrite(tmp_path: Path, capsys: 
     changes = [word for change in BARE for word in ("--set", change)]
 
     def command(folder: str, *options: object) -> int:
-        return main(["--work-dir", str(tmp_path / folder), "--epochs", "1", *changes, *map(str, options)])
+        return aspecthook(
+            ["train", "--work-dir", str(tmp_path / folder), "--epochs", "1", *changes, *map(str, options)]
+        )
 
     assert command("first") == command("second") == 0
     theirs = tmp_path / "first" / "epoch_1.safetensors"

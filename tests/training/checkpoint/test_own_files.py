@@ -81,7 +81,7 @@ def test_a_pipe_in_place_of_a_log_is_refused(name: str, hook: Callable[[Path], A
 @posix
 def test_a_pipe_in_place_of_the_config_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
-    command = [sys.executable, "-m", "aspecthook.training", "--resume", "--work-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "aspecthook", "train", "--resume", "--work-dir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and "config.json is not a regular file" in done.stderr
 

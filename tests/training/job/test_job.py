@@ -20,11 +20,11 @@ from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import load, save
-from aspecthook.training.job import _settings, _train, load_settings, train
+from aspecthook.training.job import _settings
 from aspecthook.training.job._build import DATA
-from aspecthook.training.job._command import main
-from aspecthook.training.job._received import checked
-from aspecthook.training.job._settings import default_text, with_policy_defaults
+from aspecthook.training.job._received import check_received
+from aspecthook.training.job._settings import default_text, load_settings
+from aspecthook.training.job._train import train
 
 QUIET = ["progress=false", "plot=false", "report=false"]
 BARE = [*QUIET, "log=false", "timer=false"]
@@ -35,7 +35,7 @@ def settings(folder: Path, *changes: str) -> dict[str, Any]:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "aspecthook.training", *map(str, arguments)]
+    command = [sys.executable, "-m", "aspecthook", "train", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -72,22 +72,6 @@ def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
     assert load_settings(changes=["lr=false", "lr=true"])["lr"] == {}
 
 
-POLICIES = "fixed step exp inv poly cosine linear flat_cosine cosine_restart cyclic one_cycle CosineAnnealing"
-
-
-@pytest.mark.parametrize("policy", POLICIES.split())
-@pytest.mark.parametrize("epochs", [1, 2, 25])
-def test_every_policy_can_be_named_alone(policy: str, epochs: int, tmp_path: Path) -> None:
-    from aspecthook.training.job._train import build
-
-    given = settings(tmp_path, f"lr.policy={policy}", f"run.max_epochs={epochs}")
-    job = build(with_policy_defaults(given))
-    for hook in job.runner.hooks:
-        if hasattr(hook, "before_run"):
-            job.runner.data_loader = job.train
-            hook.before_run(job.runner)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -100,7 +84,7 @@ def test_every_policy_can_be_named_alone(policy: str, epochs: int, tmp_path: Pat
         ("hooks=3", r"give \[\[hooks\]\] tables"),
         ("lr=3", "lr\\] is an int; give a table, such as lr.key = ..."),
         ("=3", "give section.key=value"),
-        ('run.work_dir="a\\u0000"', "has a string with a NUL character, which names and paths cannot have"),
+        ('run.work_dir="a\\u0000"', "work_dir has a NUL character, which names and paths cannot have"),
     ],
 )
 def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, message: str) -> None:
@@ -123,8 +107,8 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("checkpoint.intervall=1", "did you mean 'interval'"),
         ("clip.max_nrom=1", "did you mean 'max_norm'"),
         ("run.seed=-1", "seed=-1: give a whole number from 0 up"),
-        ("optimizer.lr=fast", "lr is 'fast'; give a number"),
-        ("optimizer.lr=true", "lr is True; give a number"),
+        ("optimizer.lr=fast", "lr='fast'.*from 0 up"),
+        ("optimizer.lr=true", "lr=True.*from 0 up"),
         ("optimizer.lr=-1", "lr=-1.*from 0 up"),
         ("optimizer.weight_decay=x", "weight_decay='x'.*from 0 up"),
         ("optimizer.betas=3", "give two numbers"),
@@ -132,7 +116,6 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("model.hidden=[0]", "give a list of whole numbers from 1 up"),
         ("model.hidden=[1.5]", "give a list of whole numbers from 1 up"),
         ("model.dropout=x", r"\[model\]: .*; correct the value"),
-        ("checkpoint.save_best=val_accurracy", "save_best='val_accurracy'.* did you mean 'val_accuracy'"),
     ],
 )
 def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
@@ -145,16 +128,16 @@ def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("wrong", ['type = "EMAHok"', 'type = "EMAHook"\nmomentum = 3', "momentum = 0.5"])
-def test_an_error_of_a_hook_names_the_file_and_the_entry(wrong: str, tmp_path: Path) -> None:
+def test_an_error_of_a_hook_names_the_entry(wrong: str, tmp_path: Path) -> None:
     # Only the hook was named, and a config may have many of its class.
     file = tmp_path / "run.toml"
     file.write_text(f'[[hooks]]\ntype = "EMAHook"\n[[hooks]]\n{wrong}\n')
     with pytest.raises(ValueError, match="registry 'training hooks'|momentum=3") as caught:
         train(load_settings(file, [f"run.work_dir='{tmp_path / 'run'}'"]))
-    assert caught.value.__notes__[-1] == f"in {file}, entry 2 of [[hooks]]"
+    assert caught.value.__notes__[-1] == "in entry 2 of [[hooks]]"
     with pytest.raises(ConfigError) as caught:
         train(load_settings(changes=["hooks=['EMAHok']", f"run.work_dir='{tmp_path / 'run'}'"]))
-    assert caught.value.__notes__ == ["in --set hooks, entry 1 of [[hooks]]"]
+    assert caught.value.__notes__ == ["in entry 1 of [[hooks]]"]
 
 
 @pytest.mark.torch
@@ -211,7 +194,7 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_resume_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no checkpoint to resume from"):
-        train(settings(tmp_path / "none"), resume=True)
+        train(settings(tmp_path / "none"), resume="")
     assert not (tmp_path / "none").exists()
 
 
@@ -225,7 +208,7 @@ def test_a_resumed_job_ends_as_one_that_was_never_interrupted(tmp_path: Path) ->
     train(settings(tmp_path / "part", "run.max_epochs=4", "checkpoint.max_keep=9"))
     for late in ("epoch_3", "epoch_4"):
         (tmp_path / "part" / f"{late}.safetensors").unlink()
-    again = train(settings(tmp_path / "part", "run.max_epochs=4", "checkpoint.max_keep=9"), resume=True)
+    again = train(settings(tmp_path / "part", "run.max_epochs=4", "checkpoint.max_keep=9"), resume="")
     ours, theirs = (load(tmp_path / name / "epoch_4.safetensors") for name in ("whole", "part"))
     assert all((ours["model"][name] == theirs["model"][name]).all() for name in ours["model"])
     assert again.accuracy == whole.accuracy
@@ -242,10 +225,9 @@ def test_the_job_learns_with_pytorch(tmp_path: Path) -> None:
 
 
 def test_the_command_has_help_and_prints_its_config(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        aspecthook(["train", "--help"])
+    assert aspecthook(["train", "--help"]) == 0
     text = capsys.readouterr().out
-    assert caught.value.code == 0 and "--resume" in text and "examples:" in text
+    assert "--resume" in text and "examples:" in text
     assert aspecthook(["--help"]) == 0 and "train" in capsys.readouterr().out
     assert aspecthook(["tarin"]) == 2 and "Did you mean 'train'" in capsys.readouterr().err
 
@@ -263,26 +245,24 @@ def test_the_command_trains_and_prints_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--resum"], "unrecognized arguments: --resum; did you mean '--resume'?"),
-        (["--epochs", "two"], "argument --epochs: invalid int value: 'two'"),
-        (["--backend", "jax"], "argument --backend: invalid choice: 'jax' (choose from"),
+        (["--resum"], "No such option '--resum'. Did you mean '--resume'?"),
+        (["--epochs", "two"], "Invalid value for '--epochs': 'two' is not a valid integer"),
+        (["--backend", "jax"], "Invalid value for '--backend': 'jax' is not one of 'numpy', 'torch'"),
     ],
 )
 def test_a_misspelt_option_is_refused_in_one_line(
     options: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        aspecthook(["train", *options])
+    assert aspecthook(["train", *options]) == 2
     said = capsys.readouterr().err
-    assert caught.value.code == 2 and said.startswith(f"aspecthook train: {says}")
-    assert said.endswith("; see aspecthook train --help\n") and said.count("\n") == 1
+    assert said == f"aspecthook train: {says}; see aspecthook train --help\n"
 
 
 def test_a_value_that_is_nested_too_deeply_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change = "model.hidden=" + "[" * 200 + "]" * 200
-    assert main(["--set", change, "--work-dir", str(tmp_path / "run")]) == 2
+    assert aspecthook(["train", "--set", change, "--work-dir", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.endswith("--set 'model.hidden': its value is nested too deeply; correct it\n")
 
 
@@ -291,7 +271,7 @@ def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type_or_impossible
     change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # It was 1, as if the training had failed, for a value of another type.
-    assert main(["--set", change, "--work-dir", str(tmp_path / "run")]) == 2
+    assert aspecthook(["train", "--set", change, "--work-dir", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.startswith("aspecthook train: CheckpointHook: ")
     assert not (tmp_path / "run").exists()
 
@@ -300,15 +280,13 @@ def test_the_command_ends_with_one_line_if_a_setting_is_wrong(tmp_path: Path) ->
     done = run("--set", "lr.policy=cosin", "--work-dir", tmp_path / "run")
     assert done.returncode == 2 and "did you mean" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
-    done = run("--set", "lr.policy=cosin", "--work-dir", tmp_path / "run", "--traceback")
-    assert "Traceback" in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "aspecthook.training", "--epochs", "400", "--work-dir", str(folder)]
+    command = [sys.executable, "-m", "aspecthook", "train", "--epochs", "400", "--work-dir", str(folder)]
     changes = [word for change in QUIET for word in ("--set", change)]
     process = subprocess.Popen([*command, *changes], stderr=subprocess.PIPE, text=True)
     while not list(folder.glob("epoch_*")) and process.poll() is None:
@@ -413,8 +391,9 @@ def received(folder: Path, **sections: Any) -> Path:
         {"checkpoint": {"save_best": "../../best"}},
         {"checkpoint": {"filename_template": "../{}"}},
         {"model": {"type": "mlp", "hidden": [1] * 10_000}},
+        {"model": {"type": "mlp", "hidden": [15_000, 15_000]}},  # 3.5 GB of memory
+        {"model": {"hidden": 10**9}},
         {"optimizer": ["SGD"]},
-        {"new section": {}},
     ],
     ids=lambda sections: json.dumps(sections)[:60],
 )
@@ -458,19 +437,6 @@ def test_a_received_folder_is_resumed_in_its_own_place(tmp_path: Path, monkeypat
     assert (folder / "epoch_2.safetensors").exists() and not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("hidden", [[1_000_000_000], [15_000, 15_000], [256], [256, 128, 64]], ids=str)
-def test_the_widths_of_a_received_config_are_compared_before_they_take_memory(
-    hidden: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A model of 3.5 GB was built before it was refused; a greater one ended in a traceback."""
-    train(settings(tmp_path / "run", "run.max_epochs=1"))
-    folder = received(tmp_path / "run", model={"type": "mlp", "hidden": hidden, "dropout": 0.3})
-    monkeypatch.setattr(_train, "build", lambda settings: pytest.fail("a model was built"))
-    assert aspecthook(["train", "--resume", "--epochs", "2", "--work-dir", str(folder)]) == 1
-    said = capsys.readouterr().err
-    assert "has layers of the widths [256, 128]" in said and "--set model.hidden=[256, 128]" in said
-
-
 def test_a_model_that_does_not_fit_into_memory_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -500,7 +466,7 @@ def test_what_passes_a_received_config_names_only_words(section: str, option: st
 
     for config in ({section: {option: value}}, {section: [{"type": "EMAHook", option: value}]}, {section: value}):
         try:
-            checked(config, "config.json")
+            check_received(config, "config.json")
         except ConfigError:
             continue
         assert words(config)

@@ -177,7 +177,7 @@ def test_the_command_exits_with_the_status_of_a_signal_that_came_at_the_end(
         f'report = false\nplot = false\nprogress = false\n[run]\nmax_epochs = 1\nwork_dir = "{folder}"\n'
         f'[[hooks]]\ntype = "tests.training.loop.test_interrupts:Kill"\nstage = "run"\nnumber = {int(number)}\n'
     )
-    command = [sys.executable, "-m", "aspecthook.training", "--config", str(config)]
+    command = [sys.executable, "-m", "aspecthook", "train", "--config", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == status, done.stderr
     assert (folder / "interrupted.ckpt").exists() and "accuracy" not in done.stdout
