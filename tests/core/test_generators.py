@@ -339,3 +339,27 @@ def test_any_async_iterator_may_take_the_place_of_an_async_generator() -> None:
         return [number async for number in numbers()]
 
     assert asyncio.run(collect()) == [20, 10, 0]
+
+
+@pytest.mark.parametrize("due", [None, lambda: True], ids=["always", "when"])
+def test_a_one_yield_hook_of_a_generator_begins_before_the_hooks_inside_it(due: Any) -> None:
+    # The one inside ran first, unless a decorator of `around.wrap` stood between the two.
+    log: list[str] = []
+
+    @hookable
+    def count() -> Iterator[int]:
+        log.append("target")
+        yield 1
+
+    @count.around(priority=1, when=due)
+    def outer() -> Iterator[None]:
+        log.append("outer")
+        yield
+
+    @count.around(priority=2)
+    def inner(proceed: Any) -> Any:
+        log.append("inner")
+        return proceed()
+
+    assert list(count()) == [1]
+    assert log == ["outer", "inner", "target"]

@@ -235,7 +235,7 @@ class Replay:
     def stream_of(self, hook: Hook, opened: Callable[[], Part], proceed: Callable[..., Any]) -> object:
         """Return a stream that does what that of the hook has done."""
         if hook.style in ("generator", "async generator"):
-            return played(opened) if hook.proceeds else within(opened, proceed())  # opened before it begins itself
+            return played(opened) if hook.proceeds else within(opened, proceed)  # opened before it begins itself
         with ExitStack() as stack:
             part = stack.enter_context(opened())
             while part.events and not is_own(part.events[0]):
@@ -471,12 +471,12 @@ def _following(events: Sequence[Any], last: Resumption) -> Iterator[Any]:
         yield None  # it was never resumed after that
 
 
-def within(opened: Callable[[], Part], source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def within(opened: Callable[[], Part], proceed: Callable[[], Any]) -> Generator[Any, Any, Any]:
     """Run a stream at the one `yield` of a hook."""
     with opened() as part:
         part.come_to_its_yield()
         try:
-            result = yield from source
+            result = yield from proceed()
         except BaseException as error:
             answer = part.go_on(THROW, error)
             if answer is None:

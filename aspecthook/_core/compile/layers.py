@@ -61,11 +61,15 @@ def _layer(writer: Writer, name: str, *, waits: bool) -> Generator[None]:
 
 
 def _called(writer: Writer, inner: str) -> str:
-    """Return the call of what is inside: the target, or a layer, which takes all arguments by position."""
+    """Return the call of what is inside."""
+    return f"{inner}({_passed(writer, inner)})"
+
+
+def _passed(writer: Writer, inner: str) -> str:
+    """Return the arguments of what is inside: the target, or a layer, which takes all of them by position."""
     if inner == "$target":
-        return f"$target({writer.passed()})"
-    extra = ["$call"] if writer.wants_call else []
-    return f"{inner}({', '.join([*writer.idents, *extra])})"
+        return writer.passed()
+    return ", ".join([*writer.idents, *(["$call"] if writer.wants_call else [])])
 
 
 # Around a function or a coroutine function: the hook leaves the result in ``result``.
@@ -209,7 +213,8 @@ def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> N
     if not group.hook.proceeds:
         writer.note("around", group.first, group.last)
         ends = leave if group.hook.leaves else "None"
-        writer.line(f"return ${a}within($site, {function}, {called}, {_called(writer, inner)}, {ends})")
+        opening = ", ".join(filter(None, [inner, _passed(writer, inner)]))
+        writer.line(f"return ${a}within($site, {function}, {called}, $partial({opening}), {ends})")
         return
     _proceed(writer, function, inner)
     with writer.optional("try:", needed=group.hook.leaves):

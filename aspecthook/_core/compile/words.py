@@ -7,6 +7,7 @@ generated code. The objects of the first two are put in when the code is linked.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import CoroutineType
 from weakref import getweakrefcount
 
@@ -18,7 +19,7 @@ from aspecthook._core.law.call import Call
 TABLE: Mapping[str, object] = {
     one.__name__: one
     for one in (
-        *(Args, Call, Return, getweakrefcount, id, isinstance, len, next, type),
+        *(Args, Call, Return, getweakrefcount, id, isinstance, len, next, partial, type),
         *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration, TypeError),
         # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),

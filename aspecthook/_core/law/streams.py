@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from functools import partial
 
 from aspecthook._errors import HookAnswerError, described, unblamed
 from aspecthook._hints import Any, cast
@@ -248,14 +249,14 @@ def within(
     site: Site,
     function: object,
     hook: Generator[Any, Any, Any],
-    source: Generator[Any, Any, Any],
+    opened: Callable[[], Generator[Any, Any, Any]],
     leave: Callable[[], None] | None,
 ) -> Generator[Any, Any, Any]:
-    """Run a stream at the yield of a one-yield around hook."""
+    """Open and run a stream at the yield of a one-yield around hook, which begins before the hooks inside it."""
     try:
         begin(site, function, hook)
         try:
-            result = yield from source
+            result = yield from opened()
         except BaseException as error:
             return fail(site, function, hook, error)
         return end(site, function, hook, result)
@@ -266,13 +267,18 @@ def within(
 
 @unblamed
 async def awithin(
-    site: Site, function: object, hook: Any, source: AsyncGenerator[Any, Any], leave: Callable[[], None] | None
+    site: Site,
+    function: object,
+    hook: Any,
+    opened: Callable[[], AsyncGenerator[Any, Any]],
+    leave: Callable[[], None] | None,
 ) -> AsyncGenerator[Any, Any]:
-    """Run an async stream at the yield of a one-yield around hook, which may be sync or async."""
+    """Open and run an async stream at the yield of a one-yield around hook, which may be sync or async."""
     asynchronous = hasattr(hook, "asend")
     try:
         await abegin(site, function, hook) if asynchronous else begin(site, function, hook)
         try:
+            source = opened()
             step = start(source)
             while True:
                 try:
@@ -345,5 +351,5 @@ def _opened(hook: Hook, call: Call, inner: Target, values: Values, entry: Entry 
         leave(entry)
         raise
     if not hook.proceeds:
-        return (awithin if asynchronous else within)(site, hook.function, answer, inner(values), done)
+        return (awithin if asynchronous else within)(site, hook.function, answer, partial(inner, values), done)
     return source if done is None else (arelay if asynchronous else relay)(source, done)
