@@ -198,8 +198,8 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "session saver": lambda folder: CheckpointSaverHook(folder / "session", save_steps=3),
     "session stop": lambda _: StopAtStepHook(last_step=11),
     "session log": lambda _: LoggingTensorHook(["loss"], every_n_iter=3),
-    "session counter": lambda folder: StepCounterHook(every_n_steps=3, output_dir=folder / "speed"),
-    "session summaries": lambda folder: SummarySaverHook(save_steps=3, output_dir=folder / "events"),
+    "session counter": lambda _: StepCounterHook(every_n_steps=3),
+    "session summaries": lambda _: SummarySaverHook(save_steps=3),
     "bad losses": lambda _: BadLosses(),
 }
 

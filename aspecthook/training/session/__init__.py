@@ -21,25 +21,23 @@ from __future__ import annotations
 
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError
-from ._estimator import Estimator, RunConfig
+from ._estimator import Estimator
 from ._hooks import (
     FinalOpsHook,
     LoggingTensorHook,
     NanTensorHook,
     StepCounterHook,
     StopAtStepHook,
+    SummarySaverHook,
 )
 from ._monitored import MonitoredTrainingSession
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from ._session import Coordinator, Session
-from ._summaries import SummarySaverHook
-from ._timers import SecondOrStepTimer
+from ._session import Session
 
 __all__ = [
     "AbortedError",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
-    "Coordinator",
     "Estimator",
     "FinalOpsHook",
     "LoggingTensorHook",
@@ -47,8 +45,6 @@ __all__ = [
     "NanLossDuringTrainingError",
     "NanTensorHook",
     "OutOfRangeError",
-    "RunConfig",
-    "SecondOrStepTimer",
     "Session",
     "SessionRunArgs",
     "SessionRunContext",

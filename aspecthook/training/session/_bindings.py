@@ -87,7 +87,7 @@ CREATES: Final = "creates_session"
 def _creates(method: Callable[..., Any] | None, state: SessionState) -> Callable[..., Any]:
     def inside(proceed: Callable[[], Any]) -> Any:
         if method is not None:
-            method(state.session, state.coordinator)
+            method(state.session, state.session)
         return proceed()
 
     def create(runner: Run, proceed: Callable[[], Any]) -> Any:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, final
 
-from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._options import optional_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._format import is_checkpoint
@@ -15,8 +14,8 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
 from ._protocol import SessionRunContext, SessionRunValues
-from ._session import Coordinator, Session
-from ._timers import SecondOrStepTimer, TimedHook
+from ._session import Session
+from ._timed import TimedHook
 
 
 class CheckpointSaverListener:
@@ -54,7 +53,6 @@ class CheckpointSaverHook(TimedHook):
         checkpoint_dir: The folder.
         save_secs: The seconds between two checkpoints.
         save_steps: The steps of the optimizer between two checkpoints. Give one of the two.
-        checkpoint_basename: The name of the files before the step: ``model.ckpt-300.safetensors``.
         listeners: Listeners to the checkpoints. If ``after_save`` of one returns a true value, the run ends.
         max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
 
@@ -70,24 +68,18 @@ class CheckpointSaverHook(TimedHook):
         save_secs: float | None = None,
         save_steps: int | None = None,
         *,
-        checkpoint_basename: str = "model.ckpt",
         listeners: Iterable[CheckpointSaverListener] = (),
         max_keep: int | None = 5,
     ) -> None:
-        if not checkpoint_basename or PurePath(checkpoint_basename).name != checkpoint_basename:
-            raise HookOptionError(
-                f"CheckpointSaverHook(checkpoint_basename={brief(checkpoint_basename)}): give a name without a folder"
-            )
+        super().__init__(save_steps, save_secs)
         self.checkpoint_dir: Path = Path(checkpoint_dir)
         self.listeners: list[CheckpointSaverListener] = list(listeners)
         self.max_keep: int | None = optional_number("CheckpointSaverHook", "max_keep", max_keep, 1)
-        self._basename = checkpoint_basename
-        self._timer = SecondOrStepTimer(save_secs, save_steps, who="CheckpointSaverHook")
         self._files = KeptFiles(self.checkpoint_dir, self.max_keep)
 
     def path(self, step: int) -> Path:
         """Return the file of a step."""
-        return self.checkpoint_dir / f"{self._basename}-{step}.safetensors"
+        return self.checkpoint_dir / f"model.ckpt-{step}.safetensors"
 
     def begin(self) -> None:
         """Restart the timer, and call `begin` of the listeners."""
@@ -95,23 +87,26 @@ class CheckpointSaverHook(TimedHook):
         for listener in self.listeners:
             listener.begin()
 
-    def after_create_session(self, session: Session, coord: Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: Session) -> None:
         """Save the state at the beginning, unless the run was resumed from a checkpoint of the same step."""
         resumed = self._loaded
         super().after_create_session(session, coord)
         step: int = session.run("global_step")
         if not resumed:  # a resumed run saves at the steps at which it would have saved without the interruption
-            self._timer.update_last_triggered_step(step)
+            self.acts(step)
         if not (resumed and self.path(step).name in self._files.names and is_checkpoint(self.path(step))):
             self._save(session, step)
 
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Save a checkpoint if it is due."""
         session: Session = run_context.session
-        step = self._due_step(run_context, run_values)
-        if step is None:
+        step = session.runner.done.step
+        due = self.is_due(step)
+        if self.every_secs is not None:
+            due = broadcast(due)  # the clocks of the ranks differ
+        if not due:
             return
-        self._timer.update_last_triggered_step(step)
+        self.acts(step)
 
         def save() -> None:
             if broadcast(self._save(session, step)):
@@ -119,15 +114,11 @@ class CheckpointSaverHook(TimedHook):
 
         session.runner.after_stage(save)
 
-    def _is_due(self, step: int) -> bool:
-        due = self._timer.should_trigger_for_step(step)
-        return due if self._timer.every_secs is None else broadcast(due)  # the clocks of the ranks differ
-
     def end(self, session: Session) -> None:
         """Save the final state."""
         step: int = session.run("global_step")
-        if step != self._timer.last_triggered_step():
-            self._timer.update_last_triggered_step(step)
+        if self._last is None or step != self._last[0]:
+            self.acts(step)
             self._save(session, step)
         if session.runner.rank == 0:
             for listener in self.listeners:

@@ -25,12 +25,11 @@ from ._protocol import SessionRunArgs
 from ._state import SessionState
 from ._step import NO_VALUES
 
-# Any: training pauses without a value, prediction with the outputs for a batch.
-Pauses: TypeAlias = Generator[Any, None, None]
+Pauses: TypeAlias = Generator[None, None, None]
 
 
 def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
-    """Run a body that pauses, inside the hooks that a stage has now; what the body yields is passed on.
+    """Run a body that pauses, inside the hooks that a stage has now.
 
     A plain function that is an around hook is refused: it cannot be left in the middle.
     """
@@ -48,9 +47,9 @@ def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     return law_sync.generate(Chain(tuple(hook for hook in chain.everything() if not _creates(hook))), call, target)
 
 
-def create(run: Run, stage: str = "run") -> None:
+def _create(run: Run) -> None:
     """Call the around hooks that call `after_create_session`, with nothing inside them."""
-    chain, call = _entered(run, stage)
+    chain, call = _entered(run, "run")
     law_sync.run(Chain(tuple(hook for hook in chain.around if _creates(hook))), call, _nothing)
 
 
@@ -93,7 +92,7 @@ class Drive:
         while True:
             state.open(run)
             try:
-                create(run)
+                _create(run)
                 run.running = True
                 yield from staged(run, "train_loop", self._train_loop)
                 break

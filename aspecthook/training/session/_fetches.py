@@ -11,9 +11,8 @@ from aspecthook.training.loop._run import Run
 
 # Any: fetches are nested in any way, and batches are whatever the user trains on.
 
-# The names without a colon. ``train_op`` is TensorFlow's name for the step itself; its value is None.
-WORDS = ("loss", "global_step", "lr", "iter", "epoch", "train_op")
-KINDS = ("param", "grad", "output", "log")
+WORDS = ("loss", "global_step", "lr", "iter", "epoch")  # the names without a colon
+KINDS = ("param", "grad", "output")
 
 
 def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
@@ -43,20 +42,20 @@ def names_in(fetches: Any, who: str) -> list[str]:
 def check_name(name: str, runner: Run, who: str) -> None:
     """Raise unless a step has a value of this name; the message has the nearest name."""
     kind, colon, rest = name.partition(":")
-    if name in WORDS or (colon and kind == "log" and rest):
+    if name in WORDS:
         return
     if colon and kind in KINDS:
         known = list(_known(kind, runner))
         if rest in known:
             return
-        what = {"param": "parameter", "grad": "parameter", "output": "layer", "log": "number"}[kind]
         raise HookOptionError(
-            f"{who} fetches {name!r}, and {type(runner.model).__name__} has no {what} {rest!r}; it has: "
+            f"{who} fetches {name!r}, and {type(runner.model).__name__} has no "
+            f"{'layer' if kind == 'output' else 'parameter'} {rest!r}; it has: "
             f"{_listed(known)}{nearest(rest, known)}"
         )
     raise HookOptionError(
         f"{who} fetches {name!r}, which is not a value of a step; the values are {', '.join(WORDS)}, 'param:NAME', "
-        f"'grad:NAME', 'output:LAYER' and 'log:NAME'{_near(name, runner)}"
+        f"'grad:NAME' and 'output:LAYER'{_near(name, runner)}"
     )
 
 
@@ -67,9 +66,7 @@ def _near(name: str, runner: Run) -> str:
 
 
 def _known(kind: str, runner: Run) -> Iterable[str]:
-    if kind == "output":
-        return modules(runner)
-    return runner.backend.parameters(runner.model) if kind in ("param", "grad") else ()
+    return modules(runner) if kind == "output" else runner.backend.parameters(runner.model)
 
 
 def modules(runner: Run) -> dict[str, Any]:

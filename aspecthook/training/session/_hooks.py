@@ -1,9 +1,8 @@
-"""The session-run hooks without files: they end a run, log values, check the loss, count steps."""
+"""The session-run hooks without files: they end a run, log and write values, check the loss, count steps."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isnan
 from typing import Any, final
 
@@ -13,12 +12,11 @@ from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._errors import QUIET, NanLossDuringTrainingError
+from ._errors import NanLossDuringTrainingError
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from ._session import Coordinator, Session
-from ._summaries import writer_of
-from ._timers import IterationTimedHook, SecondOrStepTimer, TimedHook
+from ._session import Session
+from ._timed import TimedHook
 
 
 @final
@@ -52,7 +50,7 @@ class StopAtStepHook(SessionRunHook):
         """Count from the session that is created next."""
         self._begun = True
 
-    def after_create_session(self, session: Session, coord: Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: Session) -> None:
         """Set the last step."""
         step = session.run("global_step")
         if self._begun and (self._last is None or self._last <= step):
@@ -61,14 +59,10 @@ class StopAtStepHook(SessionRunHook):
         if self._last is not None and step >= self._last:
             coord.request_stop()
 
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
-        """Fetch the number of the step."""
-        return SessionRunArgs("global_step")
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Stop if it was the last step. Under gradient accumulation not every batch completes one."""
         last = self.last_step if self._last is None else self._last
-        if last is not None and run_values.results + 1 >= last and run_context.session.run("global_step") >= last:
+        if last is not None and run_context.session.runner.done.step >= last:
             run_context.request_stop()
 
     def state_dict(self) -> dict[str, Any]:
@@ -138,7 +132,7 @@ Formatter = Callable[[dict[str, Any]], str]
 
 @final
 @HOOKS.register
-class LoggingTensorHook(IterationTimedHook):
+class LoggingTensorHook(TimedHook):
     """Log values at the first step, and then every N iterations or seconds, on rank 0.
 
     Args:
@@ -162,29 +156,27 @@ class LoggingTensorHook(IterationTimedHook):
         at_end: bool = False,
         formatter: Formatter | None = None,
     ) -> None:
+        self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
+        super().__init__(every_n_iter if self._periodic else 1, every_n_secs)
         if isinstance(tensors, str):
             raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
+        named = _by_label(tensors)
         # TensorFlow logs a mapping in the order of its keys.
-        named: Any = tensors if is_any(tensors, Mapping) else {name: name for name in tensors}
-        self.tensors: dict[str, Any] = {tag: named[tag] for tag in (sorted(named) if named is tensors else named)}
-        self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
-        self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
+        self.tensors: dict[str, Any] = dict(sorted(named.items())) if is_any(tensors, Mapping) else named
         self.at_end: bool = flag("LoggingTensorHook", "at_end", at_end)
         self._formatter: Formatter | None = optional_function("LoggingTensorHook", "formatter", formatter)
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the values, if logging is due."""
-        self._due = (
-            self._periodic and run_context.session.runner.rank == 0 and self._timer.should_trigger_for_step(self._count)
-        )
+        runner = run_context.session.runner
+        self._due = self._periodic and runner.rank == 0 and self.is_due(runner.iter)
         return SessionRunArgs(self.tensors) if self._due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Log the values."""
         if self._due:
             self._log(run_context.session, run_values.results)
-        self._count += 1
 
     def end(self, session: Session) -> None:
         """Log the final values."""
@@ -192,29 +184,44 @@ class LoggingTensorHook(IterationTimedHook):
             self._log(session, session.run(self.tensors))
 
     def _log(self, session: Session, values: dict[str, Any]) -> None:
-        passed, _ = self._timer.update_last_triggered_step(self._count)
+        passed = self.acts(session.runner.iter)
         if self._formatter is not None:
             session.runner.logger.info("%s", self._formatter(values))
             return
-        line = ", ".join(f"{tag} = {shown(value)}" for tag, value in values.items())
-        session.runner.logger.info("%s", line if passed is None else f"{line} ({passed:.3f} sec)")
+        line = ", ".join(
+            f"{tag} = {f'{value:.6g}' if is_any(value, float) else value}" for tag, value in values.items()
+        )
+        session.runner.logger.info("%s", line if passed is None else f"{line} ({passed[1]:.3f} sec)")
 
 
-def shown(value: Any) -> str:
-    """Return a value as text for a log."""
-    return f"{value:.6g}" if is_any(value, float) else str(value)
+def _by_label(names: Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
+    return dict(names) if is_any(names, Mapping) else {name: name for name in names}
+
+
+class _Writes(TimedHook):
+    """A hook that may have a writer like TensorBoard's."""
+
+    def __init__(self, every_steps: int | None, every_secs: float | None, writer: Any) -> None:
+        super().__init__(every_steps, every_secs)
+        if writer is not None and not callable(getattr(writer, "add_scalar", None)):
+            raise HookTypeError(f"summary_writer={brief(writer)} has no add_scalar(tag, value, step); give a writer")
+        self._writer = writer
+
+    def end(self, session: Session) -> None:  # noqa: ARG002
+        """Flush the writer."""
+        if self._writer is not None:
+            self._writer.flush()
 
 
 @final
 @HOOKS.register
-class StepCounterHook(TimedHook):
-    """Log the steps per second, and write them as ``global_step/sec``, on rank 0.
+class StepCounterHook(_Writes):
+    """Log the steps per second, on rank 0.
 
     Args:
         every_n_steps: The steps between two lines.
         every_n_secs: The seconds between two lines. Give one of the two, and None for the other.
-        output_dir: The folder to write summaries to.
-        summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
+        summary_writer: Write ``global_step/sec`` with its ``add_scalar(tag, value, step)``.
 
     Example:
         >>> StepCounterHook(every_n_steps=None, every_n_secs=30.0).steps_per_sec is None
@@ -222,32 +229,86 @@ class StepCounterHook(TimedHook):
     """
 
     def __init__(
-        self,
-        every_n_steps: int | None = 100,
-        every_n_secs: float | None = None,
-        output_dir: str | os.PathLike[str] | None = None,
-        summary_writer: Any = None,
+        self, every_n_steps: int | None = 100, every_n_secs: float | None = None, summary_writer: Any = None
     ) -> None:
-        self._timer = SecondOrStepTimer(every_n_secs, every_n_steps, who="StepCounterHook")
-        self._writer = writer_of(output_dir, summary_writer)
+        super().__init__(every_n_steps, every_n_secs, summary_writer)
         self.steps_per_sec: float | None = None
 
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Log the rate if it is due, and if there were steps since the last time."""
-        step = None if run_context.session.runner.rank != 0 else self._due_step(run_context, run_values)
-        if step is None:
+        runner = run_context.session.runner
+        step = runner.done.step
+        if runner.rank != 0 or not self.is_due(step):
             return
-        passed, steps = self._timer.update_last_triggered_step(step)
-        if passed and steps is not None:
-            self.steps_per_sec = steps / passed
-            run_context.session.runner.logger.info("global_step/sec: %g", self.steps_per_sec)
+        passed = self.acts(step)
+        if passed is not None and passed[1]:
+            self.steps_per_sec = passed[0] / passed[1]
+            runner.logger.info("global_step/sec: %g", self.steps_per_sec)
             if self._writer is not None:
                 self._writer.add_scalar("global_step/sec", self.steps_per_sec, step)
 
-    def end(self, session: Session) -> None:  # noqa: ARG002
-        """Flush the writer."""
-        if self._writer is not None:
-            self._writer.flush()
+
+@final
+@HOOKS.register
+class SummarySaverHook(_Writes):
+    """Write values at the first step, and then every N steps or seconds.
+
+    An array is written as its mean, standard deviation, minimum and maximum.
+
+    Args:
+        save_steps: The steps between two summaries.
+        save_secs: The seconds between two summaries. Give one of the two.
+        summary_writer: Write with its ``add_scalar(tag, value, step)``, on rank 0; without one, the loggers of the run
+            write the values.
+        summaries: Names of values, or a mapping from labels to names.
+
+    Example:
+        >>> hook = SummarySaverHook(save_steps=100, summaries=["loss", "grad:0.weight"])
+        >>> sorted(hook.summaries)
+        ['grad:0.weight', 'loss']
+    """
+
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        summary_writer: Any = None,
+        summaries: Any = ("loss", "lr"),
+    ) -> None:
+        super().__init__(save_steps, save_secs, summary_writer)
+        self.summaries = _by_label([summaries] if isinstance(summaries, str) else summaries)
+        mapped(self.summaries, str, "SummarySaverHook")
+        self._due = False
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Fetch the values, if writing is due."""
+        runner = run_context.session.runner
+        self._due = (self._writer is None or runner.rank == 0) and self.is_due(runner.step)
+        return SessionRunArgs(self.summaries) if self._due else None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Write the values."""
+        if self._due:
+            runner = run_context.session.runner
+            self.acts(runner.step)
+            numbers = dict(_numbers(run_values.results))
+            if self._writer is None:
+                runner.log(numbers)
+            else:
+                for tag, number in numbers.items():
+                    self._writer.add_scalar(tag, number, runner.step + 1)
+
+
+def _numbers(value: Any, *path: str) -> Iterator[tuple[str, float]]:
+    """Yield the numbers that are written for a value, with their tags."""
+    if is_any(value, Mapping, list, tuple):
+        for key, one in value.items() if is_any(value, Mapping) else enumerate(value):
+            yield from _numbers(one, *path, str(key))
+    elif is_any(value, float, int):
+        yield "/".join(path), float(value)
+    elif value is not None and value.size:
+        for word in ("mean", "std", "min", "max"):
+            yield "/".join((*path, word)), float(getattr(value, word)())
 
 
 @final
@@ -274,11 +335,4 @@ class FinalOpsHook(SessionRunHook):
 
     def end(self, session: Session) -> None:
         """Read the values."""
-        try:
-            self.final_ops_values = session.run(self._final_ops)
-        except QUIET as error:
-            session.runner.logger.warning(
-                "FinalOpsHook: reading the values at the end raised %s; final_ops must not read data",
-                type(error).__name__,
-            )
-            raise
+        self.final_ops_values = session.run(self._final_ops)

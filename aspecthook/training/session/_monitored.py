@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, final
+from typing import Any, Self, final
 
 from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
@@ -19,14 +19,9 @@ from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook
 from ._drive import Drive
 from ._errors import QUIET, OutOfRangeError
-from ._hooks import StepCounterHook
 from ._protocol import SessionRunArgs
 from ._session import Session
 from ._state import session_state
-from ._summaries import SummarySaverHook
-
-Secs = float | Literal["default"] | None
-Steps = int | Literal["default"] | None
 
 
 @final
@@ -39,35 +34,28 @@ class MonitoredTrainingSession:
     checkpoints, write summaries and log the speed. The hooks of the session are removed at the end.
 
     Args:
-        runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one; or a model, for which a
-            runner is created with `options`.
+        runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one.
         train: The data, for epoch after epoch.
         val: The data to validate on, where the runner's workflow says so, or after each epoch.
         hooks: The hooks of this session: session-run hooks, or hooks of any other kind that a runner takes.
-        chief_only_hooks: Hooks for rank 0 alone; they come first.
         checkpoint_dir: The folder to save checkpoints in, and to load the newest from. When a session is lost, the run
             continues from there too; without a folder, from the last step.
-        save_checkpoint_secs: The seconds between two checkpoints: 600 unless steps are given; None for never.
         save_checkpoint_steps: The steps between two checkpoints.
-        save_summaries_steps: The steps between two summaries: 100 unless seconds are given.
-        save_summaries_secs: The seconds between two summaries.
-        summary_dir: The folder for summaries; by default `checkpoint_dir`. Without either, none are written.
-        log_step_count_steps: Log the steps per second every N steps; None for never.
-        options: The options of the runner that is created for a model.
+        save_checkpoint_secs: The seconds between two checkpoints: 600 unless steps are given. For other options, put a
+            `CheckpointSaverHook` among the hooks, which takes the place of that of the session.
 
     Raises:
         TrainingError: The run cannot begin, or the checkpoint is that of another run.
 
     Example:
         >>> import numpy as np
+        >>> from aspecthook.training import Runner
         >>> from aspecthook.training.numpy import SGD, Linear, mse
         >>> from aspecthook.training.session import StopAtStepHook
         >>> model = Linear(1, 1)
         >>> batches = [(np.ones((4, 1)), np.zeros((4, 1)))]
-        >>> optimizer = SGD(model.parameters(), lr=0.1)
-        >>> with MonitoredTrainingSession(
-        ...     model, batches, optimizer=optimizer, loss=mse, hooks=[StopAtStepHook(last_step=50)]
-        ... ) as session:
+        >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse)
+        >>> with MonitoredTrainingSession(runner, batches, hooks=[StopAtStepHook(last_step=50)]) as session:
         ...     while not session.should_stop():
         ...         loss = session.run("loss")
         >>> loss < 0.01, session.should_stop()
@@ -76,35 +64,21 @@ class MonitoredTrainingSession:
 
     def __init__(
         self,
-        runner: Any,
+        runner: Runner,
         train: Any,
         val: Any = None,
         *,
         hooks: Iterable[Any] | None = None,
-        chief_only_hooks: Iterable[Any] | None = None,
         checkpoint_dir: str | os.PathLike[str] | None = None,
-        save_checkpoint_secs: Secs = "default",
-        save_checkpoint_steps: Steps = "default",
-        save_summaries_steps: Steps = "default",
-        save_summaries_secs: Secs = "default",
-        summary_dir: str | os.PathLike[str] | None = None,
-        log_step_count_steps: int | None = 100,
-        **options: Any,
+        save_checkpoint_steps: int | None = None,
+        save_checkpoint_secs: float | None = None,
     ) -> None:
-        made = _runner_of(runner, options)
-        every, chief = (list_of_hooks(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
-        written = checkpoint_dir if summary_dir is None else summary_dir
-        own: list[Any] = []  # in TensorFlow's order
-        if written is not None and log_step_count_steps:
-            own.append(StepCounterHook(every_n_steps=log_step_count_steps, output_dir=written))
-        steps, secs = _interval(save_summaries_steps, save_summaries_secs, 100, None)
-        if written is not None and (steps or secs):
-            own.append(SummarySaverHook(save_steps=steps, save_secs=secs, output_dir=written))
-        steps, secs = _interval(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
-        if checkpoint_dir is not None and (steps or secs):
-            own.append(CheckpointSaverHook(checkpoint_dir, save_steps=steps, save_secs=secs))
-        given = [*own, *chief, *every] if made.rank == 0 else every
-        self.runner: Runner = made
+        given = list_of_hooks(hooks, "MonitoredTrainingSession")
+        if checkpoint_dir is not None and not any(isinstance(hook, CheckpointSaverHook) for hook in given):
+            if save_checkpoint_steps is None and save_checkpoint_secs is None:
+                save_checkpoint_secs = 600.0
+            given.insert(0, CheckpointSaverHook(checkpoint_dir, save_checkpoint_secs, save_checkpoint_steps))
+        self.runner: Runner = runner
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._state = session_state(self.runner)
         self._registered: list[Any] = []
@@ -248,21 +222,3 @@ class MonitoredTrainingSession:
 
     def __repr__(self) -> str:
         return f"<monitored session of {self.runner!r}{', over' if self.should_stop() else ''}>"
-
-
-def _runner_of(given: Any, options: dict[str, Any]) -> Runner:
-    if not isinstance(given, Runner):
-        return Runner(given, **options)
-    if options:
-        raise TrainingError(
-            f"{', '.join(options)} cannot be combined with a runner, which has its options already; give them to the "
-            f"runner: Runner(..., {next(iter(options))}=...)"
-        )
-    return given
-
-
-def _interval(steps: Steps, secs: Secs, default_steps: int | None, default_secs: float | None) -> tuple[Any, Any]:
-    """Return steps and seconds; the defaults if neither is given."""
-    if steps == "default" and secs == "default":
-        return default_steps, default_secs
-    return (None if steps == "default" else steps or None), (None if secs == "default" else secs or None)

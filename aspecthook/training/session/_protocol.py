@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
-from ._session import Coordinator, Session
+from ._session import Session
 
 # Any, here and below: fetches are names, nested in any way, and the values have the same shape.
 
@@ -15,8 +15,7 @@ class SessionRunArgs(NamedTuple):
 
     Args:
         fetches: The name of a value, or nested lists, tuples, named tuples and dicts of names: ``"loss"``,
-            ``"global_step"``, ``"lr"``, ``"param:layer1.weight"``, ``"grad:layer1.weight"``, ``"output:layer1"``,
-            ``"log:accuracy"``.
+            ``"global_step"``, ``"lr"``, ``"param:layer1.weight"``, ``"grad:layer1.weight"``, ``"output:layer1"``.
         feed: Values by the entry of the batch that they replace: a key of a batch that is a mapping; of a pair 0 and
             1, or ``"inputs"`` and ``"targets"``.
 
@@ -99,8 +98,11 @@ class SessionRunHook:
     def begin(self) -> None:
         """Called once, before the session is created."""
 
-    def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Called when a session is created: at the beginning, and after each that was lost."""
+    def after_create_session(self, session: Session, coord: Session) -> None:
+        """Called when a session is created: at the beginning, and after each that was lost.
+
+        The coordinator is the session itself: `Session.request_stop` ends the run.
+        """
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:  # noqa: ARG002
         """Called before each step; returns the values to read and to feed."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, final
 
 from aspecthook import hooks, weave
-from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._run import Run
@@ -20,7 +19,7 @@ from ._fetches import WORDS, check_name, modules, names_in
 # Any: models and what they compute are the user's.
 _LAST = 100  # after all other hooks on a stage, since they may replace the value
 _NAME = "session fetches"
-_KNOWN = frozenset(("global_step", "lr", "iter", "epoch", "train_op"))  # can be read without a hook
+_KNOWN = frozenset(("global_step", "lr", "iter", "epoch"))  # can be read without a hook
 
 
 @final
@@ -117,11 +116,9 @@ class Reader:
             return numbers(runner.backend.parameters(runner.model)[rest])
         if kind == "grad":
             return self._caught[name] if name in self._fresh else _unscaled(_gradient(runner, rest), runner)
-        if kind == "output":
-            if name in self._caught:  # from now on as arrays: a tensor holds a graph, or memory of a GPU
-                self._caught[name] = numbers(self._caught[name])
-            return self._caught.get(name)
-        return _logged(rest, runner)
+        if name in self._caught:  # from now on as arrays: a tensor holds a graph, or memory of a GPU
+            self._caught[name] = numbers(self._caught[name])
+        return self._caught.get(name)
 
     def _word(self, name: str, runner: Run) -> Any:
         if name == "lr":
@@ -130,7 +127,7 @@ class Reader:
             return None if rate is None else float(rate)
         if name == "loss":
             return self._loss(runner)
-        return getattr(runner, name) if name in ("iter", "epoch") else None
+        return getattr(runner, name)
 
     def _loss(self, runner: Run) -> float | None:
         if "loss" in self._fresh:
@@ -178,15 +175,6 @@ def _unscaled(gradient: Any, runner: Run) -> Any:
 def _copied(output: Any) -> Any:
     """Return a copy of the output of a layer: the next layer may change it in place."""
     return map_leaves(lambda one: one.detach().clone() if hasattr(one, "detach") else one, output)
-
-
-def _logged(name: str, runner: Run) -> Any:
-    if name not in runner.logs:
-        raise TrainingError(
-            f"'log:{name}' was fetched, but the step logged no such number; it logged: "
-            f"{', '.join(runner.logs) or 'none'}{nearest(name, list(runner.logs))}"
-        )
-    return numbers(runner.logs[name])
 
 
 def _refuse_compiled(runner: Run, name: str) -> None:

@@ -1,10 +1,9 @@
-"""The session that hooks get, which reads values without a step, and the coordinator that ends the run."""
+"""The session that hooks get, which reads values without a step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, final
-from weakref import ref
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._run import Run
@@ -20,11 +19,11 @@ class Session:
     """A view of a run: hooks get it in `after_create_session` and `end`, and in the context of each step.
 
     Example:
-        >>> from aspecthook.training import Runner
         >>> from aspecthook.training.session import SessionRunHook
-        >>> class Show(SessionRunHook):
+        >>> class Enough(SessionRunHook):
         ...     def after_create_session(self, session, coord):
-        ...         print(session.run({"step": "global_step", "rate": "lr"}))
+        ...         if session.run("global_step") >= 100:
+        ...             coord.request_stop()  # the coordinator is the session itself
     """
 
     def __init__(self, runner: Run, reader: Reader) -> None:
@@ -62,6 +61,10 @@ class Session:
         values = self._reader.read(names, runner, runner.done.step)
         return mapped(fetches, values.__getitem__, _WHO)
 
+    def request_stop(self) -> None:
+        """End the run after its step."""
+        self.runner.request_stop()
+
     def should_stop(self) -> bool:
         """Whether the run is to end."""
         return self._runner is None or self._runner.stopping
@@ -72,30 +75,3 @@ class Session:
 
     def __repr__(self) -> str:
         return "<session, closed>" if self._runner is None else f"<session of {self._runner!r}>"
-
-
-@final
-class Coordinator:
-    """What ends a run from `SessionRunHook.after_create_session`, before there is a context of a step.
-
-    Example:
-        >>> from aspecthook.training.session import SessionRunHook
-        >>> class Enough(SessionRunHook):
-        ...     def after_create_session(self, session, coord):
-        ...         if session.run("global_step") >= 100:
-        ...             coord.request_stop()
-    """
-
-    def __init__(self, run: Run) -> None:
-        self._run = ref(run)
-
-    def request_stop(self) -> None:
-        """End the run after its step."""
-        run = self._run()
-        if run is not None:
-            run.request_stop()
-
-    def should_stop(self) -> bool:
-        """Whether the run is to end."""
-        run = self._run()
-        return run is None or run.stopping

@@ -14,7 +14,7 @@ from aspecthook.training.loop._run import Run
 from ._errors import QUIET, AbortedError
 from ._protocol import SessionRunArgs
 from ._reader import Reader
-from ._session import Coordinator, Session
+from ._session import Session
 from ._step import NOTHING, Step
 
 _KEY = "session_step"  # in the state that the hooks of a call share
@@ -28,7 +28,6 @@ class SessionState:
         self.training = training
         self.reader = Reader(training=training)
         self.session: Session | None = None
-        self.coordinator: Coordinator | None = None
         # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
         self.checkpoint_dir: Path | None = None
         self.entered = False  # whether something replaces lost sessions already
@@ -61,7 +60,6 @@ class SessionState:
         """Open a session."""
         self.reader.open()
         self.session = Session(run, self.reader)
-        self.coordinator = Coordinator(run)
 
     def in_session(self, run: Run, body: Callable[[], Any]) -> Any:
         """Call a function in a session, and again in a new one whenever the session is lost."""
@@ -108,7 +106,7 @@ class SessionState:
         self.reader.close()
         if self.session is not None:
             self.session.close()
-            self.session = self.coordinator = None
+            self.session = None
 
 
 def _go_back(run: Run) -> None:

@@ -31,7 +31,7 @@ from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.keras import BackupAndRestore, CSVLogger, ModelCheckpoint, TensorBoard
 from aspecthook.training.numpy import SGD, AdamW, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
-from aspecthook.training.session import CheckpointSaverHook, SummarySaverHook
+from aspecthook.training.session import CheckpointSaverHook
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "digits.py"
 
@@ -274,13 +274,11 @@ class Refuses(Hook):
 
 
 def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
-    """The summaries of a session were cut to their length in the checkpoint, whatever came of it."""
 
     def writing(*extra: Any) -> Runner:
         runner = make(1, *extra)
         runner.work_dir = tmp_path / "run"
         for hook in (
-            SummarySaverHook(save_steps=1, output_dir=tmp_path / "summaries"),
             CheckpointHook(1, by_epoch=False, max_keep=2, save_best="loss"),
             *(TextLoggerHook(1), JsonLoggerHook(1), CsvLoggerHook(1), TensorboardLoggerHook(1)),
             *(CSVLogger(tmp_path / "keras.csv"), ModelCheckpoint(tmp_path / "best", monitor="loss")),

@@ -114,11 +114,11 @@ def test_values_are_read_before_any_hook_is_called_after_the_step() -> None:
         Pair("loss", Pair(None, "lr")),
         [],
         {},
-        ["train_op", None],
+        ["iter", None],
     ],
 )
 def test_results_have_the_shape_of_the_fetches(fetches: Any) -> None:
-    values = {"loss": 3.0, "lr": 0.1, "iter": 0, "epoch": 0, "train_op": None, None: None}
+    values = {"loss": 3.0, "lr": 0.1, "iter": 0, "epoch": 0, None: None}
 
     def filled(one: Any) -> Any:
         if isinstance(one, dict):
@@ -210,23 +210,6 @@ def test_the_layers_of_a_compiled_model_are_refused() -> None:
     runner.register_hook(Fetch("output:0"))
     with pytest.raises(TrainingError, match="'output:0' cannot be fetched: OptimizedModule is compiled"):
         runner.fit(loader())
-
-
-def test_numbers_of_the_log_are_fetched_by_name() -> None:
-    class Logs(Model):
-        def train_step(self, batch: float, optimizer: Any) -> dict[str, Any]:
-            made = super().train_step(batch, optimizer)
-            return {**made, "log_vars": {"accuracy": batch / 10}}
-
-    runner, fetch = plain(Logs()), Fetch("log:accuracy")
-    runner.register_hook(fetch)
-    runner.fit([3.0, 4.0])
-    assert fetch.results == [0.3, 0.4]
-    with (
-        pytest.raises(TrainingError, match="'log:acuracy' .* did you mean 'accuracy'"),
-        MonitoredTrainingSession(plain(Logs()), [3.0]) as session,
-    ):
-        session.run("log:acuracy")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError
-from aspecthook.training import HOOKS, Runner, TrainingError
+from aspecthook.training import HOOKS, JsonLoggerHook, Runner, TrainingError
 from aspecthook.training.hooks._nan import NanLossError
 from aspecthook.training.session import (
     AbortedError,
@@ -25,14 +24,12 @@ from aspecthook.training.session import (
     MonitoredTrainingSession,
     NanLossDuringTrainingError,
     NanTensorHook,
-    SecondOrStepTimer,
     SessionRunHook,
     StepCounterHook,
     StopAtStepHook,
     SummarySaverHook,
-    _timers,
+    _timed,
 )
-from aspecthook.training.session._summaries import JsonSummaryWriter
 from tests.training.kit import Clock, both
 from tests.training.session.kit import Fetch, Model, Trail, drive, fit, loader, plain, runner_of
 
@@ -40,7 +37,7 @@ from tests.training.session.kit import Fetch, Model, Trail, drive, fit, loader, 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(_timers, "clock", made)
+    monkeypatch.setattr(_timed, "clock", made)
     return made
 
 
@@ -61,34 +58,34 @@ class Takes(SessionRunHook):
 
 @given(st.integers(1, 5), st.lists(st.integers(0, 4), max_size=12))
 def test_a_timer_by_steps_is_due_at_first_and_then_every_so_many(every: int, jumps: list[int]) -> None:
-    timer, last, step = SecondOrStepTimer(every_steps=every), None, 0
+    timer, last, step = StepCounterHook(every), None, 0
     for jump in jumps:
         step += jump
         due = last is None or (step != last and step >= last + every)
-        assert timer.should_trigger_for_step(step) is due
+        assert timer.is_due(step) is due
         if due:
-            assert timer.update_last_triggered_step(step)[1] == (None if last is None else step - last)
+            passed = timer.acts(step)
+            assert (passed and passed[0]) == (None if last is None else step - last)
             last = step
-        assert timer.last_triggered_step() == last
 
 
 def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
-    timer = SecondOrStepTimer(every_secs=10)
-    assert timer.should_trigger_for_step(0) and timer.update_last_triggered_step(0) == (None, None)
+    timer = StepCounterHook(None, 10)
+    assert timer.is_due(0) and timer.acts(0) is None
     clock.now += 9.5
-    assert not timer.should_trigger_for_step(1)
+    assert not timer.is_due(1)
     clock.now += 2
-    assert timer.should_trigger_for_step(2) and not timer.should_trigger_for_step(0)
-    assert timer.update_last_triggered_step(2) == (11.5, 2)
+    assert timer.is_due(2) and not timer.is_due(0)
+    assert timer.acts(2) == (2, 11.5)
     clock.now += 4
-    again = SecondOrStepTimer(every_secs=10)
+    again = StepCounterHook(None, 10)
     state = timer.state_dict()
     clock.now = 5000.0  # another process
     again.load_state_dict(state)
     clock.now += 5.9
-    assert not again.should_trigger_for_step(3)
+    assert not again.is_due(3)
     clock.now += 0.1
-    assert again.should_trigger_for_step(3)
+    assert again.is_due(3)
 
 
 # StopAtStepHook
@@ -232,18 +229,16 @@ def test_steps_per_second_are_counted(clock: Clock, caplog: pytest.LogCaptureFix
     assert caplog.messages == ["global_step/sec: 2.66667", "global_step/sec: 2", "global_step/sec: 2"]
 
 
-def summaries(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "summaries.jsonl").read_text().splitlines()]
-
-
 def test_summaries_are_written_of_the_first_step_and_then_every_so_many(tmp_path: Path) -> None:
-    runner = plain(hooks=[SummarySaverHook(save_steps=3, output_dir=tmp_path / "new", summaries={"cost": "loss"})])
-    runner.fit([float(place) for place in range(8)])
-    assert summaries(tmp_path / "new") == [
-        {"step": 1, "cost": 0.0},
-        {"step": 4, "cost": 3.0},
-        {"step": 7, "cost": 6.0},
-    ]
+    batches = [float(place) for place in range(8)]
+    writer = Writer()
+    fit(plain(), batches, hooks=[SummarySaverHook(save_steps=3, summary_writer=writer, summaries={"cost": "loss"})])
+    assert writer.rows == [("cost", 0.0, 1), ("cost", 3.0, 4), ("cost", 6.0, 7)]
+    # Without a writer, the loggers of the run write them.
+    log = JsonLoggerHook(1)
+    fit(plain(work_dir=tmp_path), batches, hooks=[SummarySaverHook(save_steps=3, summaries={"cost": "loss"}), log])
+    rows = [json.loads(line) for line in next(tmp_path.glob("*.jsonl")).read_text().splitlines()]
+    assert [row["cost"] for row in rows if row["iter"] in (1, 4, 7)] == [0.0, 3.0, 6.0]
 
 
 @both
@@ -256,12 +251,6 @@ def test_arrays_are_written_as_what_they_are_about(library: str, tmp_path: Path)
     means = [float(getattr(bias, word)()) for word in ("mean", "std", "min", "max")]
     tags = [f"param:3.bias/{word}" for word in ("mean", "std", "min", "max")]
     assert writer.rows == [("loss", loss, 1), *((tag, mean, 1) for tag, mean in zip(tags, means, strict=True))]
-
-
-def test_numbers_that_json_has_not_are_written_in_words(tmp_path: Path) -> None:
-    runner = plain(hooks=[SummarySaverHook(save_steps=1, output_dir=tmp_path, summaries="loss")])
-    runner.fit([nan, inf])
-    assert [row["loss"] for row in summaries(tmp_path)] == ["nan", "inf"]
 
 
 # FinalOpsHook
@@ -280,13 +269,10 @@ def test_values_are_read_at_the_end() -> None:
 @pytest.mark.parametrize(
     ("hook", "options", "error", "says"),
     [
-        (SecondOrStepTimer, {}, HookOptionError, "neither is given"),
-        (SecondOrStepTimer, {"every_secs": 1, "every_steps": 1}, HookOptionError, "both are given"),
-        (SecondOrStepTimer, {"every_steps": 0}, HookOptionError, "from 1 up"),
-        (SecondOrStepTimer, {"every_steps": 1.5}, HookTypeError, "whole number"),
-        (SecondOrStepTimer, {"every_secs": -1}, HookOptionError, "from 0 up"),
-        (SecondOrStepTimer, {"every_secs": nan}, HookOptionError, "that is finite"),
-        (SecondOrStepTimer, {"every_secs": "1"}, HookTypeError, "is not a number"),
+        (SummarySaverHook, {"save_steps": 1.5}, HookTypeError, "whole number"),
+        (SummarySaverHook, {"save_secs": -1}, HookOptionError, "from 0 up"),
+        (SummarySaverHook, {"save_secs": nan}, HookOptionError, "that is finite"),
+        (SummarySaverHook, {"save_secs": "1"}, HookTypeError, "is not a number"),
         (StopAtStepHook, {}, ValueError, "StopAtStepHook: give num_steps or last_step; none is given"),
         (StopAtStepHook, {"num_steps": 1, "last_step": 1}, ValueError, "StopAtStepHook"),
         (StopAtStepHook, {"num_steps": -1}, ValueError, "StopAtStepHook"),
@@ -300,11 +286,10 @@ def test_values_are_read_at_the_end() -> None:
             "give a list of names, or a mapping to names",
         ),
         (StepCounterHook, {"every_n_steps": 2, "every_n_secs": 1.0}, ValueError, "StepCounterHook: .*both are given"),
-        (SummarySaverHook, {"output_dir": "x"}, HookOptionError, "neither is given"),
-        (SummarySaverHook, {"save_steps": 1, "save_secs": 1, "output_dir": "x"}, HookOptionError, "both are given"),
-        (SummarySaverHook, {"save_steps": 1}, HookOptionError, "nowhere to write to"),
+        (SummarySaverHook, {}, HookOptionError, "neither is given"),
+        (SummarySaverHook, {"save_steps": 1, "save_secs": 1}, HookOptionError, "both are given"),
         (SummarySaverHook, {"save_steps": 1, "summary_writer": 3}, HookTypeError, "has no add_scalar"),
-        (SummarySaverHook, {"save_steps": 1, "output_dir": "x", "summaries": [3]}, HookTypeError, "fetches 3"),
+        (SummarySaverHook, {"save_steps": 1, "summaries": [3]}, HookTypeError, "fetches 3"),
         (FinalOpsHook, {"final_ops": 3}, HookTypeError, "FinalOpsHook fetches 3"),
         (
             LoggingTensorHook,
@@ -325,7 +310,7 @@ def test_they_are_built_from_configs() -> None:
         ({"type": "NanTensorHook"}, NanTensorHook),
         ({"type": "LoggingTensorHook", "tensors": ["loss"], "every_n_iter": 10, "priority": "LOW"}, LoggingTensorHook),
         ({"type": "CheckpointSaverHook", "checkpoint_dir": "x", "save_steps": 3}, CheckpointSaverHook),
-        ({"type": "SummarySaverHook", "output_dir": "x", "save_steps": 3}, SummarySaverHook),
+        ({"type": "SummarySaverHook", "save_steps": 3}, SummarySaverHook),
         ({"type": "StepCounterHook"}, StepCounterHook),
         ({"type": "FinalOpsHook", "final_ops": "loss"}, FinalOpsHook),
     ):
@@ -352,7 +337,6 @@ def test_other_ranks_write_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixt
             StepCounterHook(every_n_steps=1, summary_writer=writer),
             saver,
         ],
-        chief_only_hooks=[Trail("chief", told)],
         checkpoint_dir=tmp_path / "b",
         save_checkpoint_steps=1,
     ) as session:
@@ -378,20 +362,3 @@ def test_a_second_run_counts_anew() -> None:
 def test_errors_are_of_the_nearest_kind() -> None:
     assert issubclass(NanLossDuringTrainingError, TrainingError) and issubclass(AbortedError, TrainingError)
     assert "StopAtStepHook" in HOOKS and isinstance(Model(), object)
-
-
-def test_summaries_that_are_cut_short_or_cannot_be_written_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "summaries.jsonl"
-    writer = JsonSummaryWriter(path)
-    path.mkdir()
-    writer.add_scalar("loss", 1.0, 1)
-    path.rmdir()
-    writer.add_scalar("loss", 0.5, 2)
-    assert path.read_text() == '{"step": 1, "loss": 1.0}\n{"step": 2, "loss": 0.5}\n'
-    os.truncate(path, 30)
-    writer.cut(48)
-    assert path.read_text() == '{"step": 1, "loss": 1.0}\n'
-    for told in ("Is a directory", "is written again", "has 30 of the 48 bytes"):
-        assert told in caplog.text

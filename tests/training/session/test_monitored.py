@@ -320,8 +320,6 @@ def test_a_session_that_cannot_begin_leaves_nothing_on_the_runner() -> None:
         MonitoredTrainingSession(runner, [1.0], hooks=StopAtStepHook(last_step=1))  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match="without an optimizer"):
         MonitoredTrainingSession(Runner(lambda x: x), [1.0])
-    with pytest.raises(TrainingError, match="lr cannot be combined with a runner|accumulate cannot be combined"):
-        MonitoredTrainingSession(runner, [1.0], accumulate=2)
     with pytest.raises(TrainingError, match="the workflow validates"):
         MonitoredTrainingSession(plain(workflow=[("train", 1), ("val", 1)]), [1.0])
 
