@@ -98,6 +98,17 @@ def inject(_aspecthook_ends: list[Callable[[], None]]) -> Callable[[object], Inj
     return lambda target, /: Injection(target, _until_end(weave, _aspecthook_ends))
 
 
+@pytest.fixture
+def hook_orders(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Make a check in each order of hooks that is allowed (at most 120): ``hook_orders(check)``, or of one seed."""
+    from aspecthook.testing._hook_orders import check_orders
+
+    def hook_orders(check: Callable[[], object], *, seed: int | str = "all") -> None:
+        check_orders(check, str(seed), cast("pytest.Item", request.node).nodeid, mounts)
+
+    return hook_orders
+
+
 # What a run knows of the hooks that its tests add
 
 TAPE: pytest.StashKey[Tape] = pytest.StashKey()
@@ -120,6 +131,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "what to do about hooks that a test leaves behind: off (the default), warn or error"
     parser.getgroup("aspecthook").addoption("--hook-leaks", choices=_MODES, help=text)
     parser.addini("hook_leaks", text, default="off")
+    parser.getgroup("aspecthook").addoption(
+        "--hook-orders",
+        nargs="?",
+        const="random",
+        metavar="SEED",
+        help="run each test with the hooks of each mount point in another order that priorities, before= and after= "
+        "allow, by a random seed or this one; 'all': in each order, at most 120",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -127,6 +146,11 @@ def pytest_configure(config: pytest.Config) -> None:
     mode: str = config.getoption("hook_leaks") or config.getini("hook_leaks")
     if mode not in _MODES:
         raise pytest.UsageError(f"hook_leaks is {mode!r}; give one of {', '.join(_MODES)}")
+    if config.option.hook_orders == "random":
+        config.option.hook_orders = str(int.from_bytes(os.urandom(3)))  # the workers of xdist are given it
+    config.addinivalue_line(
+        "markers", "hook_orders(seed): run the test as by --hook-orders=SEED; hook_orders(False): never"
+    )
     watch = Watch(config, mode)
     watches.append(watch)
     config.add_cleanup(lambda: watches.remove(watch))
@@ -134,10 +158,34 @@ def pytest_configure(config: pytest.Config) -> None:
         watch.start()
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say in which order the hooks are run."""
+    seed: str | None = config.option.hook_orders
+    return None if seed is None else f"hook orders: --hook-orders={seed}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once more, and together, which tests depend on the order of hooks."""
+    failed = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+    found = [text for report in failed for title, text in report.sections if title == "hook orders"]
+    if found:
+        terminalreporter.section("hook orders")
+        for text in found:
+            terminalreporter.write_line(text)
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Record which test begins. In a run that adds no hook this is all that a test costs."""
     watches[-1].begin(item)
+    marker = item.get_closest_marker("hook_orders")
+    seed = marker.args[0] if marker is not None and marker.args else item.config.option.hook_orders
+    if seed is None or seed is False:
+        return None
+    from aspecthook.testing._hook_orders import run_item
+
+    run_item(item, nextitem, str(seed), mounts)
+    return True
 
 
 @final

@@ -39,5 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        print("aspecthook: click is not installed: pip install 'aspecthook[trace]'", file=sys.stderr)
+        extra = "train" if rest[:1] == ["train"] else "trace"
+        print(f"aspecthook: click is not installed: pip install 'aspecthook[{extra}]'", file=sys.stderr)
         return 2

@@ -7,7 +7,8 @@ one kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from .hook import Hook
 
 
+# The last one decides between hooks of one priority before the order in which they were added does.
+_tie_breakers: list[Callable[[Hook], float]] = []
+
+
+@contextmanager
+def ties_broken_by(rank: Callable[[Hook], float]) -> Generator[None]:
+    """Order hooks of one priority by a rank, in all chains that are arranged inside the `with` block."""
+    _tie_breakers.append(rank)
+    try:
+        yield
+    finally:
+        _tie_breakers.pop()
+
+
 def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
     """Return hooks of one kind in their total order; `label` names the mount point in messages.
 
@@ -27,6 +42,9 @@ def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
         HookOrderError: Their constraints form a cycle, which the message spells out.
     """
     ranked = sorted(hooks, key=attrgetter("priority", "added"))
+    if _tie_breakers:
+        rank = _tie_breakers[-1]
+        ranked.sort(key=lambda hook: (hook.priority, rank(hook)))
     if not [hook for hook in ranked if hook.before or hook.after]:
         return tuple(ranked)
     followers, waiting = graph(ranked)

@@ -327,6 +327,11 @@ class MountPoint(Members):
 
             self._change(store)
 
+    @under_lock
+    def rearrange(self) -> None:
+        """Put the hooks into the order that holds now, at the next call."""
+        self._change(lambda: None)
+
     # The mount points of instances, which run their hooks in the place of this one
 
     def is_alive(self) -> bool:
