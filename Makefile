@@ -44,7 +44,7 @@ test-all: $(VENV)/.stamp-$(EXTRA) $(VENV)/.stamp-torch ## Run every test: PyTorc
 # In an environment of its own: they bring OpenCV and a gigabyte.
 upstream: ## Run the tests of hooks that mmengine and Keras are needed for, Keras's own tests of callbacks among them
 	@$(MAKE) --no-print-directory test-all VENV=.venv-upstream EXTRA=upstream \
-	  PYTEST_ARGS="$(PYTEST_ARGS) tests/training/keras tests/training/mmengine"
+	  PYTEST_ARGS="$(PYTEST_ARGS) tests/training/keras tests/training/hooks/test_mmengine.py"
 
 # PLANTED_ARGS="weave order" for less; PLANTED_ARGS=--matrix runs all tests of each bug (two hours on two cores).
 planted: $(VENV)/.stamp-$(EXTRA) ## Plant bugs in the package, one at a time, and see which test finds each

@@ -1,21 +1,16 @@
-"""Hooks that were written for mmengine, and real ones of its package, on our runner unchanged."""
+"""Hooks that were written for mmengine, on our runner unchanged."""
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
-import numpy as np
 import pytest
 
-from aspecthook import hooks
-from aspecthook.training import Runner, TrainingError
-from aspecthook.training.mmengine._bindings import _changed
-from aspecthook.training.mmengine._runner import MMRunner
+from aspecthook import HookTypeError, hooks
+from aspecthook.training import TrainingError
 from tests.training.loop.test_runner import make
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what mmengine itself does
@@ -42,6 +37,9 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[type]:
         for when in ("before", "after"):
             body |= {f"{when}_{mode}_epoch": _general(f"_{when}_epoch", mode)}
             body |= {f"{when}_{mode}_iter": _general(f"_{when}_iter", mode)}
+    body |= {
+        name: lambda self, runner, checkpoint: None for name in ("before_save_checkpoint", "after_load_checkpoint")
+    }
     body |= {
         f"_{when}_{what}": lambda self, runner, **_: None for when in ("before", "after") for what in ("epoch", "iter")
     }
@@ -136,14 +134,6 @@ def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
     with pytest.raises(AttributeError, match="uses 'build_evaluator' of its runner, which our runner does not have"):
         runner.fit([1.0])
 
-    class Deep(base):
-        def before_run(self, runner: Any) -> None:
-            print(runner.train_loop.param_schedulers)
-
-    runner = make(hooks=[Deep()])
-    with pytest.raises(AttributeError, match="uses 'param_schedulers' of a loop, which our loops do not have"):
-        runner.fit([1.0])
-
     class Where(base):
         def before_run(self, runner: Any) -> None:
             print(runner.work_dir)
@@ -153,92 +143,31 @@ def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
         runner.fit([1.0])
 
 
-# The real ones
+def test_a_hook_of_mmengine_may_end_the_run_and_change_checkpoints(base: Any, tmp_path: Path) -> None:
+    class Ends(base):
+        def before_train(self, runner: Any) -> None:
+            assert runner.train_dataloader is runner.train_loop.dataloader is data
 
+        def after_train_iter(self, runner: Any, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
+            runner.train_loop.stop_training = batch_idx == 1
 
-@pytest.fixture
-def mm() -> Any:
-    return pytest.importorskip("mmengine.hooks", reason="mmengine is not installed")
+        def before_save_checkpoint(self, runner: Any, checkpoint: dict[str, Any]) -> None:
+            checkpoint["meta"]["told"] = runner.iter
 
+        def after_load_checkpoint(self, runner: Any, checkpoint: dict[str, Any]) -> None:
+            told.append(checkpoint["meta"]["told"])
 
-class Data(list[float]):
-    """Batches with what hooks of mmengine look for in a loader."""
-
-    def __init__(self, *batches: float) -> None:
-        super().__init__(batches)
-        self.turns: list[int] = []
-        self.dataset = types.SimpleNamespace(metainfo={"classes": 10})
-        self.sampler = types.SimpleNamespace(set_epoch=self.turns.append)
-
-
-def accuracies(*numbers: float) -> Runner:
-    """A runner whose validations give these."""
-    rows = iter(numbers)
-    runner = make(max_epochs=len(numbers))
-    runner.model.val_step = lambda batch, optimizer: {"log_vars": {"accuracy": next(rows)}, "num_samples": 1}
-    return runner
-
-
-@pytest.mark.parametrize(
-    ("numbers", "end"), [((0.1, 0.2, 0.3, 0.4, 0.5), 5), ((0.5, 0.4, 0.3, 0.2, 0.1), 3), ((0.5, 0.4, 0.6, 0.5, 0.5), 5)]
-)
-def test_their_early_stopping_ends_our_run(mm: Any, numbers: tuple[float, ...], end: int) -> None:
-    runner = accuracies(*numbers)
-    runner.register_hook(mm.EarlyStoppingHook("accuracy", patience=2, min_delta=0.0, rule="greater"))
-    runner.fit([1.0], [1.0])
-    assert runner.epoch == end
-
-
-def test_their_timer_and_their_notes_go_to_their_message_hub(mm: Any) -> None:
-    runner = make(max_epochs=2)
-    timer, notes = runner.register_hook(mm.IterTimerHook()), runner.register_hook(mm.RuntimeInfoHook())
-    runner.fit(Data(1.0, 2.0))
-    hub = MMRunner.of(runner).message_hub
-    assert hub.get_info("epoch") == 1 and hub.get_info("max_epochs") == 2 and hub.get_info("iter") == 3
-    assert hub.get_scalar("train/loss").current() == 2.0 and hub.get_scalar("train/lr").current() == 0.1
-    assert len(hub.get_scalar("train/time")._log_history) == 4
-    assert {"IterTimerHook", "RuntimeInfoHook"} == {type(timer).__name__, type(notes).__name__}
-
-
-def test_their_sampler_seed_turns_our_sampler(mm: Any) -> None:
-    runner, data = make(max_epochs=3), Data(1.0)
-    runner.register_hook(mm.DistSamplerSeedHook())
+    data, told = [1.0, 2.0, 3.0], list[int]()
+    runner = make(max_epochs=1, hooks=[Ends()])
     runner.fit(data)
-    assert data.turns == [0, 1, 2]
+    assert runner.iter == 2
+    again = make(max_epochs=1, hooks=[Ends()])
+    again.resume(runner.save_checkpoint(tmp_path / "a"))
+    assert told == [2]
 
 
-@pytest.mark.torch
-def test_a_hook_that_may_change_checkpoints_leaves_the_state_of_the_optimizer() -> None:
-    """The numbers of its parameters had become strings, and PyTorch forgot the momentum of a resumed run."""
-    pytest.importorskip("torch")
-    momentum = np.ones(2)
-    checkpoint = {"model": {"weight": np.ones(2)}, "optimizer": {"state": {0: {"momentum_buffer": momentum}}}}
-    made = _changed(lambda runner, checkpoint: None, MMRunner(make()), checkpoint)
-    assert made == {"model": ANY, "optimizer": {"state": {0: {"momentum_buffer": momentum}}}}
-    assert (made["model"]["weight"] == 1).all()
-
-
-@pytest.mark.torch
-def test_their_average_is_saved_and_comes_back(mm: Any, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-
-    def begun() -> tuple[Runner, Any]:
-        torch.manual_seed(0)
-        model = torch.nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        runner = Runner(model, optimizer=optimizer, loss=torch.nn.functional.mse_loss, max_epochs=4, work_dir=tmp_path)
-        return runner, runner.register_hook(mm.EMAHook(momentum=0.5))
-
-    data = [(torch.full((1, 2), float(n)), torch.ones(1, 2)) for n in (1, 2)]
-    whole, average = begun()
-    whole.fit(data)
-    part, _ = begun()
-    part.max_epochs = 2
-    part.fit(data)
-    saved = part.save_checkpoint(tmp_path / "part.safetensors")
-    again, resumed = begun()
-    again.resume(saved)
-    again.fit(data)
-    for ours, theirs in zip(average.ema_model.parameters(), resumed.ema_model.parameters(), strict=True):
-        assert torch.equal(ours, theirs)
-    assert "mmengine" in sys.modules
+def test_hooks_of_mmengine_itself_are_refused(base: Any) -> None:
+    own = type("LoggerHook", (base,), {"__module__": "mmengine.hooks.logger_hook"})
+    mine = type("MyLogger", (own,), {})
+    with pytest.raises(HookTypeError, match="MyLogger is mmengine's own LoggerHook, .* use the hook of aspecthook.tr"):
+        make().register_hook(mine())
