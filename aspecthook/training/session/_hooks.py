@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isnan
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import flag, optional_function, optional_number
+from aspecthook.training._options import flag, optional_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
@@ -127,20 +127,16 @@ def _has_nan(value: Any) -> bool:
     return bool(np.isnan(value).any())
 
 
-Formatter = Callable[[dict[str, Any]], str]
-
-
 @final
 @HOOKS.register
 class LoggingTensorHook(TimedHook):
-    """Log values at the first step, and then every N iterations or seconds, on rank 0.
+    """Log values at the first step, and then every N iterations or seconds, on rank 0: ``loss = 0.5 (2.031 sec)``.
 
     Args:
         tensors: Names of values, or a mapping from labels to names.
         every_n_iter: The iterations between two lines.
         every_n_secs: The seconds between two lines. Give one of the two, or only `at_end`.
         at_end: Log at the end of the run too.
-        formatter: Returns the line for a dict of the values; by default ``loss = 0.5, step = 100 (2.031 sec)``.
 
     Example:
         >>> hook = LoggingTensorHook({"loss": "loss", "weights": "param:0.weight"}, every_n_iter=100)
@@ -154,7 +150,6 @@ class LoggingTensorHook(TimedHook):
         every_n_iter: int | None = None,
         every_n_secs: float | None = None,
         at_end: bool = False,
-        formatter: Formatter | None = None,
     ) -> None:
         self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
         super().__init__(every_n_iter if self._periodic else 1, every_n_secs)
@@ -164,7 +159,6 @@ class LoggingTensorHook(TimedHook):
         # TensorFlow logs a mapping in the order of its keys.
         self.tensors: dict[str, Any] = dict(sorted(named.items())) if is_any(tensors, Mapping) else named
         self.at_end: bool = flag("LoggingTensorHook", "at_end", at_end)
-        self._formatter: Formatter | None = optional_function("LoggingTensorHook", "formatter", formatter)
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -185,9 +179,6 @@ class LoggingTensorHook(TimedHook):
 
     def _log(self, session: Session, values: dict[str, Any]) -> None:
         passed = self.acts(session.runner.iter)
-        if self._formatter is not None:
-            session.runner.logger.info("%s", self._formatter(values))
-            return
         line = ", ".join(
             f"{tag} = {f'{value:.6g}' if is_any(value, float) else value}" for tag, value in values.items()
         )
@@ -198,40 +189,22 @@ def _by_label(names: Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
     return dict(names) if is_any(names, Mapping) else {name: name for name in names}
 
 
-class _Writes(TimedHook):
-    """A hook that may have a writer like TensorBoard's."""
-
-    def __init__(self, every_steps: int | None, every_secs: float | None, writer: Any) -> None:
-        super().__init__(every_steps, every_secs)
-        if writer is not None and not callable(getattr(writer, "add_scalar", None)):
-            raise HookTypeError(f"summary_writer={brief(writer)} has no add_scalar(tag, value, step); give a writer")
-        self._writer = writer
-
-    def end(self, session: Session) -> None:  # noqa: ARG002
-        """Flush the writer."""
-        if self._writer is not None:
-            self._writer.flush()
-
-
 @final
 @HOOKS.register
-class StepCounterHook(_Writes):
+class StepCounterHook(TimedHook):
     """Log the steps per second, on rank 0.
 
     Args:
         every_n_steps: The steps between two lines.
         every_n_secs: The seconds between two lines. Give one of the two, and None for the other.
-        summary_writer: Write ``global_step/sec`` with its ``add_scalar(tag, value, step)``.
 
     Example:
         >>> StepCounterHook(every_n_steps=None, every_n_secs=30.0).steps_per_sec is None
         True
     """
 
-    def __init__(
-        self, every_n_steps: int | None = 100, every_n_secs: float | None = None, summary_writer: Any = None
-    ) -> None:
-        super().__init__(every_n_steps, every_n_secs, summary_writer)
+    def __init__(self, every_n_steps: int | None = 100, every_n_secs: float | None = None) -> None:
+        super().__init__(every_n_steps, every_n_secs)
         self.steps_per_sec: float | None = None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
@@ -244,22 +217,18 @@ class StepCounterHook(_Writes):
         if passed is not None and passed[1]:
             self.steps_per_sec = passed[0] / passed[1]
             runner.logger.info("global_step/sec: %g", self.steps_per_sec)
-            if self._writer is not None:
-                self._writer.add_scalar("global_step/sec", self.steps_per_sec, step)
 
 
 @final
 @HOOKS.register
-class SummarySaverHook(_Writes):
-    """Write values at the first step, and then every N steps or seconds.
+class SummarySaverHook(TimedHook):
+    """Add values to the log of the run at the first step, and then every N steps or seconds.
 
-    An array is written as its mean, standard deviation, minimum and maximum.
+    The loggers of the run write them; of an array, the mean, the standard deviation, the minimum and the maximum.
 
     Args:
         save_steps: The steps between two summaries.
         save_secs: The seconds between two summaries. Give one of the two.
-        summary_writer: Write with its ``add_scalar(tag, value, step)``, on rank 0; without one, the loggers of the run
-            write the values.
         summaries: Names of values, or a mapping from labels to names.
 
     Example:
@@ -272,31 +241,24 @@ class SummarySaverHook(_Writes):
         self,
         save_steps: int | None = None,
         save_secs: float | None = None,
-        summary_writer: Any = None,
         summaries: Any = ("loss", "lr"),
     ) -> None:
-        super().__init__(save_steps, save_secs, summary_writer)
+        super().__init__(save_steps, save_secs)
         self.summaries = _by_label([summaries] if isinstance(summaries, str) else summaries)
         mapped(self.summaries, str, "SummarySaverHook")
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Fetch the values, if writing is due."""
-        runner = run_context.session.runner
-        self._due = (self._writer is None or runner.rank == 0) and self.is_due(runner.step)
+        """Fetch the values, if logging them is due."""
+        self._due = self.is_due(run_context.session.runner.step)
         return SessionRunArgs(self.summaries) if self._due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Write the values."""
+        """Log the values."""
         if self._due:
             runner = run_context.session.runner
             self.acts(runner.step)
-            numbers = dict(_numbers(run_values.results))
-            if self._writer is None:
-                runner.log(numbers)
-            else:
-                for tag, number in numbers.items():
-                    self._writer.add_scalar(tag, number, runner.step + 1)
+            runner.log(dict(_numbers(run_values.results)))
 
 
 def _numbers(value: Any, *path: str) -> Iterator[tuple[str, float]]:
