@@ -8,7 +8,7 @@ name), not to the object: a fixture makes it anew for each run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, permutations, zip_longest
 from random import Random
@@ -64,7 +64,7 @@ class Ranks:
 
 
 @contextmanager
-def ordered(ranks: Ranks, mounts: Iterable[MountPoint]) -> Iterator[None]:
+def ordered(ranks: Ranks, mounts: Iterable[MountPoint]) -> Generator[None]:
     """Run the hooks of all mount points by the ranks inside the `with` block, and as before after it."""
     several = [mount for mount in mounts if len(mount) > 1]
     for hook in sorted((hook for mount in several for hook in mount.members), key=lambda hook: hook.added):

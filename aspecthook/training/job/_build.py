@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.data._digits import load_digits
 from aspecthook.training.data._loading import permutation
 from aspecthook.training.registry._registry import Registry
@@ -112,7 +113,7 @@ def _cnn(nn: Any, shape: Sequence[int], classes: int, channels: Iterable[int] = 
 
 
 def _sizes(name: str, given: Any, example: str) -> list[int]:
-    sizes: list[Any] = [*given] if isinstance(given, (list, tuple)) else [None]
+    sizes: list[Any] = [*given] if is_any(given, list, tuple) else [None]
     if not all(type(size) is int and size > 0 for size in sizes):
         raise ConfigError(
             f"[model]: {name} is {brief(given)}; give a list of whole numbers from 1 up, such as {example}"

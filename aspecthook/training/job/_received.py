@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aspecthook._errors import ConfigError, brief
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.registry._configs import shown_path
 
 _TYPES = """
@@ -53,22 +54,22 @@ def _refused(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, section in config.items():
         if name == "hooks":
             yield from _hooks(name, section)
-        elif isinstance(section, dict):
+        elif is_any(section, dict):
             # The folder is that of the file, whatever it says; and loggers are hooks.
             yield from _table(name, {key: value for key, value in section.items() if key not in ("work_dir", "hooks")})
             yield from _hooks(f"{name}.hooks", section.get("hooks", []))
-        elif name == "run" or not isinstance(section, bool):  # `lr = false` leaves the hook out
+        elif name == "run" or not is_any(section, bool):  # `lr = false` leaves the hook out
             yield brief(name), section
 
 
 def _hooks(place: str, rows: Any) -> Iterator[tuple[str, Any]]:
-    for number, row in enumerate(rows) if isinstance(rows, list) else [(0, rows)]:
+    for number, row in enumerate(rows) if is_any(rows, list) else [(0, rows)]:
         yield from _table(f"{place}[{number}]", {"type": row} if isinstance(row, str) else row)
 
 
 def _table(place: str, table: Any) -> Iterator[tuple[str, Any]]:
     """Yield what is refused in a table that builds something."""
-    if not isinstance(table, dict):
+    if not is_any(table, dict):
         yield place, table
         return
     for name, value in table.items():
@@ -78,16 +79,16 @@ def _table(place: str, table: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _fits(widths: Any) -> bool:
-    return isinstance(widths, list) and all(type(one) is int for one in widths) and sum(widths) <= _WIDEST
+    return is_any(widths, list) and all(type(one) is int for one in widths) and sum(widths) <= _WIDEST
 
 
 def _is_plain(value: Any, depth: int) -> bool:
     """Whether a value is a number, a word, or a small list or table of them."""
     if isinstance(value, str):
         return _is_word(value)
-    if not isinstance(value, (list, dict)):
-        return value is None or isinstance(value, (bool, int, float))
-    parts = [*value, *(value.values() if isinstance(value, dict) else ())]
+    if not is_any(value, list, dict):
+        return value is None or is_any(value, bool, int, float)
+    parts = [*value, *(value.values() if is_any(value, dict) else ())]
     return depth < _DEEPEST and len(value) <= _LONGEST and all(_is_plain(part, depth + 1) for part in parts)
 
 

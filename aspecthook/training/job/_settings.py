@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.registry._configs import check_depth, load_toml, read_config, shown_path
 from aspecthook.training.registry._registry import check_arguments
 
@@ -123,7 +124,7 @@ def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str) -> S
 
 def _section(name: str, old: Settings, given: Any, who: str) -> Any:
     if name == "hooks":
-        if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in cast("list[object]", given)):
+        if is_any(given, list) and all(is_any(one, dict, str) for one in given):
             return given
         raise ConfigError(f"{who}: hooks is {described(given)}; give [[hooks]] tables, each with its type")
     if isinstance(given, bool) and name in HOOKS:
