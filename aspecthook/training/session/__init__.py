@@ -1,7 +1,7 @@
 """Session-run hooks as TensorFlow 1 has them, on the stages of a runner; and sessions that make a step at each call.
 
-`_bindings` adds the hooks to the stages of a run; the hooks of one runner share a `SessionState`. `_drive` runs the
-same stages with pauses, for `MonitoredTrainingSession`, and `Estimator` uses such sessions.
+`_bindings` adds the hooks to the stages of a run; the hooks of one runner share a `SessionState`.
+`MonitoredTrainingSession` runs the same stages with pauses, and `Estimator` uses such sessions.
 
 Example:
     >>> import numpy as np

@@ -53,12 +53,13 @@ def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
         found.append(Binding(Stage(whole, "pre"), lambda: _ignored(hook.begin())))
     found.append(Binding(Stage(whole, "around"), _creates(called.get("after_create_session"), state)))
     if "before_run" in called:
-        found.append(Binding(Stage(step, "pre"), _before(hook, called["before_run"], state)))
+        who = f"the session hook {type(hook).__name__}"
+        found.append(Binding(Stage(step, "pre"), before_step(id(hook), who, called["before_run"], state)))
     if "end" in called:
         found.append(Binding(Stage(whole, "post"), lambda: _ignored(hook.end(state.session))))
     found.append(Binding(Stage(whole, "always"), state.close))
     if "before_run" in called or "after_run" in called:
-        found.append(Binding(Stage(step, "post"), _after(hook, called.get("after_run"), state)))
+        found.append(Binding(Stage(step, "post"), after_step(id(hook), called.get("after_run"), state)))
 
     def end_quietly(exc: BaseException, runner: Run) -> Return[None] | None:
         if not isinstance(exc, QUIET):
@@ -80,29 +81,33 @@ def _ignored(_: object) -> None:
     """Return None, whatever a method returns: it is not an answer to the stage."""
 
 
-# Marks the around hooks that call `after_create_session`: `_drive` calls them once for each new session.
+# The attribute of an around hook that has its function that calls `after_create_session`: a session that pauses calls
+# that function itself, once for each new session, and leaves the hook out.
 CREATES: Final = "creates_session"
 
 
 def _creates(method: Callable[..., Any] | None, state: SessionState) -> Callable[..., Any]:
-    def inside(proceed: Callable[[], Any]) -> Any:
+    def create() -> None:
         if method is not None:
             method(state.session, state.session)
-        return proceed()
 
-    def create(runner: Run, proceed: Callable[[], Any]) -> Any:
+    def around(runner: Run, proceed: Callable[[], Any]) -> Any:
+        def inside() -> Any:
+            create()
+            return proceed()
+
         # The outermost of these hooks opens the sessions.
-        return inside(proceed) if state.entered else state.in_session(runner, lambda: inside(proceed))
+        return inside() if state.entered else state.in_session(runner, inside)
 
-    setattr(create, CREATES, state)
-    return create
+    setattr(around, CREATES, create)
+    return around
 
 
 # These two are called for each hook at each step: what is the same for all hooks is done once, by the step.
 
 
-def _before(hook: object, method: Callable[..., Any], state: SessionState) -> Callable[..., Args | None]:
-    key, who = id(hook), f"the session hook {type(hook).__name__}"
+def before_step(key: object, who: str, method: Callable[..., Any], state: SessionState) -> Callable[..., Args | None]:
+    """Return a pre hook of a step: it calls `before_run`, and takes the fetches and feeds of one who asks."""
 
     def before_run(call: Call, runner: Run, batch: Any) -> Args | None:
         step = state.step if state.call is call else state.enter(call, runner)
@@ -112,8 +117,8 @@ def _before(hook: object, method: Callable[..., Any], state: SessionState) -> Ca
     return before_run
 
 
-def _after(hook: object, method: Callable[..., Any] | None, state: SessionState) -> Callable[..., None]:
-    key = id(hook)
+def after_step(key: object, method: Callable[..., Any] | None, state: SessionState) -> Callable[..., None]:
+    """Return a post hook of a step: it calls `after_run` with the values that one has asked for."""
 
     def after_run(call: Call, runner: Run) -> None:
         step = state.step if state.call is call else state.enter(call, runner)

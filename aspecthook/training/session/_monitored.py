@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, final
+from typing import Any, Self, TypeAlias, final
 
 from aspecthook import hookable
+from aspecthook import hooks as hooks_of
+from aspecthook._core.law import law_sync
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Hook as Handle
+from aspecthook._core.law.order import Chain
+from aspecthook._errors import HookTypeError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._dialect import Binding, attach
 from aspecthook.training.loop._names import name_in_list
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.loop._steps import end_of, trained
+from aspecthook.training.loop._stages import Stage
+from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
 
-from ._bindings import list_of_hooks
+from ._bindings import CREATES, after_step, before_step, list_of_hooks
 from ._checkpoints import CheckpointSaverHook
-from ._drive import Drive
-from ._errors import QUIET, OutOfRangeError
+from ._errors import QUIET, AbortedError, OutOfRangeError
 from ._protocol import SessionRunArgs
 from ._session import Session
 from ._state import session_state
+
+Pauses: TypeAlias = Generator[None, None, None]
 
 
 @final
@@ -80,34 +90,43 @@ class MonitoredTrainingSession:
             given.insert(0, CheckpointSaverHook(checkpoint_dir, save_checkpoint_secs, save_checkpoint_steps))
         self.runner: Runner = runner
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-        self._state = session_state(self.runner)
-        self._registered: list[Any] = []
-        self._closed = False
+        self._state = state = session_state(runner)
+        self._results: Any = None
+        self._answered = False  # whether the step that the user waits for is made
         self._in_step = False
-        if self._state.entered:
+        self._leaving = False  # whether what is raised now was raised by the user's code
+        self._through = False  # whether all steps are made, and only the end of the run is still to come
+        self._closed = False
+        self._registered: list[Any] = []
+        self._handles: tuple[Handle, ...] = ()
+        if state.entered:
             raise TrainingError("this runner has a session already; close it first")
-        self.runner.check_idle("MonitoredTrainingSession")
+        runner.check_idle("MonitoredTrainingSession")
         try:
             for hook in given:
-                self._registered.append(self.runner.register_hook(hook, name=name_in_list(self.runner, hook)))
-            self._begin(train, val)
+                self._registered.append(runner.register_hook(hook, name=name_in_list(runner, hook)))
+            self._handles = self._asking()
+            runner.prepare(train, val)
+            runner.lock(self._folder)
+            saved = None if self._folder is None else newest(self._folder)
+            if saved is not None:
+                runner.resume(saved)
+                runner.logger.info("resumed from %s, after step %d", saved, runner.step)
+            state.entered, state.quiet, state.checkpoint_dir = True, None, self._folder
+            runner.busy = True
+            runner.interrupts.take()
+            self._pauses = _staged(runner, "run", self._run)
+            self._advance()
         except BaseException:
             self._leave()
             raise
 
-    def _begin(self, train: Any, val: Any) -> None:
-        self.runner.prepare(train, val)
-        self.runner.lock(self._folder)
-        saved = None if self._folder is None else newest(self._folder)
-        if saved is not None:
-            self.runner.resume(saved)
-            self.runner.logger.info("resumed from %s, after step %d", saved, self.runner.step)
-        state = self._state
-        state.entered, state.quiet, self.runner.busy = True, None, True
-        state.checkpoint_dir = self._folder
-        self.runner.interrupts.take()
-        self._drive = Drive(self.runner, state)
-        self._advance()
+    def _asking(self) -> tuple[Handle, ...]:
+        """Add hooks that fetch and feed what the user asks of a step."""
+        before = before_step(self, "the caller of the step", lambda context: context.original_args, self._state)
+        after = after_step(self, lambda _, values: setattr(self, "_results", values.results), self._state)
+        found = [Binding(Stage("train_iter", "pre"), before), Binding(Stage("train_iter", "post"), after)]
+        return attach(self.runner, self, found, 0, "caller of the step")
 
     # For the user
 
@@ -120,7 +139,7 @@ class MonitoredTrainingSession:
 
     def should_stop(self) -> bool:
         """Whether the run is over, or was asked to end."""
-        return self._closed or self._drive.through or self.runner.stopping
+        return self._closed or self._through or self.runner.stopping
 
     @hookable
     def run(self, fetches: Any = None, feed: Mapping[Any, Any] | None = None) -> Any:
@@ -140,14 +159,15 @@ class MonitoredTrainingSession:
         if self._in_step:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
-        self._drive.ask(SessionRunArgs(fetches, dict(feed or {})))
-        while not (self._drive.answered or self._drive.through):
+        self._state.asked = SessionRunArgs(fetches, dict(feed or {}))
+        self._results, self._answered = None, False
+        while not (self._answered or self._through):
             self._advance()
         if self._state.quiet is not None:
             raise self._state.quiet
-        if not self._drive.answered:
+        if not self._answered:
             raise OutOfRangeError("there are no more batches")
-        return self._drive.results
+        return self._results
 
     def close(self) -> None:
         """End the run as if it were complete, unless it is over already."""
@@ -167,14 +187,70 @@ class MonitoredTrainingSession:
             return True
         return not self._closed and self._fail(error)
 
-    # For the run
+    # The run, which pauses before each step: the bodies of the stages `run`, `train_loop` and `train_epoch`
+
+    def _run(self) -> Pauses:
+        run, state = self.runner, self._state
+        run.take_folder()
+        while True:
+            state.open(run)
+            try:
+                for hook in hooks_of(run.run).chain().around:
+                    getattr(hook.function, CREATES, _nothing)()
+                run.running = True
+                yield from _staged(run, "train_loop", self._train_loop)
+                break
+            except AbortedError as error:
+                if self._leaving:
+                    raise
+                state.lose(run, error)
+            except Exception as error:
+                cause = _raised_by_stage(error)
+                if self._leaving or not run.running or not isinstance(cause, QUIET):
+                    raise
+                state.end_quietly(run, cause)
+                break
+        self._through = True
+        yield  # the hooks after the run are called when the session is closed
+        run.running = False
+
+    def _train_loop(self) -> Pauses:
+        run = self.runner
+        while (mode := next_epoch(run)) is not None:
+            if mode == "train":
+                yield
+                if run.stopping:
+                    return
+                run.set_mode(mode)
+                yield from _staged(run, "train_epoch", self._train_epoch)
+            else:
+                run.set_mode(mode)
+                run.val_loop()
+            count_epoch(run, mode)
+
+    def _train_epoch(self) -> Pauses:
+        run = self.runner
+        if _is_stopping(run):  # a pre hook of the epoch has asked for it
+            run.done.due = None
+            return
+        try:
+            for batch in batches(run, "train"):
+                run.train_iter(batch)
+                self._answered = self._state.quiet is None
+                if count_iteration(run):
+                    return
+                yield
+                if _is_stopping(run):
+                    return
+        except QUIET as error:
+            self._state.end_quietly(run, error)
 
     def _advance(self) -> None:
         """Continue to the pause before the next step, or to the end of the run."""
         interrupts = self.runner.interrupts
         self._in_step, interrupts.at_once = True, False
         try:
-            if next(self._drive.pauses, self) is self:
+            if next(self._pauses, self) is self:
                 interrupts.raise_noted()  # of a signal after the last step
                 if trained(self.runner) >= end_of(self.runner):
                     self.runner.remove_interrupted(self._folder or self.runner.work_dir)
@@ -192,9 +268,9 @@ class MonitoredTrainingSession:
     def _fail(self, error: BaseException) -> bool:
         """End the run with an exception of the user's code, and return whether an exception hook has handled it."""
         trace = error.__traceback__
-        self._drive.leaving = True
+        self._leaving = True
         try:
-            self._drive.pauses.throw(error)
+            self._pauses.throw(error)
         except StopIteration:
             return True
         except BaseException as raised:
@@ -214,11 +290,54 @@ class MonitoredTrainingSession:
         """Remove the hooks and the signal handlers of the session from the runner."""
         self._closed = True
         self.runner.interrupts.release()
-        self._state.entered, self._state.checkpoint_dir = False, None
+        self._state.entered, self._state.checkpoint_dir, self._state.asked = False, None, SessionRunArgs()
         self._state.close()
         self.runner.leave()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = ()
         while self._registered:
             self.runner.remove_hook(self._registered.pop())
 
     def __repr__(self) -> str:
         return f"<monitored session of {self.runner!r}{', over' if self.should_stop() else ''}>"
+
+
+def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
+    """Run a body that pauses, inside the hooks that a stage has now.
+
+    The user enters a stage in one call of `MonitoredTrainingSession.run` and leaves it in a later one, and still it is
+    one call by law 1: its body is a generator, and the interpreter of the law runs the hooks of the stage around it. A
+    plain function that is an around hook is refused: it cannot be left in the middle.
+    """
+    mount = hooks_of(getattr(run, stage))
+    kept = Chain(tuple(hook for hook in mount.chain().everything() if not hasattr(hook.function, CREATES)))
+    for hook in kept.around:
+        if hook.style != "generator":
+            raise HookTypeError(
+                f"Runner.{stage} has the {hook.who}, which is a plain function, and a session cannot pause in it; "
+                "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"
+            )
+    return law_sync.generate(kept, Call(mount.site(), (run,)), lambda _: body())
+
+
+def _raised_by_stage(error: Exception) -> BaseException:
+    """Return the StopIteration that a hook raised if Python has made a RuntimeError of it; else the error itself.
+
+    A StopIteration that leaves a generator becomes a RuntimeError (PEP 479). The stages are generators only here, so
+    this is undone. The generators of a user are not: there such an error is a mistake, and must not end a run quietly.
+    """
+    cause = error.__cause__
+    if type(error) is RuntimeError and isinstance(cause, StopIteration) and cause.__traceback__ is not None:
+        left = cause.__traceback__.tb_frame  # the generator
+        if left.f_globals.get("__name__") in (__name__, law_sync.__name__):
+            return cause
+    return error
+
+
+def _is_stopping(run: Run) -> bool:
+    return run.stopping  # a function, since type checkers assume that an attribute has kept its value
+
+
+def _nothing() -> None:
+    """Create nothing: for the around hooks that have nothing to do with sessions."""

@@ -15,7 +15,7 @@ from ._errors import QUIET, AbortedError
 from ._protocol import SessionRunArgs
 from ._reader import Reader
 from ._session import Session
-from ._step import NOTHING, Step
+from ._step import Step
 
 _KEY = "session_step"  # in the state that the hooks of a call share
 
@@ -32,7 +32,7 @@ class SessionState:
         self.checkpoint_dir: Path | None = None
         self.entered = False  # whether something replaces lost sessions already
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
-        self.given: Step | None = None  # the step that the user has begun, until its stage takes it
+        self.asked = SessionRunArgs()  # what the caller of the steps fetches and feeds
         # The call of the stage whose hooks are called now, and its step: they look here first.
         self.call: Call | None = None
         self.step: Step
@@ -44,15 +44,10 @@ class SessionState:
         shared = call.state
         step: Step | None = shared.get(_KEY)
         if step is None:
-            step = shared[_KEY] = self.given or self.begin_step(run, NOTHING)
-            self.given = None
+            self.reader.begin_step()
+            step = shared[_KEY] = Step(self.session, self.reader, run, self.asked)
         self.call, self.step = call, step
         return step
-
-    def begin_step(self, run: Run, args: SessionRunArgs) -> Step:
-        """Begin a step."""
-        self.reader.begin_step()
-        return Step(self.session, self.reader, run, args)
 
     # The session
 
@@ -99,7 +94,6 @@ class SessionState:
 
     def close(self) -> None:
         """End the session, and remove its hooks from stages and layers."""
-        self.given = None
         if self.call is not None:  # it keeps the runner alive
             self.call = None
             del self.step

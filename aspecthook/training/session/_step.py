@@ -15,7 +15,6 @@ from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._reader import Reader
 from ._session import Session
 
-NOTHING = SessionRunArgs()
 NO_VALUES = SessionRunValues()
 
 
@@ -39,24 +38,20 @@ class Step:
     # Before it
 
     def take(self, key: object, who: str, answer: Any, batch: Any, run: Run) -> Args | None:
-        """Use what `before_run` of a hook returned, and return the answer for the stage."""
+        """Use what `before_run` of a hook returned, whom `key` identifies, and return the answer for the stage."""
         fetches, feed = answer if type(answer) is SessionRunArgs else _foreign(answer, who)
         if fetches is not None:
             if type(fetches) is str and fetches in self._names:  # most often another hook has asked for it already
                 self.asked[key] = fetches
             else:
-                self.ask(key, who, fetches, run)
-        return Args(batch=self.feed(batch, feed, who, run)) if feed else None
+                for name in self._reader.check(fetches, run, who):
+                    if name not in self._names:
+                        self._names.add(name)
+                        self._reader.want(name, run)
+                self.asked[key] = fetches
+        return Args(batch=self._fed(batch, feed, who, run)) if feed else None
 
-    def ask(self, key: object, who: str, fetches: Any, run: Run) -> None:
-        """Register the fetches of a hook, or of another caller that `key` identifies."""
-        for name in self._reader.check(fetches, run, who):
-            if name not in self._names:
-                self._names.add(name)
-                self._reader.want(name, run)
-        self.asked[key] = fetches
-
-    def feed(self, batch: Any, feed: Mapping[Any, Any], who: str, run: Run) -> Any:
+    def _fed(self, batch: Any, feed: Mapping[Any, Any], who: str, run: Run) -> Any:
         """Return the batch with entries replaced, each of them by one feed."""
         feeders = self._feeders = self._feeders or {}
         entries: dict[Any, Any] = {}
