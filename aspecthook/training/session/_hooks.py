@@ -244,7 +244,7 @@ class SummarySaverHook(TimedHook):
         summaries: Any = ("loss", "lr"),
     ) -> None:
         super().__init__(save_steps, save_secs)
-        self.summaries = _by_label([summaries] if isinstance(summaries, str) else summaries)
+        self.summaries: dict[str, Any] = _by_label([summaries] if isinstance(summaries, str) else summaries)
         mapped(self.summaries, str, "SummarySaverHook")
         self._due = False
 
