@@ -31,8 +31,7 @@ from ._hooks import (
     SummarySaverHook,
 )
 from ._monitored import MonitoredTrainingSession
-from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from ._session import Session
+from ._protocol import Session, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 __all__ = [
     "AbortedError",

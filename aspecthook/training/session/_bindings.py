@@ -25,8 +25,7 @@ from aspecthook.training.loop._stages import Stage
 
 from ._errors import QUIET
 from ._protocol import METHODS, SessionRunHook
-from ._state import SessionState, session_state
-from ._step import NO_VALUES
+from ._state import NO_VALUES, SessionState, session_state
 
 # By mode: the stages that are the run, a pass over the data, and a step.
 STAGES: Final[dict[str, tuple[str, str, str]]] = {

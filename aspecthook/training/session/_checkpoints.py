@@ -13,8 +13,7 @@ from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
-from ._protocol import SessionRunContext, SessionRunValues
-from ._session import Session
+from ._protocol import Session, SessionRunContext, SessionRunValues
 from ._timed import TimedHook
 
 

@@ -14,8 +14,7 @@ from aspecthook.training.hooks._hook import HOOKS
 
 from ._errors import NanLossDuringTrainingError
 from ._fetches import mapped
-from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from ._session import Session
+from ._protocol import Session, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._timed import TimedHook
 
 

@@ -27,8 +27,7 @@ from aspecthook.training.loop._steps import batches, count_epoch, count_iteratio
 from ._bindings import CREATES, after_step, before_step, list_of_hooks
 from ._checkpoints import CheckpointSaverHook
 from ._errors import QUIET, AbortedError, OutOfRangeError
-from ._protocol import SessionRunArgs
-from ._session import Session
+from ._protocol import Session, SessionRunArgs
 from ._state import session_state
 
 Pauses: TypeAlias = Generator[None, None, None]
@@ -230,7 +229,7 @@ class MonitoredTrainingSession:
 
     def _train_epoch(self) -> Pauses:
         run = self.runner
-        if _is_stopping(run):  # a pre hook of the epoch has asked for it
+        if self.should_stop():  # a pre hook of the epoch has asked for it
             run.done.due = None
             return
         try:
@@ -240,7 +239,7 @@ class MonitoredTrainingSession:
                 if count_iteration(run):
                     return
                 yield
-                if _is_stopping(run):
+                if self.should_stop():
                     return
         except QUIET as error:
             self._state.end_quietly(run, error)
@@ -299,9 +298,6 @@ class MonitoredTrainingSession:
         while self._registered:
             self.runner.remove_hook(self._registered.pop())
 
-    def __repr__(self) -> str:
-        return f"<monitored session of {self.runner!r}{', over' if self.should_stop() else ''}>"
-
 
 def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """Run a body that pauses, inside the hooks that a stage has now.
@@ -333,10 +329,6 @@ def _raised_by_stage(error: Exception) -> BaseException:
         if left.f_globals.get("__name__") in (__name__, law_sync.__name__):
             return cause
     return error
-
-
-def _is_stopping(run: Run) -> bool:
-    return run.stopping  # a function, since type checkers assume that an attribute has kept its value
 
 
 def _nothing() -> None:

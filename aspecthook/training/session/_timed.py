@@ -9,8 +9,7 @@ from typing import Any
 from aspecthook._errors import HookOptionError
 from aspecthook.training._options import finite_number, optional_number
 
-from ._protocol import SessionRunHook
-from ._session import Session
+from ._protocol import Session, SessionRunHook
 
 
 def clock() -> float:
