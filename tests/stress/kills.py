@@ -324,8 +324,7 @@ def outcome(folder: Path) -> Any:
 
 # What depends on the time that a run takes, or on how often it was resumed.
 TIMES = (
-    *(f"{name}.timer.ago" for name in ("LoggingTensorHook", "StepCounterHook", "SummarySaverHook")),
-    "CheckpointSaverHook.timer.ago",
+    *(f"{name}.ago" for name in ("CheckpointSaverHook", "LoggingTensorHook", "StepCounterHook", "SummarySaverHook")),
     "CheckpointSaverHook.files",  # it saves whenever a session begins, as in TensorFlow
     "TensorBoard.files",  # their names have the time in them
     "TextLoggerHook.file.sum",

@@ -132,7 +132,7 @@ def after_step(key: object, method: Callable[..., Any] | None, state: SessionSta
             except QUIET as error:
                 step.end()
                 state.end_quietly(runner, error)
-        if step.context.stop_requested:
-            step.stop(runner)
+        if step.context.stop_requested:  # not at once: if the session is lost in this step, the step is made again
+            runner.after_stage(runner.request_stop)
 
     return after_run

@@ -30,7 +30,6 @@ class Step:
     _over = False
     values: dict[object, SessionRunValues] | None = None  # by who asked for them, once they are read
     _feeders: dict[Any, str] | None = None
-    _stops = False
 
     def __init__(self, session: Session | None, reader: Reader, run: Run, args: SessionRunArgs) -> None:
         self.context: SessionRunContext = SessionRunContext(args, session)
@@ -90,12 +89,6 @@ class Step:
     def end(self) -> None:
         """Call no more hooks after this step: one of them has ended the run."""
         self.values, self._over = None, True
-
-    def stop(self, run: Run) -> None:
-        """End the run after this step, unless the session is lost in this step, which is then made again."""
-        if not self._stops:
-            self._stops = True
-            run.after_stage(run.request_stop) if self._reader.training else run.request_stop()
 
 
 def _foreign(answer: Any, who: str) -> tuple[Any, Mapping[Any, Any] | None]:

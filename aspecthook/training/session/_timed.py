@@ -62,9 +62,10 @@ class TimedHook(SessionRunHook):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the step at which the hook acted last, and how long ago that was."""
-        return {"last": None if self._last is None else [self._last[0], clock() - self._last[1]]}
+        step, then = self._last or (None, None)
+        return {"step": step, "ago": None if then is None else clock() - then}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._loaded = True
-        self._last = None if state["last"] is None else (state["last"][0], clock() - state["last"][1])
+        self._last = None if state["step"] is None else (state["step"], clock() - state["ago"])

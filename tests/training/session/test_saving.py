@@ -195,8 +195,7 @@ def settled(state: dict[str, Any]) -> dict[str, Any]:
     state.pop("settings", None)
     for hook in state["hooks"].values():
         hook.pop("files", None)
-        if isinstance(hook.get("last"), list):
-            del hook["last"][1]
+        hook.pop("ago", None)
     return state
 
 
