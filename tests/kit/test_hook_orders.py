@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -286,6 +287,15 @@ def test_the_fixture_makes_a_check_in_each_order_and_leaves_that_of_adding(shop)
         failed=2,
     )
     assert SENTENCE.format("test_wrong") in text and "OSError: closed" in text
+
+
+def test_the_example_passes_and_has_one_sentence_on_its_bug(shop):
+    example = (Path(__file__).parents[2] / "examples" / "hook_orders.py").read_text()
+    shop.pytester.makepyfile(example=example)
+    run = ("example.py", "-p", "aspecthook.pytest_plugin", "-p", "no:asyncio", "-W", "default")
+    outcome(shop.pytester.runpytest_inprocess(*run), passed=2)
+    text = outcome(shop.pytester.runpytest_inprocess(*run, "--hook-orders=all"), passed=1, failed=1)
+    assert "test_total fails when 'tax' runs before 'round' on example:total, and passes in the order of adding" in text
 
 
 KEYS = st.integers(2, 9).map(lambda n: [Key("shop:f", "post", 50, f"h{number}", number) for number in range(n)])
