@@ -31,7 +31,7 @@ try:
     from autograd import grad
 
     from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
-    from aspecthook.training.numpy import Adam, Linear, Sequential, Tanh, cross_entropy, detach, manual_seed, no_grad
+    from aspecthook.training.numpy import Adam, Linear, ReLU, Sequential, cross_entropy, detach, manual_seed, no_grad
 except ImportError as error:
     sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install 'aspecthook[train]'")
 
@@ -191,7 +191,7 @@ def digits(split: Any, wrong: float = 0.0, first: int | None = None) -> tuple[An
 def make(epochs: int, hidden: int = 64, loss: Any = cross_entropy) -> Runner:
     """Make a run, without data; all begin alike."""
     manual_seed(0)
-    model = Sequential(Linear(64, hidden), Tanh(), Linear(hidden, 10))
+    model = Sequential(Linear(64, hidden), ReLU(), Linear(hidden, 10))
     return Runner(model, optimizer=Adam(model.parameters(), lr=3e-3), loss=loss, max_epochs=epochs, seed=0)
 
 

@@ -26,18 +26,15 @@ from aspecthook._lazy import NamesTheExtra
 
 with NamesTheExtra(__name__):
     from .backends._random import manual_seed
-    from .backends.net._layers import BatchNorm1d, Dropout, Flatten, Linear, ReLU, Sequential, Tanh
+    from .backends.net._layers import Dropout, Flatten, Linear, Module, ReLU, Sequential
     from .backends.net._losses import cross_entropy, mse
-    from .backends.net._module import Module
     from .backends.net._optimizers import SGD, Adam, AdamW, Optimizer
-    from .backends.net._values import Buffer, Loss, Parameter, detach, no_grad
+    from .backends.net._values import Loss, Parameter, detach, no_grad
 
 __all__ = [
     "SGD",
     "Adam",
     "AdamW",
-    "BatchNorm1d",
-    "Buffer",
     "Dropout",
     "Flatten",
     "Linear",
@@ -47,7 +44,6 @@ __all__ = [
     "Parameter",
     "ReLU",
     "Sequential",
-    "Tanh",
     "cross_entropy",
     "detach",
     "manual_seed",

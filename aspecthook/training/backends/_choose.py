@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._state import modules_of
 
 if TYPE_CHECKING:
-    from ._base import Backend
+    from ._backend import Backend
 
 
 def backend_of(model: Any = None) -> Backend:
@@ -24,6 +24,6 @@ def backend_of(model: Any = None) -> Backend:
         from ._torch import TorchBackend
 
         return TorchBackend()
-    from ._numpy import NumpyBackend
+    from ._backend import Backend
 
-    return NumpyBackend()
+    return Backend()

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any
 
 from aspecthook.training._errors import TrainingError
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-OFFERS: Final = "offers_arrays_themselves"
-
-
-def offers_arrays(state_dict: Method) -> Method:
-    """Mark a `state_dict` that takes ``copy=False``; the method is marked, since a subclass may have another one."""
-    setattr(state_dict, OFFERS, True)
-    return state_dict
 
 
 def is_any(value: Any, *kinds: type) -> bool:
@@ -31,19 +21,27 @@ def modules_of(model: Any, kind: type) -> dict[str, Any]:
     return {f"{name}.": value for name, value in held.items() if isinstance(value, kind)}
 
 
-def check_arrays(
-    what: str, expected: Mapping[str, Sequence[int]], given: Mapping[str, Any], *, partly: bool = False
-) -> None:
-    """Raise, with a list of them all, if arrays are missing (unless `partly`), unexpected or of another shape."""
-    missing = [] if partly else [name for name in expected if name not in given]
-    unexpected = [name for name in given if name not in expected]
-    shapes = [
-        f"{name} is {_shape(given[name].shape)}, and {_shape(shape)} here"
-        for name, shape in expected.items()
-        if name in given and tuple(given[name].shape) != tuple(shape)
-    ]
-    rows = [("missing", missing), ("unexpected", unexpected), ("of another shape", shapes)]
-    wrong = [f"{title}: {', '.join(names)}" for title, names in rows if names]
+def check_arrays(what: str, tensors: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise, with a list of them all, if arrays are missing, unexpected, or of another shape or kind than the tensors.
+
+    Floats may be narrower or wider than those of the tensor, but not ints.
+    """
+    both = [(name, tensor, given[name]) for name, tensor in tensors.items() if name in given]
+    rows = {
+        "missing": [name for name in tensors if name not in given],
+        "unexpected": [name for name in given if name not in tensors],
+        "of another shape": [
+            f"{name} is {_shape(array)}, and {_shape(tensor)} here"
+            for name, tensor, array in both
+            if _shape(array) != _shape(tensor)
+        ],
+        "of another type": [
+            f"{name} has {array.dtype}, and {tensor.dtype} here"
+            for name, tensor, array in both
+            if hasattr(tensor, "dtype") and _kind(tensor) != _kind(array)
+        ],
+    }
+    wrong = [f"{title}: {', '.join(names)}" for title, names in rows.items() if names]
     if wrong:
         raise TrainingError(
             f"these are not the tensors of {what}; {'; '.join(wrong)}. Build the model as it was when they were saved, "
@@ -51,28 +49,14 @@ def check_arrays(
         )
 
 
-def check_kinds(what: str, expected: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raise if arrays have another kind of numbers than tensors: floats may be narrower or wider, but not ints."""
-    wrong = [
-        f"{name} has {given[name].dtype}, and {tensor.dtype} here"
-        for name, tensor in expected.items()
-        if hasattr(tensor, "dtype") and _kind(tensor.dtype) != _kind(given[name].dtype)
-    ]
-    if wrong:
-        raise TrainingError(
-            f"these are not the tensors of {what}; of another type: {', '.join(wrong)}. Load a file that has them as "
-            "the model does; nothing was changed"
-        )
-
-
-def _kind(dtype: Any) -> str:
-    """Return the kind of a type of NumPy or PyTorch, such as ``"float"`` for ``torch.bfloat16``."""
-    name = str(dtype)
+def _kind(tensor: Any) -> str:
+    """Return the kind of numbers in a tensor of NumPy or PyTorch, such as ``"float"`` for ``torch.bfloat16``."""
+    name = str(tensor.dtype)
     return next((kind for kind in ("float", "complex", "bool", "int") if kind in name), name)
 
 
-def _shape(shape: Sequence[int]) -> str:
-    return "×".join(str(size) for size in shape) or "a single number"
+def _shape(tensor: Any) -> str:
+    return "×".join(str(size) for size in getattr(tensor, "shape", ())) or "a single number"
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] = lambda _: False) -> Any:

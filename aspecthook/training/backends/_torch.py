@@ -14,8 +14,8 @@ import numpy as np
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._base import Array, Arrays, Backend
-from ._state import is_any, modules_of, remade
+from ._backend import Array, Arrays, Backend
+from ._state import map_leaves, modules_of
 
 # Imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
@@ -61,8 +61,9 @@ class TorchBackend(Backend):
                 )
         return found
 
+    # The arrays of `mix` and `swap` may be tensors too, on the device of the model.
+
     def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
-        """Move the arrays towards the model, in place; they may be tensors too, on the device of the model."""
         with torch.no_grad():
             for array, held in self._pairs(model, arrays):
                 if array.is_floating_point() or array.is_complex():
@@ -71,7 +72,6 @@ class TorchBackend(Backend):
                     array.copy_(held)
 
     def swap(self, model: Any, arrays: Arrays) -> None:
-        """Exchange the arrays with the model's values of these names, in place; they may be tensors too."""
         with torch.no_grad():
             pairs = self._pairs(model, arrays)
             before = [value.clone() for _, value in pairs]  # all of them first: one tensor may have two names
@@ -88,11 +88,9 @@ class TorchBackend(Backend):
         context: AbstractContextManager[Any] = torch.no_grad()
         return context
 
-    def amp(self, kind: bool | str = True, model: Any = None) -> TorchAmp:
+    def amp(self, kind: bool | str, model: Any) -> TorchAmp:
         """Return mixed precision: ``"fp16"``, ``"bf16"``, or with True fp16 on a GPU and bf16 elsewhere."""
-        if model is not None:
-            return TorchAmp(kind, self._device(model).type)
-        return TorchAmp(kind, "cuda" if torch.cuda.is_available() else "cpu")
+        return TorchAmp(kind, self._device(model).type)
 
     def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
         """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact."""
@@ -115,7 +113,16 @@ class TorchBackend(Backend):
 
     def mover(self, model: Any) -> Callable[[Any], Any]:
         device = self._device(model)
-        return lambda batch: _moved(batch, device)
+
+        def moved(leaf: Any) -> Any:
+            if isinstance(leaf, np.ndarray):
+                if leaf.dtype.kind not in "biufc":
+                    return leaf  # PyTorch has no tensors of strings and objects
+                leaf = torch.from_numpy(leaf if leaf.flags.writeable else leaf.copy())
+            return leaf.to(device, non_blocking=device.type == "cuda") if hasattr(leaf, "to") else leaf
+
+        # A batch with a method `to`, such as those of tokenizers, moves itself.
+        return lambda batch: map_leaves(moved, batch, lambda value: hasattr(value, "to"))
 
     def seed(self, seed: int) -> None:
         super().seed(seed)
@@ -136,8 +143,7 @@ class TorchBackend(Backend):
 
     def _pairs(self, model: Any, arrays: Arrays) -> list[tuple[Any, Any]]:
         """Return tensors that share the memory of the arrays, each with the tensor of the model of the same name."""
-        held = self.named_tensors(model, arrays)
-        return [(torch.as_tensor(array), held[name]) for name, array in arrays.items()]
+        return [(torch.as_tensor(array), held) for array, held in super()._pairs(model, arrays)]
 
     def _device(self, model: Any) -> Any:
         for part in self.parts(model).values():
@@ -207,21 +213,3 @@ def _bare(module: Any) -> Any:
             module = module._orig_mod
         else:
             return module
-
-
-def _moved(batch: Any, device: Any) -> Any:
-    if is_any(batch, torch.Tensor) and batch.device == device:
-        return batch
-    if type(batch) in (tuple, list):  # most batches are
-        return type(batch)([_moved(value, device) for value in batch])
-    if is_any(batch, np.ndarray):
-        if batch.dtype.kind not in "biufc":
-            return batch  # PyTorch has no tensors of strings and objects
-        batch = torch.from_numpy(batch if batch.flags.writeable else batch.copy())
-    if hasattr(batch, "to"):
-        return batch.to(device, non_blocking=device.type == "cuda")
-    if is_any(batch, Mapping):
-        return {key: _moved(value, device) for key, value in batch.items()}
-    if is_any(batch, tuple, list):
-        return remade(batch, [_moved(value, device) for value in batch])
-    return batch

@@ -22,7 +22,7 @@ from ._checks import length_of
 if TYPE_CHECKING:
     from logging import Logger
 
-    from aspecthook.training.backends._base import Backend
+    from aspecthook.training.backends._backend import Backend
 
 _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
 

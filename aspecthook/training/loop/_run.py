@@ -25,7 +25,7 @@ from ._reading import Reading
 from ._writes import Writes
 
 if TYPE_CHECKING:
-    from aspecthook.training.backends._base import Backend
+    from aspecthook.training.backends._backend import Backend
 
 COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
 

@@ -298,10 +298,10 @@ def test_after_a_validation_that_failed_the_parameters_are_trained_on(library: s
     assert same(emas[0].average, emas[1].average)
 
 
-@both
+@with_torch
 @pytest.mark.parametrize("update_buffers", [False, True])
-def test_buffers_are_averaged_with_update_buffers(library: str, update_buffers: bool) -> None:
-    runner = run_of(library, max_epochs=1)
+def test_buffers_are_averaged_with_update_buffers(update_buffers: bool) -> None:
+    runner = run_of("torch", max_epochs=1)
     ema, seen = runner.register_hook(EMAHook("constant", momentum=0.5, update_buffers=update_buffers)), Seen()
     runner.register_hook(seen)
     runner.fit(data(6), data(1))

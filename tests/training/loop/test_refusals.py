@@ -52,7 +52,7 @@ def check(refused: Callable[[], Any], error: type[Exception], says: str, ends: s
         ({"loss": nn.Linear}, "give a function of outputs and targets"),
         ({"optimizer": "sgd"}, "Runner(optimizer='sgd'): it has no step"),
         ({"optimizer": nn.SGD}, "this is a class; give one such as SGD(model.parameters())"),
-        ({"optimizer": model_of("numpy")}, "it has no step and no param_groups"),
+        ({"optimizer": model_of("numpy")}, "it has no step and no zero_grad and no param_groups"),
         ({"max_iters": 3}, "Runner(max_epochs=..., max_iters=...): give one of the two"),
     ],
 )

@@ -49,11 +49,11 @@ class Library:
 
     def model(self) -> Any:
         nn.manual_seed(7)
-        ours = nn.Sequential(nn.Linear(64, 12), nn.Tanh(), nn.Dropout(0.2), nn.Linear(12, 10))
+        ours = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 10))
         if self.torch is None:
             return ours
         layers = self.torch.nn
-        theirs = layers.Sequential(layers.Linear(64, 12), layers.Tanh(), layers.Dropout(0.2), layers.Linear(12, 10))
+        theirs = layers.Sequential(layers.Linear(64, 12), layers.ReLU(), layers.Dropout(0.2), layers.Linear(12, 10))
         theirs.load_state_dict({name: self.torch.tensor(value) for name, value in ours.state_dict().items()})
         return theirs
 

@@ -1,18 +1,115 @@
-"""The layers of the NumPy back end; their parameters have PyTorch's names, and their outputs are PyTorch's."""
+"""Modules of the NumPy back end, with PyTorch's methods.
+
+Nothing is registered: a module finds its parameters and submodules in its attributes, in the order in which they were
+set. Lists of modules are `Sequential`'s.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, final
+from collections.abc import Iterator, Mapping
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._random import generator
+from aspecthook.training.backends._state import check_arrays
 
-from ._module import Module
-from ._values import Array, Buffer, Parameter, anp, detach
+from ._values import QUIET, Array, Parameter, anp, detach
+
+
+class Module:
+    """The base class of layers and models; a subclass writes ``forward``.
+
+    Attributes:
+        training: Whether the module is in training mode, on which dropout depends.
+
+    Example:
+        >>> import numpy as np
+        >>> from aspecthook.training.numpy import Linear, ReLU
+        >>> class Twice(Module):
+        ...     def __init__(self):
+        ...         self.layer = Linear(8, 8)
+        ...         self.relu = ReLU()
+        ...
+        ...     def forward(self, x):
+        ...         return self.relu(self.layer(self.relu(self.layer(x))))
+        >>> [name for name, _ in Twice().named_parameters()]
+        ['layer.weight', 'layer.bias']
+        >>> Twice()(np.zeros((2, 8))).shape
+        (2, 8)
+    """
+
+    training: bool = True
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """Return the output of inputs. Call the module itself rather than this method."""
+        raise NotImplementedError(f"{type(self).__name__} has no method forward; write one")
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        with np.errstate(**QUIET):
+            return self.forward(*inputs, **options)
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Yield the submodules by name."""
+        return ((name, value) for name, value in vars(self).items() if isinstance(value, Module))
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """Yield the module itself, with an empty name, and all submodules below it, each by all its names."""
+        yield prefix, self
+        for name, child in self.named_children():
+            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+
+    def named_parameters(self, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Yield all parameters; a shared one by its first name, or by each of its names."""
+        seen: set[Parameter] = set()
+        for prefix, module in self.named_modules():
+            for name, value in vars(module).items():
+                if isinstance(value, Parameter) and not (remove_duplicate and value in seen):
+                    seen.add(value)
+                    yield f"{prefix}.{name}" if prefix else name, value
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Return all parameters, for an optimizer."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return the arrays of all parameters by name; training replaces them in the model, and never changes them."""
+        return {name: parameter.data for name, parameter in self.named_parameters(remove_duplicate=False)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned.
+
+        Raises:
+            TrainingError: Names or shapes differ; the message lists them all, and nothing is changed.
+
+        Example:
+            >>> from aspecthook.training.numpy import Linear
+            >>> Linear(4, 2).load_state_dict(Linear(4, 3).state_dict())
+            Traceback (most recent call last):
+            ...
+            aspecthook.training.TrainingError: these are not the tensors of Linear; of another shape: weight is 3×4, ...
+        """
+        parameters = dict(self.named_parameters(remove_duplicate=False))
+        arrays = {name: np.asarray(value) for name, value in state.items()}
+        check_arrays(type(self).__name__, parameters, arrays)
+        for name, parameter in parameters.items():
+            parameter.data = arrays[name].astype(parameter.dtype)
+
+    def train(self, mode: bool = True) -> Self:  # positional, as PyTorch has it
+        """Set the training mode of the module and all submodules, and return the module."""
+        for _, module in self.named_modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Turn the training mode off, and return the module."""
+        return self.train(False)
+
+    def __repr__(self) -> str:
+        parts = (f"{name}={child!r}" for name, child in self.named_children())
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 @final
@@ -35,8 +132,8 @@ class Linear(Module):
         self, in_features: int, out_features: int, *, bias: bool = True, dtype: DTypeLike = np.float32
     ) -> None:
         bound = 1 / np.sqrt(max(in_features, 1))
-        self.weight: Parameter = Parameter(_uniform(bound, (out_features, in_features), dtype))
-        self.bias: Parameter | None = Parameter(_uniform(bound, (out_features,), dtype)) if bias else None
+        self.weight: Parameter = _uniform(bound, (out_features, in_features), dtype)
+        self.bias: Parameter | None = _uniform(bound, (out_features,), dtype) if bias else None
 
     def forward(self, x: Any) -> Any:
         """Return the output of inputs of shape (…, in_features)."""
@@ -50,8 +147,8 @@ class Linear(Module):
         return f"Linear({self.weight.shape[1]}, {self.weight.shape[0]}{'' if self.bias else ', bias=False'})"
 
 
-def _uniform(bound: float, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    return generator.uniform(-bound, bound, shape).astype(dtype)
+def _uniform(bound: float, shape: tuple[int, ...], dtype: DTypeLike) -> Parameter:
+    return Parameter(generator.uniform(-bound, bound, shape).astype(dtype))
 
 
 @final
@@ -67,21 +164,6 @@ class ReLU(Module):
     def forward(self, x: Any) -> Any:
         """Return the output of inputs of any shape."""
         return anp.where(detach(x) <= 0, 0.0, x)  # with `x > 0`, NaN would become 0
-
-
-@final
-class Tanh(Module):
-    """The hyperbolic tangent.
-
-    Example:
-        >>> import numpy as np
-        >>> Tanh()(np.array([0.0, np.inf]))
-        array([0., 1.])
-    """
-
-    def forward(self, x: Any) -> Any:
-        """Return the output of inputs of any shape."""
-        return anp.tanh(x)
 
 
 @final
@@ -106,11 +188,8 @@ class Dropout(Module):
 
     The inputs are drawn with the generator that `manual_seed` seeds, whose state is in checkpoints.
 
-    Args:
-        p: The share, from 0 to 1.
-
     Raises:
-        TrainingError: It is out of this range.
+        TrainingError: The share p is not from 0 to 1.
 
     Example:
         >>> import numpy as np
@@ -134,63 +213,6 @@ class Dropout(Module):
 
     def __repr__(self) -> str:
         return f"Dropout({self.p})"
-
-
-@final
-class BatchNorm1d(Module):
-    """Shift and scale each feature to mean 0 and variance 1: of the batch in training, of all batches otherwise.
-
-    Args:
-        num_features: The size of the second axis of the inputs.
-        eps: Added to the variance.
-        momentum: The weight of a batch in the running mean and variance.
-        dtype: The type of the weights.
-
-    Example:
-        >>> import numpy as np
-        >>> BatchNorm1d(1)(np.array([[1.0], [3.0]])).round(3).ravel()
-        array([-1.,  1.])
-    """
-
-    def __init__(
-        self, num_features: int, *, eps: float = 1e-5, momentum: float = 0.1, dtype: DTypeLike = np.float32
-    ) -> None:
-        self.eps: float = eps
-        self.momentum: float = momentum
-        self.weight: Parameter = Parameter(np.ones(num_features, dtype))
-        self.bias: Parameter = Parameter(np.zeros(num_features, dtype))
-        self.running_mean: Buffer = Buffer(np.zeros(num_features, dtype))
-        self.running_var: Buffer = Buffer(np.ones(num_features, dtype))
-        self.num_batches_tracked: Buffer = Buffer(np.array(0, np.int64))
-
-    def forward(self, x: Any) -> Any:
-        """Return the output of inputs of shape (batch, features) or (batch, features, length)."""
-        shape, size = np.shape(x), self.weight.size
-        if len(shape) not in (2, 3) or shape[1] != size:
-            raise TrainingError(f"{self} takes (batch, {size}) or (batch, {size}, length), but was given {shape}")
-        axes, along = ((0,), (1, size)) if len(shape) == 2 else ((0, 2), (1, size, 1))
-        if self.training:
-            mean = anp.mean(x, axis=axes, keepdims=True)
-            centred = x - mean
-            variance = anp.mean(centred**2, axis=axes, keepdims=True)
-            self._track(detach(mean).reshape(size), detach(variance).reshape(size), detach(x).size // size)
-        else:
-            centred = x - self.running_mean.data.reshape(along)
-            variance = self.running_var.data.reshape(along)
-        scale = anp.reshape(self.weight.value, along) / anp.sqrt(variance + self.eps)
-        return centred * scale + anp.reshape(self.bias.value, along)
-
-    def _track(self, mean: Array, variance: Array, count: int) -> None:
-        if count < 2:
-            raise TrainingError(f"{self} cannot train on one value per feature; use larger batches, or drop_last=True")
-        unbiased = variance * (count / (count - 1))
-        for buffer, value in ((self.running_mean, mean), (self.running_var, unbiased)):
-            mixed = (1 - self.momentum) * buffer.data + self.momentum * value
-            buffer.data = mixed.astype(buffer.data.dtype)
-        self.num_batches_tracked.data = self.num_batches_tracked.data + 1
-
-    def __repr__(self) -> str:
-        return f"BatchNorm1d({self.weight.size})"
 
 
 class Sequential(Module):
@@ -224,9 +246,6 @@ class Sequential(Module):
 
     def __len__(self) -> int:
         return len(self.modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self.modules)
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self.modules))})"

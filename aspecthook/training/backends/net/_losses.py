@@ -9,7 +9,7 @@ import numpy as np
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._values import QUIET, Array, Loss, anp, detach
+from ._values import QUIET, Loss, anp, detach
 
 
 @np.errstate(**QUIET)
@@ -29,18 +29,7 @@ def cross_entropy(outputs: Any, targets: Any, *, reduction: str = "mean") -> Los
         >>> cross_entropy(np.zeros((2, 10)), np.array([3, 7]))
         Loss(2.30259)
     """
-    _check_reduction(reduction)
-    targets = np.asarray(targets)
-    _check_targets(np.shape(outputs), targets)
-    shifted = outputs - detach(outputs).max(1, keepdims=True)  # does not change the loss, and exp cannot overflow
-    logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
-    size = targets.shape[0]
-    picked = logs[np.arange(size), targets] if targets.ndim == 1 else (logs * targets.astype(logs.dtype)).sum(axis=1)
-    total = -picked.sum()
-    return Loss(total if reduction == "sum" else total / size)
-
-
-def _check_targets(shape: tuple[int, ...], targets: Array) -> None:
+    targets, shape = np.asarray(targets), np.shape(outputs)
     whole = np.issubdtype(targets.dtype, np.integer)
     if len(shape) != 2 or targets.shape != (shape[:1] if whole else shape):
         raise TrainingError(
@@ -51,6 +40,10 @@ def _check_targets(shape: tuple[int, ...], targets: Array) -> None:
         raise TrainingError(
             f"cross_entropy was given classes {targets.min()} to {targets.max()}, but outputs for 0 to {shape[1] - 1}"
         )
+    shifted = outputs - detach(outputs).max(1, keepdims=True)  # does not change the loss, and exp cannot overflow
+    logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
+    picked = logs[np.arange(shape[0]), targets] if whole else (logs * targets.astype(logs.dtype)).sum(axis=1)
+    return _reduced(-picked, reduction)
 
 
 @np.errstate(**QUIET)
@@ -70,15 +63,14 @@ def mse(outputs: Any, targets: Any, *, reduction: str = "mean") -> Loss:
         >>> mse(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
         Loss(2)
     """
-    _check_reduction(reduction)
     if np.shape(outputs) != np.shape(targets):
         raise TrainingError(
             f"mse was given outputs of shape {np.shape(outputs)} and targets of shape {np.shape(targets)}; reshape one"
         )
-    squares = (outputs - targets) ** 2
-    return Loss(squares.sum() if reduction == "sum" else squares.mean())
+    return _reduced((outputs - targets) ** 2, reduction)
 
 
-def _check_reduction(reduction: str) -> None:
+def _reduced(values: Any, reduction: str) -> Loss:
     if reduction not in ("mean", "sum"):
         raise TrainingError(f"reduction={brief(reduction)}: give 'mean' or 'sum'")
+    return Loss(values.sum() if reduction == "sum" else values.mean())

@@ -7,19 +7,19 @@ pass is autograd's; it ends by calling the node of the parameter with the gradie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from aspecthook.training._errors import TrainingError
 
 Array: TypeAlias = NDArray[Any]
-
 
 # autograd has no types.
 _core: Any = import_module("autograd.core")
@@ -70,29 +70,8 @@ def detach(value: Any) -> Any:
     return _tracer.getval(value)
 
 
-class _Held:
-    """A reference to an array that can be replaced; all that hold the reference see the new array."""
-
-    __slots__ = ("__weakref__", "_data")
-
-    def __init__(self, data: Any) -> None:
-        self._data: Array = np.array(data)
-
-    @property
-    def data(self) -> Array:
-        """The array. It is replaced, never changed in place, so that earlier losses keep their values."""
-        return self._data
-
-    @data.setter
-    def data(self, data: Any) -> None:
-        self._data = np.asarray(data)  # NumPy computes scalars from arrays without axes
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._data!r})"
-
-
 @final
-class Parameter(_Held):
+class Parameter:
     """An array that is trained.
 
     Attributes:
@@ -108,12 +87,21 @@ class Parameter(_Held):
         array([ 6., -2.])
     """
 
-    __slots__ = ("grad", "requires_grad")
+    __slots__ = ("__weakref__", "_data", "grad", "requires_grad")
 
     def __init__(self, data: Any, *, requires_grad: bool = True) -> None:
-        super().__init__(data)
+        self._data: Array = np.array(data)
         self.grad: Array | None = None
         self.requires_grad: bool = requires_grad
+
+    @property
+    def data(self) -> Array:
+        """The array. It is replaced, never changed in place, so that earlier losses and states keep their values."""
+        return self._data
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        self._data = np.asarray(data)  # NumPy computes scalars from arrays without axes
 
     @property
     def value(self) -> Any:
@@ -139,42 +127,15 @@ class Parameter(_Held):
         """The type of the elements."""
         return self._data.dtype
 
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self._data.size
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self._data, dtype) if copy else np.asarray(self._data, dtype)
 
-
-@final
-class Buffer(_Held):
-    """An array that belongs to the state of a module, but is not trained.
-
-    Example:
-        >>> Buffer([1.0]).data
-        array([1.])
-    """
-
-    __slots__ = ()
-
-
-Operator: TypeAlias = "Callable[[Loss, Any], Loss]"
-
-
-def _operation(operate: Callable[[Any, Any], Any]) -> Operator:
-    """Return a method of `Loss` that computes with its value and a number, a parameter or another loss."""
-
-    @np.errstate(**QUIET)
-    def method(self: Loss, other: Any) -> Loss:
-        return Loss(operate(self.value, other.value if isinstance(other, (Loss, Parameter)) else other))
-
-    return method
+    def __repr__(self) -> str:
+        return f"Parameter({self._data!r})"
 
 
 @final
-class Loss:
+class Loss(NDArrayOperatorsMixin):
     """A single number that was computed from parameters, and can compute their gradients.
 
     It can be added, subtracted, multiplied and divided with numbers, other losses and autograd's values.
@@ -193,7 +154,6 @@ class Loss:
     """
 
     __slots__ = ("value",)
-    __array_ufunc__ = None  # so that a NumPy scalar on the left leaves the arithmetic to this class
 
     def __init__(self, value: Any) -> None:
         if np.shape(detach(value)) not in ((), (1,)):
@@ -220,34 +180,13 @@ class Loss:
         """Return the loss as a number."""
         return float(np.asarray(detach(self.value)).item())
 
-    def detach(self) -> Loss:
-        """Return the loss without gradients, to be used as a factor, for example."""
-        return Loss(detach(self.value))
-
-    __add__: ClassVar[Operator] = _operation(lambda value, other: value + other)
-    __radd__: ClassVar[Operator] = __add__
-    __sub__: ClassVar[Operator] = _operation(lambda value, other: value - other)
-    __rsub__: ClassVar[Operator] = _operation(lambda value, other: other - value)
-    __mul__: ClassVar[Operator] = _operation(lambda value, other: value * other)
-    __rmul__: ClassVar[Operator] = __mul__
-    __truediv__: ClassVar[Operator] = _operation(lambda value, other: value / other)
-    __rtruediv__: ClassVar[Operator] = _operation(lambda value, other: other / value)
-    __pow__: ClassVar[Operator] = _operation(lambda value, other: value**other)
-
-    def __neg__(self) -> Loss:
-        return Loss(-self.value)
-
-    def __lt__(self, other: Any) -> bool:
-        return self.item() < float(other)
-
-    def __le__(self, other: Any) -> bool:
-        return self.item() <= float(other)
-
-    def __gt__(self, other: Any) -> bool:
-        return self.item() > float(other)
-
-    def __ge__(self, other: Any) -> bool:
-        return self.item() >= float(other)
+    @np.errstate(**QUIET)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any) -> Any:
+        """Compute with the value, by autograd's function of the same name; NumPy's operators call this."""
+        if method != "__call__":
+            return NotImplemented
+        made = getattr(anp, ufunc.__name__)(*(one.value if hasattr(one, "value") else one for one in inputs))
+        return made if made.dtype == bool else Loss(made)
 
     def __float__(self) -> float:
         return self.item()

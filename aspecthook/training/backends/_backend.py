@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import random
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeAlias
@@ -10,10 +10,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._random import rng_states, seed_all, set_rng_states
-from ._state import OFFERS, check_arrays, check_kinds, is_any, map_leaves
+from ._random import generator, manual_seed
+from ._state import check_arrays, is_any, map_leaves
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -22,36 +23,43 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 # so is mixed precision, which only PyTorch has: see `TorchAmp`.
 
 
-class Backend(ABC):
-    """The library that a model is made with, as a runner and its hooks use it.
+class Backend:
+    """The library that a model is made with: NumPy, unless a subclass knows more about a model than that.
 
     Arrays are copies, and have the names that the library gives to the parameters and buffers of a model. With
-    ``copy=False`` they may share the memory of the model, to be read at once. A subclass says what the parts of a model
-    and the tensors of the library are; what follows from that is written here.
+    ``copy=False`` they may share the memory of the model, to be read at once.
     """
 
     __slots__ = ()
 
-    name: ClassVar[str]
-    tensor: ClassVar[type]
+    name: ClassVar[str] = "numpy"
+    tensor: ClassVar[type] = np.ndarray
 
     # Models
 
-    @abstractmethod
     def parts(self, model: Any) -> dict[str, Any]:
         """Return the parts of a model that have a state, by the prefix of their names; a whole model has none."""
+        if _is_stateful(model):
+            return {"": model}
+        held: dict[str, Any] = getattr(model, "__dict__", {})
+        # An optimizer has a state too, but no named parameters.
+        return {f"{k}.": part for k, part in held.items() if _is_stateful(part) and hasattr(part, "named_parameters")}
 
-    @abstractmethod
     def place(self, model: Any, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to a GPU, if there is one, unless a device is given."""
+        if device not in (None, "cpu"):
+            raise TrainingError(
+                f"device={brief(device)}: {type(model).__name__} is a NumPy model, which runs on the CPU"
+            )
 
     def parameters(self, model: Any) -> dict[str, Any]:
         """Return the parameters themselves, by name."""
-        found: dict[str, Any] = {}
-        for prefix, part in self.parts(model).items():
-            if hasattr(part, "named_parameters"):
-                found.update((prefix + name, parameter) for name, parameter in part.named_parameters())
-        return found
+        return self._named(model, "named_parameters")
+
+    def tensors(self, model: Any) -> dict[str, Any]:
+        """Return the parameters and the buffers themselves, as a state dict has them."""
+        parts = self.parts(model).items()
+        return {prefix + name: value for prefix, part in parts for name, value in part.state_dict().items()}
 
     def state(self, model: Any, *, copy: bool = True) -> Arrays:
         """Return the parameters and the buffers."""
@@ -59,43 +67,45 @@ class Backend(ABC):
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
         """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
-        tensors = self.tensors(model)
-        check_arrays(type(model).__name__, {name: np.shape(tensor) for name, tensor in tensors.items()}, arrays)
-        check_kinds(type(model).__name__, tensors, arrays)
+        check_arrays(type(model).__name__, self.tensors(model), arrays)
         for prefix, part in self.parts(model).items():
             part.load_state_dict(
                 {name: self.to_tensor(arrays[prefix + name], value) for name, value in part.state_dict().items()}
             )
 
-    def tensors(self, model: Any) -> dict[str, Any]:
-        """Return the parameters and the buffers themselves, as a state dict has them."""
-        parts = self.parts(model).items()
-        return {prefix + name: value for prefix, part in parts for name, value in _state_dict(part).items()}
-
-    def named_tensors(self, model: Any, arrays: Arrays) -> dict[str, Any]:
-        """Return the parameters and the buffers themselves, by each of their names; the arrays must fit them."""
-        found = self.parameters(model)
-        for prefix, part in self.parts(model).items():
-            if hasattr(part, "named_buffers"):
-                for rows in (part.named_parameters, part.named_buffers):
-                    found.update((prefix + name, value) for name, value in rows(remove_duplicate=False))
-        for name, array in arrays.items():
-            if not isinstance(array, self.tensor):
-                arrays[name] = np.asarray(array)  # NumPy computes scalars from arrays without axes
-        shapes = {name: value.data.shape for name, value in found.items()}
-        check_arrays(type(model).__name__, shapes, arrays, partly=True)
-        return found
-
-    @abstractmethod
     def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
         """Move the arrays towards the model, in place: ``(1 - weight) * array + weight * value``.
 
         Arrays of other types than floating-point numbers are copied.
         """
+        for array, parameter in self._pairs(model, arrays):
+            is_float = np.issubdtype(array.dtype, np.inexact)
+            array[...] = (1 - weight) * array + weight * parameter.data if is_float else parameter.data
 
-    @abstractmethod
     def swap(self, model: Any, arrays: Arrays) -> None:
         """Exchange the arrays with the model's values of these names, in place."""
+        pairs = self._pairs(model, arrays)
+        before = [parameter.data for _, parameter in pairs]  # all of them first: one parameter may have two names
+        for array, parameter in pairs:
+            parameter.data = array.astype(parameter.data.dtype)
+        for (array, _), data in zip(pairs, before, strict=True):
+            array[...] = data
+
+    def _named(self, model: Any, rows: str, **options: Any) -> dict[str, Any]:
+        parts = [(prefix, part) for prefix, part in self.parts(model).items() if hasattr(part, rows)]
+        return {prefix + name: value for prefix, part in parts for name, value in getattr(part, rows)(**options)}
+
+    def _pairs(self, model: Any, arrays: Arrays) -> list[tuple[Any, Any]]:
+        """Return arrays to change in place, each with the parameter or the buffer of the model of the same name."""
+        held = {
+            **self._named(model, "named_parameters", remove_duplicate=False),
+            **self._named(model, "named_buffers", remove_duplicate=False),
+        }
+        for name, array in arrays.items():
+            if not isinstance(array, self.tensor):
+                arrays[name] = np.asarray(array)  # NumPy computes scalars from arrays without axes
+        check_arrays(type(model).__name__, {name: held[name] for name in arrays if name in held}, arrays)
+        return [(array, held[name]) for name, array in arrays.items()]
 
     # Gradients
 
@@ -112,34 +122,48 @@ class Backend(ABC):
             array = arrays.get(name)
             parameter.grad = None if array is None else self.to_tensor(array, parameter)
 
-    @abstractmethod
+    @np.errstate(all="ignore")  # as in PyTorch, a NaN norm is returned without a warning
     def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
         """Scale all gradients down so that their norm as one vector is at most `max_norm`; return the norm before.
 
         With mixed precision, call ``unscale`` of it first.
         """
+        held = [parameter for parameter in self.parameters(model).values() if parameter.grad is not None]
+        if not held:
+            return 0.0
+        norms = [np.linalg.norm(parameter.grad.ravel(), norm_type) for parameter in held]
+        norm = float(np.linalg.norm(norms, norm_type))
+        # The formula of torch.nn.utils.clip_grad_norm_; np.minimum returns NaN where the norm is NaN.
+        factor = float(np.minimum(max_norm / (norm + 1e-6), 1.0))
+        for parameter in held:
+            parameter.grad = parameter.grad * factor
+        return norm
 
-    @abstractmethod
     def no_grad(self) -> AbstractContextManager[Any]:
         """Compute without gradients inside ``with``."""
+        from .net._values import no_grad
 
-    @abstractmethod
-    def amp(self, kind: bool | str = True, model: Any = None) -> Any:
+        return no_grad()
+
+    def amp(self, kind: bool | str, model: Any) -> Any:  # noqa: ARG002
         """Return mixed precision for the model's device: ``"fp16"``, ``"bf16"``, or with True what suits it."""
+        raise TrainingError(
+            f"amp={brief(kind)}: mixed precision is PyTorch's, and this is a NumPy model; leave amp out"
+        )
 
     # Values
 
-    @abstractmethod
     def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
         """Return a copy of a tensor as an array."""
+        return np.array(tensor) if copy else np.asarray(tensor)
 
-    @abstractmethod
-    def to_tensor(self, array: Array, like: Any = None) -> Any:
+    def to_tensor(self, array: Array, like: Any = None) -> Any:  # noqa: ARG002
         """Return a copy of an array as a tensor, of the type and on the device of another one if that is given."""
+        return np.array(array)
 
-    @abstractmethod
-    def mover(self, model: Any) -> Callable[[Any], Any]:
+    def mover(self, model: Any) -> Callable[[Any], Any]:  # noqa: ARG002
         """Return a function that returns batches as the model takes them: tensors, where its parameters are."""
+        return lambda batch: batch
 
     def to_device(self, batch: Any, model: Any) -> Any:
         """Return one batch as the model takes it."""
@@ -152,12 +176,12 @@ class Backend(ABC):
     # Optimizers
 
     def optimizer_state(self, optimizer: Any, *, copy: bool = True) -> dict[str, Any]:
-        """Return the type of an optimizer and a copy of its state, as `kept` does; {} if it has no state."""
+        """Return the type of an optimizer and a copy of its state; {} if it has no state."""
         if not hasattr(optimizer, "state_dict"):
             return {}
         state = map_leaves(
             lambda leaf: self.to_array(leaf, copy=copy) if isinstance(leaf, self.tensor) else leaf,
-            _state_dict(optimizer),
+            optimizer.state_dict(),
         )
         return {"type": type(optimizer).__name__, "state": state}
 
@@ -186,21 +210,37 @@ class Backend(ABC):
 
     def seed(self, seed: int) -> None:
         """Seed every generator that `rng_state` knows."""
-        seed_all(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        manual_seed(seed)
 
     def rng_state(self) -> dict[str, Any]:
         """Return the states of all generators, as a tree of numbers, strings, lists, dicts and arrays.
 
         They are Python's ``random``, NumPy's global one, that of this library, and for PyTorch those of all devices.
         """
-        return rng_states()
+        version, words, gauss = random.getstate()
+        state: Any = np.random.get_state(legacy=False)
+        return {
+            "python": {"version": version, "state": np.array(words, np.uint32), "gauss": gauss},
+            "numpy": {
+                "key": state["state"]["key"].copy(),
+                "pos": int(state["state"]["pos"]),
+                "has_gauss": int(state["has_gauss"]),
+                "gauss": float(state["gauss"]),
+            },
+            "own": generator.bit_generator.state,
+        }
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `rng_state` returned."""
-        set_rng_states(state)
+        python, numpy, own = state["python"], state["numpy"], state["own"]
+        random.setstate((python["version"], tuple(int(word) for word in python["state"]), python["gauss"]))
+        np.random.set_state(
+            ("MT19937", np.asarray(numpy["key"], np.uint32), numpy["pos"], numpy["has_gauss"], numpy["gauss"])
+        )
+        generator.bit_generator.state = own
 
 
-def _state_dict(part: Any) -> dict[str, Any]:
-    """Return the state dict of a module or an optimizer, with the arrays themselves if it offers them."""
-    found: dict[str, Any] = part.state_dict(copy=False) if hasattr(part.state_dict, OFFERS) else part.state_dict()
-    return found
+def _is_stateful(value: Any) -> bool:
+    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
