@@ -48,7 +48,7 @@ class Optimizer:
         >>> from aspecthook.training.numpy import SGD, Linear
         >>> net = Linear(2, 1)
         >>> weight, bias = net.parameters()
-        >>> sgd = SGD([{"params": weight, "lr": 0.1}, {"params": bias, "lr": 0.2}])
+        >>> sgd = SGD([{"params": [weight], "lr": 0.1}, {"params": [bias], "lr": 0.2}])
         >>> model = Model(Runner(net, optimizer=sgd))
         >>> model.optimizer.learning_rate = 0.05
         >>> [group["lr"] for group in sgd.param_groups]
