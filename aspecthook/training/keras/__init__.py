@@ -5,8 +5,8 @@ Register a callback by ``runner.register_hook(callback)``, whether it is one of 
 
 Inside: `_callback` has the base class, and finds the methods of a callback that do anything. `_bindings` makes them
 hooks on the stages of a run. `_lifecycle` finds out where an epoch ends, and what its logs are. `_states` keeps the
-state of each callback. `_run_model` and `_model` are the model that a callback sees, and `_bridge` converts values. The
-other modules are the callbacks themselves.
+state of each callback. `_run_model` is the model that a callback sees, and `_bridge` converts values. The other modules
+are the callbacks themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ._backup import BackupAndRestore
 from ._callback import Callback
 from ._files import CSVLogger, ModelCheckpoint
 from ._list import CallbackList
-from ._model import Model
 from ._monitor import EarlyStopping, MonitorCallback, ReduceLROnPlateau
 from ._progress import ProgbarLogger
 from ._simple import History, LambdaCallback, LearningRateScheduler, TerminateOnNaN
@@ -30,7 +29,6 @@ __all__ = [
     "History",
     "LambdaCallback",
     "LearningRateScheduler",
-    "Model",
     "ModelCheckpoint",
     "MonitorCallback",
     "ProgbarLogger",

@@ -12,8 +12,7 @@ from aspecthook.training.loop._stages import Stage
 
 from ._bridge import on_host
 from ._callback import KERAS, methods_of
-from ._lifecycle import KerasLifecycle
-from ._model import lifecycle_of
+from ._lifecycle import KerasLifecycle, lifecycle_of
 from ._states import CallbackState
 
 # Makes the hook that calls a method of a callback, for a stage of a mode.
@@ -72,20 +71,18 @@ def _epoch_end(life: KerasLifecycle, state: CallbackState, _method: Method, mode
 def _stage(logs: Callable[[KerasLifecycle, str], dict[str, Any]] = lambda life, mode: {}) -> Make:  # noqa: ARG005
     """Return the maker of hooks on whole stages, which call their method with logs."""
 
-    def make(life: KerasLifecycle, state: CallbackState, method: Method, mode: str) -> Method:
+    def make(life: KerasLifecycle, _state: CallbackState, method: Method, mode: str) -> Method:
         def call() -> None:
-            if not state.silent:
-                method(logs(life, mode))
+            method(logs(life, mode))
 
         return call
 
     return make
 
 
-def _batch_begin(_life: KerasLifecycle, state: CallbackState, method: Method, _mode: str) -> Method:
+def _batch_begin(_life: KerasLifecycle, _state: CallbackState, method: Method, _mode: str) -> Method:
     def call(inner_iter: int) -> None:
-        if not state.silent:
-            method(inner_iter, logs={})
+        method(inner_iter, logs={})
 
     return call
 
@@ -98,18 +95,16 @@ def _train_batch_end(life: KerasLifecycle, _state: CallbackState, method: Method
     return call
 
 
-def _test_batch_end(life: KerasLifecycle, state: CallbackState, method: Method, _mode: str) -> Method:
+def _test_batch_end(life: KerasLifecycle, _state: CallbackState, method: Method, _mode: str) -> Method:
     def call(inner_iter: int) -> None:
-        if not state.silent:
-            method(inner_iter, logs=life.test_logs)
+        method(inner_iter, logs=life.test_logs)
 
     return call
 
 
-def _predict_batch_end(_life: KerasLifecycle, state: CallbackState, method: Method, _mode: str) -> Method:
+def _predict_batch_end(_life: KerasLifecycle, _state: CallbackState, method: Method, _mode: str) -> Method:
     def call(inner_iter: int, result: Any) -> None:
-        if not state.silent:
-            method(inner_iter, logs={"outputs": on_host(result)})
+        method(inner_iter, logs={"outputs": on_host(result)})
 
     return call
 

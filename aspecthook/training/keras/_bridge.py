@@ -65,37 +65,3 @@ def _float(value: Any) -> Any:
 def on_host(value: Any) -> Any:
     """Return arrays for the tensors in a value, as Keras's `predict` does."""
     return map_leaves(lambda one: one.detach().cpu().numpy() if is_tensor(one) else one, value)
-
-
-def joined(batches: list[Any]) -> Any:
-    """Return one array for the arrays of several batches, also within dicts, lists and tuples.
-
-    What is not an array is returned as a list of batches.
-    """
-    kinds: set[Any] = {type(batch) for batch in batches}
-    if kinds == {dict}:
-        return {name: joined([batch[name] for batch in batches]) for name in batches[0]}
-    if kinds in ({list}, {tuple}):
-        return kinds.pop()(map(joined, map(list, zip(*batches, strict=True))))
-    if not all(is_array(batch) and len(batch.shape) for batch in batches):
-        return batches
-    import numpy as np
-
-    return np.concatenate(batches)
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value is an array or a tensor of any library."""
-    return hasattr(value, "shape") and hasattr(value, "__getitem__")
-
-
-def loader_of(x: Any, y: Any, batch_size: int, *, shuffle: bool = False) -> Any:
-    """Return a loader of batches if `x` is an array; else `x`, which is a loader already."""
-    if not is_array(x):
-        return x
-    if shuffle:
-        from aspecthook.training.data._loading import ArrayDataset, DataLoader
-
-        return DataLoader(ArrayDataset(x, y), batch_size=batch_size, shuffle=True)
-    parts = [slice(start, start + batch_size) for start in range(0, len(x), batch_size)]
-    return [x[part] if y is None else (x[part], y[part]) for part in parts]

@@ -21,11 +21,11 @@ Logs: TypeAlias = dict[str, Any] | None
 class Callback:
     """The base of callbacks, as ``keras.callbacks.Callback``: override what you need.
 
-    Register a callback on a `Runner` by ``register_hook``, or give it to a fit of `Model` or of ``keras.Model``. The
-    same object works everywhere, and so do the callbacks of Keras itself.
+    Register a callback on a `Runner` by ``register_hook``, or give it to a fit of ``keras.Model``. One object works in
+    both, and so do the callbacks of Keras itself.
 
     Attributes:
-        model: What is trained: a `Model` on our runner, else the ``keras.Model``.
+        model: What is trained: on our runner an object with what callbacks use of a ``keras.Model``, else that itself.
         params: ``epochs``, ``steps`` (batches in an epoch; None if not known) and ``verbose``.
         priority: From 0, which is called first, to 100, or a name; callbacks of one priority keep their order.
 

@@ -7,8 +7,7 @@ itself if none follows. Validations that hooks make in between (`EvalHook`) belo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final, get_args
 from weakref import ref
@@ -79,10 +78,9 @@ class Epoch:
 class KerasLifecycle:
     """The hooks that turn a run into a fit of Keras. Only those that a callback needs are added."""
 
-    def __init__(self, runner: Run, model: RunModel) -> None:
-        self.model = model
+    def __init__(self, runner: Run) -> None:
+        self.model = RunModel(runner)
         self._find = ref(runner)
-        self.verbose = 1
         self.running = False
         self.epoch = Epoch()
         self.test = SortedMeans()
@@ -114,10 +112,6 @@ class KerasLifecycle:
             self._states[id(callback)] = CallbackState(callback)
         return self._states[id(callback)]
 
-    def forget(self, callback: Any) -> None:
-        """Drop the state of a callback that was on the run for one fit."""
-        self._states.pop(id(callback), None)
-
     def states(self) -> list[tuple[str, CallbackState]]:
         """Return the states of the callbacks that are registered, with their names in checkpoints."""
         return [(name, self._states[id(hook)]) for name, hook in named(self.runner) if id(hook) in self._states]
@@ -134,21 +128,6 @@ class KerasLifecycle:
             self._added.add((stage, kind, method))
             mount = hooks(getattr(self.runner, stage))
             mount.add(kind, getattr(self, method), name=type(self).__name__, priority=priority)
-
-    @contextmanager
-    def silenced(self) -> Generator[None]:
-        """Inside ``with``, call only the callbacks that are added there."""
-        states = [state for _, state in self.states() if not state.silent]
-        before = self.test, self.test_logs, self.running
-        self.running = False
-        for state in states:
-            state.silent = True
-        try:
-            yield
-        finally:
-            self.test, self.test_logs, self.running = before
-            for state in states:
-                state.silent = False
 
     # The run
 
@@ -167,11 +146,11 @@ class KerasLifecycle:
     def _introduce(self, epochs: int | None, mode: str) -> None:
         """Set the model and the params of all callbacks."""
         steps = length_of(self.runner.loaders.get(mode))
-        callbacks = [state.callback for _, state in self.states() if not state.silent]
+        callbacks = [state.callback for _, state in self.states()]
         for callback in callbacks:
             callback.set_model(self.model)
         for callback in callbacks:
-            callback.set_params({"verbose": self.verbose, "epochs": epochs, "steps": steps})
+            callback.set_params({"verbose": 1, "epochs": epochs, "steps": steps})
 
     def _after_resume(self) -> None:
         # The checkpoint may have been saved between the calls of `on_epoch_end` of two callbacks.
@@ -303,6 +282,16 @@ class KerasLifecycle:
                 callback_state.load_state_dict(state["callbacks"][name])
                 if self.running:
                     callback_state.begin(None)
+
+
+def lifecycle_of(runner: Run) -> KerasLifecycle:
+    """Return the lifecycle of a run, which is made with its first callback."""
+    for hook in runner.hooks:
+        if isinstance(hook, KerasLifecycle):
+            return hook
+    life = KerasLifecycle(runner)
+    runner.hooks.append(life)
+    return life
 
 
 def _storable(logs: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,13 +44,13 @@ class Optimizer:
 
     Example:
         >>> from aspecthook.training import Runner
-        >>> from aspecthook.training.keras import Model
         >>> from aspecthook.training.numpy import SGD, Linear
         >>> net = Linear(2, 1)
         >>> weight, bias = net.parameters()
         >>> sgd = SGD([{"params": [weight], "lr": 0.1}, {"params": [bias], "lr": 0.2}])
-        >>> model = Model(Runner(net, optimizer=sgd))
-        >>> model.optimizer.learning_rate = 0.05
+        >>> runner = Runner(net, optimizer=sgd)
+        >>> optimizer = Optimizer(lambda: runner)
+        >>> optimizer.learning_rate = 0.05
         >>> [group["lr"] for group in sgd.param_groups]
         [0.05, 0.1]
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
@@ -19,25 +19,17 @@ from ._optimizer import Optimizer
 class RunModel:
     """A run, with the attributes and methods that callbacks use of a ``keras.Model``.
 
-    All other attributes are those of the model that is trained. A callback may set attributes of its own.
+    All other attributes are those of the model that is trained. A callback may set attributes of its own. The
+    model does not keep the run alive.
     """
 
     built = True  # Keras's own callbacks ask
     metrics: tuple[Any, ...] = ()  # Keras's monitors look here for metrics that it has compiled
 
     def __init__(self, runner: Run) -> None:
-        # `vars`, since `__setattr__` puts all other attributes among the extras.
-        vars(self).update(_find=lambda: runner, _extras={"history": None})
-
-    @classmethod
-    def of(cls, runner: Run, extras: dict[str, Any] | None = None) -> Self:
-        """Return a model that does not keep the run alive: callbacks hold it, and they are hooks of the run.
-
-        With `extras` it shares the attributes that callbacks have set on another model.
-        """
-        model = cls(runner)
-        vars(model).update(_find=ref(runner), _extras=model.extras if extras is None else extras)
-        return model
+        # A weak reference: callbacks hold the model, and they are hooks of the run. By `vars`, since `__setattr__` puts
+        # all other attributes among the extras.
+        vars(self).update(_find=ref(runner), _extras={"history": None})
 
     @property
     def extras(self) -> dict[str, Any]:

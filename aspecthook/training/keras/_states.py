@@ -86,8 +86,6 @@ class CallbackState:
         # The last epochs that `on_epoch_begin` and `on_epoch_end` were called for.
         self.begun: int | None = None
         self.ended: int | None = None
-        # Whether another callback evaluates the model, for which this one is not called.
-        self.silent = False
         self.on_epoch_end = KERAS.overridden(callback, "on_epoch_end")
         self.memory = Memory.of(callback)
         self._loaded: dict[str, Any] | None = None

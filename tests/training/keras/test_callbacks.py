@@ -15,6 +15,8 @@ import pytest
 from aspecthook import HookOptionError, hooks
 from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training import keras as k
+from aspecthook.training.keras._optimizer import Optimizer
+from aspecthook.training.keras._run_model import RunModel
 from tests.training.keras.test_keras import fitted, recorder, short
 from tests.training.kit import both, data, run_of, same, state
 
@@ -115,7 +117,7 @@ def test_the_rates_of_all_groups_keep_their_ratio() -> None:
     from aspecthook.training.numpy import SGD
 
     runner.optimizer = SGD([{"params": [first], "lr": 0.2}, {"params": rest, "lr": 0.1}])
-    optimizer = k.Model(runner).optimizer
+    optimizer = Optimizer(lambda: runner)
     optimizer.learning_rate = 0.1
     assert [group["lr"] for group in runner.optimizer.param_groups] == [0.1, 0.05]
     optimizer.learning_rate.assign(np.float32(0.5))
@@ -295,8 +297,8 @@ def test_other_ranks_write_no_files(rank: int, tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("double", [False, True])
-@pytest.mark.parametrize(("freq", "how"), [("epoch", "hook"), (1, "hook"), (2, "fit"), (5, "hook")])
-def test_a_killed_run_resumes_from_its_backup(freq: Any, how: str, double: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("freq", ["epoch", 1, 2, 5])
+def test_a_killed_run_resumes_from_its_backup(freq: Any, double: bool, tmp_path: Path) -> None:
     def run(folder: Path, dies: int | None) -> tuple[Runner, list[Any]]:
         runner = run_of("numpy", max_epochs=3)
         callbacks: list[Any] = [
@@ -306,12 +308,9 @@ def test_a_killed_run_resumes_from_its_backup(freq: Any, how: str, double: bool,
             k.History(),
         ]
         hooks(runner.train_iter).pre(lambda step: 1 / 0 if step == dies else None, priority=0)
-        if how == "hook":
-            for callback in callbacks:
-                runner.register_hook(callback)
-            runner.fit(data(4), data(1))
-        else:
-            k.Model(runner).fit(data(4), validation_data=data(1), callbacks=callbacks)
+        for callback in callbacks:
+            runner.register_hook(callback)
+        runner.fit(data(4), data(1))
         return runner, callbacks
 
     whole, expected = run(tmp_path / "whole", None)
@@ -511,7 +510,8 @@ def test_a_checkpoint_may_be_saved_before_a_new_event_file_is_written(tmp_path: 
     board.on_train_begin()
     again = k.TensorBoard(tmp_path / "logs")
     again.load_state_dict(board.state_dict())
-    again.set_model(k.Model(run_of("numpy")))
+    runner = run_of("numpy")
+    again.set_model(RunModel(runner))
     again.on_train_begin()
     again.on_epoch_end(0, {"loss": 0.5})
     assert names(tmp_path / "logs" / "train") == [("epoch_loss", 0), ("epoch_learning_rate", 0)]

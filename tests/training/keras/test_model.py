@@ -15,6 +15,7 @@ import pytest
 from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
+from aspecthook.training.keras._run_model import RunModel
 from tests.training.keras.test_keras import recorder, short
 from tests.training.kit import both, data, on_two_ranks, registered, run_of, same, state, with_torch
 
@@ -24,7 +25,7 @@ from tests.training.kit import both, data, on_two_ranks, registered, run_of, sam
 @both
 def test_the_model_has_all_that_callbacks_use_of_a_keras_model(library: str, tmp_path: Path) -> None:
     runner = run_of(library, max_epochs=1)
-    model = k.Model(runner)
+    model = RunModel(runner)
     runner.fit(data(2))
     before = state(runner)
     weights = model.get_weights()
@@ -45,54 +46,13 @@ def test_the_model_has_all_that_callbacks_use_of_a_keras_model(library: str, tmp
     assert (model.optimizer.iterations, model.optimizer.name, model.name) == (2, "SGD", "Sequential")
     assert model.optimizer.param_groups is runner.optimizer.param_groups
     assert len(list(model.parameters())) == len(model.weights)
-    with pytest.raises(AttributeError, match="on our runner has no 'to_json', nor has .*; it has .*evaluate"):
+    with pytest.raises(AttributeError, match="on our runner has no 'to_json', nor has .*; it has .*get_weights"):
         _ = model.to_json
-
-
-@both
-def test_a_callback_may_evaluate_and_predict_without_calls_to_other_callbacks(library: str) -> None:
-    x, y = data(1)[0]
-    found: list[Any] = []
-
-    class Curious(k.Callback):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            asked = recorder()
-            found.append(self.model.evaluate(x, y, batch_size=2, callbacks=[asked], return_dict=True))
-            assert short(asked.told)[:2] == ["test_begin", "test_batch_begin 0"] and len(asked.told) == 8
-            found.append(self.model.predict(x, batch_size=2))
-            assert self.model.predict_on_batch(x).shape == self.model.predict([x, x])[:5].shape
-
-    plain = run_of(library)
-    plain_seen = recorder()
-    plain.register_hook(plain_seen)
-    plain.fit(data(3), data(1))
-    runner, seen = run_of(library), recorder()
-    runner.register_hook(seen)
-    runner.register_hook(Curious())
-    runner.fit(data(3), data(1))
-    assert same(state(runner), state(plain)) and runner.logs == plain.logs
-    assert seen.told == plain_seen.told
-    assert len(found) == 12 and found[-1].shape == (5, 2)
-    last = k.Model(runner).evaluate(x, y)
-    assert isinstance(last, float) and "test_loss" not in runner.logs
-
-
-def test_evaluate_returns_the_loss_first() -> None:
-    class Two:
-        def train_step(self, batch: Any, optimizer: Any) -> Any: ...
-
-        def val_step(self, batch: Any, optimizer: Any) -> Any:
-            return {"loss": 0, "log_vars": {"accuracy": 0.5, "loss": 0.25, "f1": 1.0}, "num_samples": 1}
-
-    model = k.Model(Runner(Two()))
-    assert model.evaluate([1]) == [0.25, 0.5, 1.0]
-    assert model.evaluate([1], return_dict=True) == {"accuracy": 0.5, "loss": 0.25, "f1": 1.0}
-    assert model.optimizer is None
 
 
 def test_stop_training_can_be_unset() -> None:
     runner = run_of("numpy", max_epochs=3)
-    model = k.Model(runner)
+    model = RunModel(runner)
     model.stop_training = True
     assert runner.stopping
     model.stop_training = False
@@ -107,50 +67,6 @@ def test_a_callback_may_set_attributes_of_its_model() -> None:
     assert history.model.mine == 3 and history.model.history is history
 
 
-@both
-def test_callbacks_passed_to_fit_are_removed_after_it(library: str) -> None:
-    x, y = (np.concatenate(rows) for rows in zip(*data(4), strict=True))
-    runner = run_of(library, max_epochs=1)
-    model = k.Model(runner)
-    before = len(hooks(runner.run)), len(hooks(runner.train_epoch))
-    seen = recorder()
-    history = model.fit(
-        x, y, batch_size=4, epochs=2, validation_data=(x, y), callbacks=[[seen], {"type": "EarlyStopping"}]
-    )
-    assert history.epoch == [0, 1] and history is model.history
-    assert sorted(history.history) == ["loss", "val_loss"]
-    assert short(seen.told)[-1] == "train_end" and len(seen.told) == 2 + 2 * (2 + 10 + 2 + 10)
-    assert len(hooks(runner.train_iter)) == 1  # that of the means, which all share
-    assert [type(hook).__name__ for hook in runner.hooks] == ["KerasLifecycle"]
-    assert before[0] == 0 and all(hook.name == "KerasLifecycle" for hook in hooks(runner.run))
-    seen.told.clear()
-    runner.validate(data(1))
-    assert seen.told == []
-
-
-def test_fit_shows_its_progress_if_verbose(capsys: pytest.CaptureFixture[str]) -> None:
-    model = k.Model(run_of("numpy"))
-    seen = k.Callback()
-    model.fit(data(2), epochs=1, callbacks=seen)
-    assert seen.params == {"verbose": 0, "epochs": 1, "steps": 2} and capsys.readouterr().out == ""
-    model.fit(data(2), epochs=2, verbose=2)
-    model.evaluate(data(1), verbose=2)
-    model.predict(data(1), verbose=2)
-    assert [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()] == ["Epoch", "2/2", "1/1", "1/1"]
-    model.runner.register_hook(seen)
-    model.runner.validate(data(1))
-    assert seen.params == {"verbose": 1, "epochs": 1, "steps": 1}
-
-
-def test_a_registered_callback_passed_to_fit_is_called_once_and_stays() -> None:
-    seen = recorder("on_train_begin", "on_epoch_end")
-    runner = run_of("numpy", max_epochs=1, hooks=[seen])
-    k.Model(runner).fit(data(1), callbacks=[seen])
-    runner.max_epochs = 2
-    runner.fit(data(1))
-    assert short(seen.told) == ["train_begin", "epoch_end 0", "train_begin", "epoch_end 1"]
-
-
 def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
     # The lifecycle, which the first callback puts in front of it, shifted the list of handles: an IndexError.
     seen, other = recorder("on_epoch_end"), recorder("on_epoch_end")
@@ -162,14 +78,6 @@ def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
         runner.remove_hook(runner.hooks[0])
     runner.fit(data(1))
     assert (seen.told, short(other.told)) == ([], ["epoch_end 0"])
-
-
-def test_callbacks_passed_to_fit_are_removed_when_it_fails() -> None:
-    runner = run_of("numpy")
-    with pytest.raises(ZeroDivisionError):
-        k.Model(runner).fit(data(1), callbacks=k.LambdaCallback(on_train_begin=lambda logs: 1 / 0))
-    k.Model(runner).fit(data(1))
-    assert runner.epoch == 2
 
 
 # The state of callbacks
@@ -307,7 +215,8 @@ def test_a_list_adds_history_and_progbar_and_passes_on_the_model() -> None:
 
 def test_a_list_has_the_states_of_its_callbacks() -> None:
     one, other = (k.CallbackList([k.EarlyStopping("loss"), k.History(), k.History()]) for _ in range(2))
-    one.set_model(k.Model(run_of("numpy")))
+    runner = run_of("numpy")
+    one.set_model(RunModel(runner))
     for event in (lambda: one.on_train_begin(), lambda: one.on_epoch_end(0, {"loss": 3.0})):
         event()
     other.load_state_dict(one.state_dict())
@@ -387,21 +296,10 @@ def test_rates_that_are_tensors_stay_so() -> None:
     runner = run_of("torch")
     rate = torch.tensor(0.1)
     runner.optimizer = torch.optim.SGD(runner.model.parameters(), lr=rate)
-    model = k.Model(runner)
+    model = RunModel(runner)
     model.optimizer.learning_rate = torch.tensor(0.5)
     assert float(rate) == 0.5 and runner.optimizer.param_groups[0]["lr"] is rate
     assert model.optimizer.learning_rate == model.optimizer.lr.numpy() == model.optimizer.lr.value == 0.5
-
-
-def test_predictions_of_any_shape_are_joined() -> None:
-    class Many:
-        def __call__(self, x: Any) -> Any:
-            return {"double": 2 * x, "pair": (x, [x + 1])}
-
-    made = k.Model(Runner(Many())).predict(np.arange(5), batch_size=2)
-    assert made["double"].tolist() == [0, 2, 4, 6, 8]
-    assert [made["pair"][0].tolist(), made["pair"][1][0].tolist()] == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]
-    assert k.Model(Runner(lambda x: "text")).predict(np.arange(3), batch_size=2) == ["text", "text"]
 
 
 RANKS = """
@@ -480,11 +378,9 @@ def test_callbacks_do_not_keep_a_run_alive() -> None:
     rate: list[Any] = []
     runner.register_hook(k.LambdaCallback(on_epoch_begin=lambda epoch, logs: rate.append(stop.model.optimizer)))
     runner.fit(data(1), data(1))
-    k.Model(runner).fit(data(1), validation_data=data(1), epochs=2, callbacks=k.EarlyStopping())
     gone = weakref.ref(runner)
     del runner
     gc.collect()
     assert gone() is None and list(history.history) == ["loss", "val_loss"]
     with pytest.raises(ReferenceError, match="keep a reference to the Runner"):
         stop.model.get_weights()
-    assert k.Model(run_of("numpy")).get_weights()
