@@ -25,7 +25,7 @@ def child(work: Callable[[], None]) -> int:
         return os.waitpid(pid, 0)[1]
     code = 1
     try:
-        signal.alarm(20)  # a child that hangs is killed, and fails
+        signal.alarm(120)  # a child that hangs is killed, and fails
         work()
         code = 0
     finally:

@@ -31,6 +31,8 @@ def signalled(handler: Any, chance: random.Random) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        # Another thread may have got a signal that this one has not handled yet, and would in what comes next.
+        signal.signal(signal.SIGALRM, lambda *_: None)
 
 
 def strike(*_: object) -> None:
@@ -42,7 +44,7 @@ def interrupt(work: Callable[[], None], check: Callable[[], None]) -> None:
     chance = random.Random(1)
     end = time.monotonic() + SECONDS
     struck = 0
-    while struck < INTERRUPTS and time.monotonic() < end:
+    while struck <= 20 or (struck < INTERRUPTS and time.monotonic() < end):  # on a busy machine fewer strike
         kept = None
         try:
             with signalled(strike, chance):
@@ -54,7 +56,6 @@ def interrupt(work: Callable[[], None], check: Callable[[], None]) -> None:
         struck += kept is not None
         check()
         del kept
-    assert struck > 20, struck
 
 
 def elsewhere(work: Callable[[], object]) -> None:
