@@ -15,7 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._backend import Array, Arrays, Backend
-from ._state import map_leaves, modules_of
+from ._state import is_any, map_leaves, modules_of
 
 # Imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
@@ -115,7 +115,7 @@ class TorchBackend(Backend):
         device = self._device(model)
 
         def moved(leaf: Any) -> Any:
-            if isinstance(leaf, np.ndarray):
+            if is_any(leaf, np.ndarray):
                 if leaf.dtype.kind not in "biufc":
                     return leaf  # PyTorch has no tensors of strings and objects
                 leaf = torch.from_numpy(leaf if leaf.flags.writeable else leaf.copy())

@@ -27,7 +27,7 @@ from aspecthook.training.loop._steps import batches, count_epoch, count_iteratio
 from ._bindings import CREATES, after_step, before_step, list_of_hooks
 from ._checkpoints import CheckpointSaverHook
 from ._errors import QUIET, AbortedError, OutOfRangeError
-from ._protocol import Session, SessionRunArgs
+from ._protocol import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 from ._state import session_state
 
 Pauses: TypeAlias = Generator[None, None, None]
@@ -122,8 +122,15 @@ class MonitoredTrainingSession:
 
     def _asking(self) -> tuple[Handle, ...]:
         """Add hooks that fetch and feed what the user asks of a step."""
-        before = before_step(self, "the caller of the step", lambda context: context.original_args, self._state)
-        after = after_step(self, lambda _, values: setattr(self, "_results", values.results), self._state)
+
+        def asked(context: SessionRunContext) -> SessionRunArgs:
+            return context.original_args
+
+        def given(_: SessionRunContext, values: SessionRunValues) -> None:
+            self._results = values.results
+
+        before = before_step(self, "the caller of the step", asked, self._state)
+        after = after_step(self, given, self._state)
         found = [Binding(Stage("train_iter", "pre"), before), Binding(Stage("train_iter", "post"), after)]
         return attach(self.runner, self, found, 0, "caller of the step")
 
@@ -314,7 +321,11 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
                 f"Runner.{stage} has the {hook.who}, which is a plain function, and a session cannot pause in it; "
                 "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"
             )
-    return law_sync.generate(kept, Call(mount.site(), (run,)), lambda _: body())
+
+    def target(*_: object) -> Pauses:
+        return body()
+
+    return law_sync.generate(kept, Call(mount.site(), (run,)), target)
 
 
 def _raised_by_stage(error: Exception) -> BaseException:
