@@ -100,7 +100,7 @@ def inject(_aspecthook_ends: list[Callable[[], None]]) -> Callable[[object], Inj
 
 @pytest.fixture
 def hook_orders(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Make a check in each order of hooks that is allowed (at most 120): ``hook_orders(check)``, or of one seed."""
+    """Run a check in each order of hooks that is allowed, at most 120, or in that of a seed: ``hook_orders(check)``."""
     from aspecthook.testing._hook_orders import check_orders
 
     def hook_orders(check: Callable[[], object], *, seed: int | str = "all") -> None:
@@ -113,6 +113,7 @@ def hook_orders(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 TAPE: pytest.StashKey[Tape] = pytest.StashKey()
 _MODES = ("off", "warn", "error")
+ORDERS = "hook orders"  # the section of a report that names two hooks whose order matters
 
 watches: list[Watch] = []  # pytest may run inside of a test: the innermost one watches
 mounts: weakref.WeakSet[MountPoint] = weakref.WeakSet()  # every mount point that a hook has been added to
@@ -159,17 +160,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say in which order the hooks are run."""
+    """Return the line that shows in which order the hooks are run."""
     seed: str | None = config.option.hook_orders
     return None if seed is None else f"hook orders: --hook-orders={seed}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say once more, and together, which tests depend on the order of hooks."""
+    """Repeat, together, which tests depend on the order of hooks."""
     failed = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
-    found = [text for report in failed for title, text in report.sections if title == "hook orders"]
+    found = [text for report in failed for title, text in report.sections if title == ORDERS]
     if found:
-        terminalreporter.section("hook orders")
+        terminalreporter.section(ORDERS)
         for text in found:
             terminalreporter.write_line(text)
 
@@ -184,7 +185,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None
     from aspecthook.testing._hook_orders import run_item
 
-    run_item(item, nextitem, str(seed), mounts)
+    run_item(item, nextitem, str(seed), mounts, watches[-1].begin_again)
     return True
 
 
@@ -231,8 +232,14 @@ class Watch:
             return
         self._noted = True
         self.changed.add(mount)
-        if self._mode != "off":
-            self.added[hook] = weakref.ref(mount), place
+        self.added[hook] = weakref.ref(mount), place
+
+    def begin_again(self) -> None:
+        """Remove what the test has left behind, to run it again; what imports and wide fixtures have added stays."""
+        for hook in list(self.added):
+            hook.remove()
+        self.changed.clear()
+        self.added.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
@@ -279,7 +286,7 @@ class Watch:
         self.item = None
         if TAPE in item.stash:
             del item.stash[TAPE]
-        if self.added:
+        if self.added and self._mode != "off":
             from aspecthook.testing import _leaks
 
             fails = self._mode == "error"

@@ -93,7 +93,7 @@ class View:
             self._say(f"sent to {otlp}: {spans}" if taken else f"{otlp} has not taken the spans; is it up?")
 
     def _say_left(self) -> None:
-        """Say which functions are not recorded though one would expect it, and how to name them."""
+        """Print which functions are not recorded though one would expect it, and how to name them."""
         left: dict[str, set[str]] = {}
         for line in self._lines_of("*.left"):
             for hint, labels in json.loads(line).items():

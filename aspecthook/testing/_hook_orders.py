@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import pytest
 from _pytest.runner import runtestprotocol  # what other plugins use that run a test again
 
+from _aspecthook_pytest import ORDERS
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import ties_broken_by
 from aspecthook._core.mount.point import MountPoint
@@ -123,7 +124,7 @@ def _all_orders(added: Mapping[Key, int]) -> Iterator[Callable[[Key], float]]:
     for key in sorted(added, key=added.__getitem__):
         rows.setdefault((key.label, key.kind, key.priority), []).append(key)
     # By turns, so that the shorter ones come to an end before the longer ones use up what is tried.
-    for turn in zip_longest(*(islice(permutations(row), 1, _MOST) for row in rows.values())):
+    for turn in zip_longest(*(islice(permutations(row), 1, None) for row in rows.values())):
         yield from (_by_place(order) for order in turn if order is not None)
 
 
@@ -188,14 +189,20 @@ def failing(run: Run, seed: str, test: str) -> str | None:
 
 # For pytest
 
-SECTION = "hook orders"
 
-
-def run_item(item: pytest.Item, nextitem: pytest.Item | None, seed: str, mounts: Iterable[MountPoint]) -> None:
+def run_item(
+    item: pytest.Item,
+    nextitem: pytest.Item | None,
+    seed: str,
+    mounts: Iterable[MountPoint],
+    begin_again: Callable[[], None],
+) -> None:
     """Run a test of a suite in another order of hooks, and report it once."""
     runs: list[list[pytest.TestReport]] = []
 
     def run(rank: Callable[[Key], float]) -> tuple[bool, Mapping[Key, int]]:
+        if runs:
+            begin_again()
         ranks = Ranks(rank)
         with ordered(ranks, mounts):
             runs.append(runtestprotocol(item, log=False, nextitem=nextitem))
@@ -206,7 +213,7 @@ def run_item(item: pytest.Item, nextitem: pytest.Item | None, seed: str, mounts:
     reports = runs[-1] if sentence is None else next(filter(has_failed, reversed(runs)))
     for report in reports:
         if sentence is not None and report.failed:
-            report.sections.insert(0, (SECTION, f"{sentence}\nto see it again: --hook-orders={seed}"))
+            report.sections.insert(0, (ORDERS, f"{sentence}\nto see it again: --hook-orders={seed}"))
             sentence = None
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

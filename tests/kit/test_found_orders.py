@@ -257,6 +257,19 @@ BUGS: dict[str, Bug] = {
         before("stock", "mail"),
         published,
     ),
+    "a currency that is converted after the limit was checked": Bug(
+        "limit convert",
+        "(6,)",
+        {"pre limit": lambda n: refuse(10)(n), "pre convert": lambda n: Args(n=n * 2)},
+        lambda trace: not both(trace, "limit", "convert") or trace.exc is not None or trace.result <= 10,
+    ),
+    "an error that is reported before it is known what it is": Bug(
+        "report explain",
+        "(0,)",
+        {"exception explain": nothing, "exception report": nothing},
+        before("explain", "report"),
+        failing,
+    ),
     "one of three in the middle": Bug(
         "a c b",
         "(0,)",

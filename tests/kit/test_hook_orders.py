@@ -54,6 +54,33 @@ def test_a_seed_gives_the_same_orders_each_time_and_about_half_of_them_find_a_pa
     assert found == {0, 1}
 
 
+@pytest.mark.parametrize("mode", ["off", "warn"])
+def test_what_a_failed_run_leaves_behind_is_gone_when_the_test_is_run_again(shop, mode):
+    leaving = TOTAL.replace("def test_total():", "def test_total():\n        bill.pre(lambda: None, name='left')")
+    leaving = leaving.replace("assert bill", "assert len(bill.hooks.pre) == 1 and bill")
+    text = str(shop(leaving, "--hook-orders=all", f"--hook-leaks={mode}", kit_bill=BILL).stdout)
+    assert SENTENCE.format("test_total") in text
+    assert ("has left 1 hook behind" in text) == (mode == "warn")
+
+
+def test_what_a_module_and_a_wide_fixture_have_added_stays_for_the_next_run(shop):
+    code = """
+        import pytest
+        from aspecthook import hookable
+        from kit_bill import bill
+        @pytest.fixture(scope="module")
+        def doubled():
+            with hooks(bill).add("post", lambda result: result * 2, name="double"):
+                yield
+        def test_total(doubled):
+            import kit_late
+            assert bill(9.8) == 26.0
+    """
+    late = "from kit_bill import bill; bill.post(lambda result: result + 1, name='late', priority=95)"
+    text = outcome(shop(code, "--hook-orders=all", kit_bill=BILL, kit_late=late), failed=1)
+    assert SENTENCE.format("test_total") in text
+
+
 def test_without_a_seed_one_is_drawn_and_shown(shop):
     text = outcome(shop("def test_nothing(): pass", "--hook-orders"), passed=1)
     (line,) = [line for line in text.splitlines() if line.startswith("hook orders: ")]

@@ -134,6 +134,7 @@ def _section(name: str, old: Settings, given: Any, who: str) -> Any:
     section = cast("Settings", given)
     if name in _FIXED:
         _check(f"{who}: [{name}]", section, tomllib.loads(default_text())[name])
+    # A section of another type keeps of the old one only what both types know; a section without types keeps all.
     kind, shared = _KINDS.get(name, ("type", (*old,)))
     if kind in section and section[kind] != old.get(kind):
         old = {key: value for key, value in old.items() if key in shared}
