@@ -81,7 +81,8 @@ import signal, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and inherited
 events.signal("SIGHUP").on(lambda: print("told", flush=True))
 print("ready", flush=True)
-time.sleep(60)
+for _ in range(600):  # a signal just before a sleep is handled after it: one sleep of a minute took a whole minute
+    time.sleep(0.1)
 """
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
