@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from itertools import repeat
+from operator import is_
 from types import ModuleType
 
 from aspecthook._core.mount.occupancy import GONE, Occupancy
@@ -105,7 +107,12 @@ def _everything() -> Iterator[tuple[ModuleType, str, object]]:
 
 
 def _searched(value: object) -> Iterator[Place]:
-    return ((module, word) for module, word, held in _everything() if held is value)
+    for _, module in modules():
+        space = space_of(module)
+        # A program has a hundred thousand names, so that a loop in Python is left to the few modules that have the
+        # object. `in` alone would compare with `==`, which an array answers with an array.
+        if True in map(is_, list(space.values()), repeat(value)):
+            yield from ((module, word) for word, held in list(space.items()) if held is value)
 
 
 @final
