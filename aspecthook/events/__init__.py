@@ -6,8 +6,8 @@ subscribers it costs an empty call.
 
 For maintainers: `_event` makes events of any kind. `_wiring` has the mount point of an interpreter event and `Plug`,
 the base class of what connects one: `_slots` for places that hold one callable (with `_signals`), `_pre_inside` for
-functions of the standard library, `_process` and `_audits` for lists of callables. `_uncaught` and `_resources` combine
-several plugs. `_quiet` calls an event, but not while its subscribers are running.
+functions of the standard library, `_process` and `_audits` for lists of callables. `_uncaught` combines several
+plugs. `_quiet` calls an event, but not while its subscribers are running.
 """
 
 from __future__ import annotations
@@ -20,20 +20,14 @@ from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._audits import audit
-    from ._process import garbage_collecting, program_exit
-    from ._resources import file_opening, module_importing, socket_connecting, subprocess_starting
+    from ._process import program_exit
     from ._signals import signal
     from ._uncaught import uncaught_exception
 
 __all__ = [
     "audit",
-    "file_opening",
-    "garbage_collecting",
-    "module_importing",
     "program_exit",
     "signal",
-    "socket_connecting",
-    "subprocess_starting",
     "uncaught_exception",
 ]
 
@@ -41,8 +35,7 @@ load_lazily(
     __name__,
     {
         "_audits": "audit",
-        "_resources": "file_opening module_importing socket_connecting subprocess_starting",
-        "_process": "garbage_collecting program_exit",
+        "_process": "program_exit",
         "_signals": "signal",
         "_uncaught": "uncaught_exception",
     },

@@ -10,7 +10,7 @@ import builtins
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from aspecthook._errors import HookTypeError, MountError, brief
@@ -90,10 +90,10 @@ class Audited(Plug):
 
     __slots__ = ("_label", "_listener", "_name")
 
-    def __init__(self, name: str, listener: Listener, label: str = "") -> None:
+    def __init__(self, name: str, label: str, listener: Listener) -> None:
         self._name = name
+        self._label = label
         self._listener = listener
-        self._label = label or f"aspecthook.events:{listener.__name__}"
 
     def connect(self) -> None:
         """Add the listener to the table."""
@@ -114,14 +114,6 @@ class Audited(Plug):
             _hook.__code__ = _silent.__code__
 
 
-def caller() -> object:
-    """Return the name of the module that raises the audit event."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code is not _looking.__code__:
-        frame = frame.f_back
-    return frame.f_back.f_globals.get("__name__") if frame is not None and frame.f_back is not None else None
-
-
 _events: dict[str, Any] = {}
 
 
@@ -131,9 +123,11 @@ def audit(name: str) -> AuditEvent:
     Python raises audit events (PEP 578) before it does what others may want to know of, or to forbid; programs raise
     their own with `sys.audit`. A subscriber gets the arguments as ``args``. If it raises, the exception goes to the
     caller, and what was about to be done is not done. Subscribers are not notified of what they do themselves.
+    This prevents mistakes. It is no sandbox: code that wants to can get around it.
 
     Args:
-        name: Such as ``"os.remove"``; Python's documentation lists all in the "Audit events table".
+        name: Such as ``"open"``, ``"socket.connect"``, ``"subprocess.Popen"`` or ``"import"``; Python's documentation
+            lists all, with their arguments, in the "Audit events table".
 
     Raises:
         HookTypeError: The name is not a string.
@@ -157,7 +151,7 @@ def audit(name: str) -> AuditEvent:
     found = _events.get(name)
     if found is None:
         label = f"aspecthook.events:audit({name!r})"
-        made = wired_copy(_raised, label, partial(Audited, name, label=label))
+        made = wired_copy(_raised, label, partial(Audited, name, label))
         found = _events.setdefault(name, made)
     given: AuditEvent = found
     return given

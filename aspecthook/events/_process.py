@@ -1,18 +1,14 @@
-"""The end of the program and garbage collection: for both, the interpreter keeps a list of callables."""
+"""The end of the program, for which the interpreter keeps a list of callables."""
 
 from __future__ import annotations
 
-import atexit  # built in, as `gc` is: importing them reads no file, and they are there before the lock is taken
-import gc
-import sys
-from collections.abc import Callable
+import atexit  # built in: importing it reads no file, and it is there before the lock is taken
 from types import FunctionType
-from typing import Any, Literal, final
+from typing import final
 
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.law_sync import finish, run
 from aspecthook._core.law.order import Chain
-from aspecthook._core.mount.lock import is_changing
 from aspecthook._core.mount.point import mount_of
 
 from ._wiring import Plug, wired
@@ -71,75 +67,4 @@ def program_exit() -> None:
         goodbye
         []
         >>> hooks(program_exit).remove(say_goodbye)
-    """
-
-
-@final
-class _Collector(Plug):
-    """The plug of `garbage_collecting`."""
-
-    __slots__ = ("_callback", "_connected")
-
-    # Any: the event, whose subscribers answer what they like.
-    def __init__(self, event: Callable[..., Any]) -> None:
-        def collector(
-            phase: str,
-            info: dict[str, int],
-            ending: Callable[[], bool] = sys.is_finalizing,
-            changing: Callable[[], bool] = is_changing,
-        ) -> None:
-            # As in `notify`, which cannot be used: it sets context variables, and the collection may have interrupted
-            # code that is setting one.
-            if ending() or changing():
-                return
-            try:
-                event(phase, info)
-            except ExceptionGroup as group:
-                # Python's report of an unraisable exception does not show what is in a group.
-                raise group.exceptions[0] if len(group.exceptions) == 1 else group from None
-
-        self._callback = collector
-        self._connected = False
-
-    def connect(self) -> None:
-        """Add the callback."""
-        if not self._is_registered():
-            gc.callbacks.append(self._callback)
-        self._connected = True
-
-    def disconnect(self) -> None:
-        """Remove the callback."""
-        self._connected = False
-        if self._is_registered():
-            gc.callbacks.remove(self._callback)
-
-    def _is_registered(self) -> bool:
-        return any(one is self._callback for one in gc.callbacks)
-
-    @property
-    def displaced(self) -> bool:
-        """Whether somebody else has removed the callback."""
-        return self._connected and not self._is_registered()
-
-
-@wired(_Collector, errors="group")
-def garbage_collecting(phase: Literal["start", "stop"], info: dict[str, int]) -> None:
-    """A garbage collection begins or ends, in the thread that has triggered it, at any point of a program.
-
-    What subscribers raise is reported as unraisable. They should only count and measure, as the collection may have
-    interrupted anything. Nobody is notified of a collection in the middle of a change of hooks.
-
-    Args:
-        phase: ``"start"`` or ``"stop"``.
-        info: ``generation``; at the stop also ``collected`` and ``uncollectable``, counts of objects.
-
-    Example:
-        >>> import gc
-        >>> generations = []
-        >>> @garbage_collecting.on(when=lambda phase: phase == "stop")
-        ... def count(info):
-        ...     generations.append(info["generation"])
-        >>> gc.collect() >= 0, generations[-1]
-        (True, 2)
-        >>> hooks(garbage_collecting).remove(count)
     """

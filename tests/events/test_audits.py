@@ -67,12 +67,13 @@ def test_subscriber_is_not_notified_of_its_own_actions(tmp_path: Path) -> None:
     log = tmp_path / "log"
     told: list[str] = []
 
-    def write_down(path: object) -> None:
+    def write_down(args: tuple[Any, ...]) -> None:
+        path = args[0]
         told.append(os.path.basename(str(path)))
         with log.open("a") as file:
             print(path, file=file)
 
-    with hooks(events.file_opening).add("on", write_down):
+    with hooks(events.audit("open")).add("on", write_down):
         (tmp_path / "a").write_text("a")
         (tmp_path / "b").write_text("b")
     assert told == ["a", "b"]
@@ -194,7 +195,7 @@ added = []
 plain = sys.addaudithook
 sys.addaudithook = lambda hook: (added.append(hook), plain(hook))
 for _ in range(3):
-    with hooks(events.file_opening).add("on", lambda: None), hooks(events.audit("a.b")).add("on", lambda: None):
+    with hooks(events.audit("open")).add("on", lambda: None), hooks(events.audit("a.b")).add("on", lambda: None):
         pass
 print(len(added))
 """
@@ -209,17 +210,17 @@ def forbid(name, args):
     if on and name == {hostile!r}: raise RuntimeError("no others")
 sys.addaudithook(forbid)
 told = []
-try: events.file_opening.on(lambda: told.append(1))
+try: events.audit("open").on(lambda: told.append(1))
 except Exception as error: print(type(error).__name__, error)
-print(len(hooks(events.file_opening)))
+print(len(hooks(events.audit("open"))))
 on = False
-events.file_opening.on(lambda: told.append(1))
+events.audit("open").on(lambda: told.append(1))
 open(sys.executable).close()
 print(told)
 """
     first, *rest = printed(program)
     assert first.startswith(
-        "MountError aspecthook.events:file_opening cannot be connected: an audit hook that was there"
+        "MountError aspecthook.events:audit('open') cannot be connected: an audit hook that was there"
     )
     assert rest == ["0", "[1]"]
 

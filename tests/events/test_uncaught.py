@@ -186,8 +186,8 @@ asyncio.run(main("after"))
 
 def test_import_of_asyncio_that_has_begun_is_waited_for() -> None:
     program = f"""{LATER}
-@events.file_opening.on
-def listen(path):
+@events.audit("open").on
+def listen(args):
     base = sys.modules.get("asyncio.base_events")
     if base is not None and not len(hooks(events.uncaught_exception)):
         print(hasattr(base, "BaseEventLoop"))
