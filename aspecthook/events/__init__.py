@@ -5,9 +5,8 @@ what was there before is there again, by identity. Only the dispatcher of audit 
 subscribers it costs an empty call.
 
 For maintainers: `_event` makes events of any kind. `_wiring` has the mount point of an interpreter event and `Plug`,
-the base class of what connects one: `_slots` for places that hold one callable (with `_signals`), `_pre_inside` for
-functions of the standard library, `_process` and `_audits` for lists of callables. `_uncaught` combines several
-plugs. `_quiet` calls an event, but not while its subscribers are running.
+the base class of what connects one: `_slots` for places that hold one callable (with `_signals` and `_uncaught`),
+`_process` and `_audits` for lists of callables. `_quiet` calls an event, but not while its subscribers are running.
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from aspecthook._core.law.answers import Return
-
-from ._pre_inside import PreInside
 from ._quiet import notify
 from ._slots import AttributeSlot
 from ._wiring import Plug, Several, wired
@@ -16,11 +13,11 @@ from ._wiring import Plug, Several, wired
 if TYPE_CHECKING:
     from types import TracebackType
 
-Origin: TypeAlias = Literal["main", "thread", "asyncio", "unraisable"]
+Origin: TypeAlias = Literal["main", "thread", "unraisable"]
 
 
 def _plug(event: Any) -> Plug:
-    """Return the plug for the four places where Python reports uncaught exceptions."""
+    """Return the plug for the three places where Python reports uncaught exceptions."""
 
     def report(exc: BaseException | None, origin: Origin, source: object) -> Any:
         # `notify`, since a subscriber whose own objects fail as they are freed would be called without end.
@@ -37,15 +34,10 @@ def _plug(event: Any) -> Plug:
         # Since 3.14 Python passes no object for a `__del__`; its message names the function.
         return report(args.exc_value, "unraisable", args.err_msg if args.object is None else args.object)
 
-    def loop(context: dict[str, Any]) -> Return[None] | None:
-        # Event loops also report without an exception, such as a task that was destroyed while pending.
-        return None if report(context.get("exception"), "asyncio", context) is None else Return(None)
-
     return Several(
         AttributeSlot(sys, "excepthook", main, key=1),
         AttributeSlot(threading, "excepthook", thread, key=0),
         AttributeSlot(sys, "unraisablehook", unraisable, key=0),
-        PreInside("asyncio.base_events:BaseEventLoop.call_exception_handler", loop),
     )
 
 
@@ -53,19 +45,19 @@ def _plug(event: Any) -> Plug:
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
     """An uncaught exception is about to be reported.
 
-    Called where Python itself reports it: one that ends the program; one that ends a thread, except `SystemExit`; one
-    of an asyncio task or callback that nobody awaits; and an unraisable one, such as one raised by ``__del__``. The
-    report follows (a traceback on stderr, a line in asyncio's log, or what another hook makes of it), unless a
-    subscriber answers anything but None, which means that it has handled the exception. The program or the thread ends
-    all the same. The failure of a subscriber is logged, and the next one runs; `SystemExit` or the like is raised after
-    the report, and no further subscriber runs.
+    Called where the interpreter reports it: one that ends the program; one that ends a thread, except `SystemExit`; and
+    an unraisable one, such as one raised by ``__del__``. The report follows (a traceback on stderr, or what another
+    hook makes of it), unless a subscriber answers anything but None, which means that it has handled the exception. The
+    program or the thread ends all the same. The failure of a subscriber is logged, and the next one runs; `SystemExit`
+    or the like is raised after the report, and no further subscriber runs.
+
+    An event loop of asyncio logs what a task raised and nobody awaited: weave its ``call_exception_handler``.
 
     Args:
         error: The exception.
-        origin: ``"main"``, ``"thread"``, ``"asyncio"`` or ``"unraisable"``.
-        source: The thread; the context dict of asyncio's exception handlers; the object that an unraisable exception
-            came from, or Python's message where it gives none (since 3.14 for a ``__del__``, which the message names);
-            or None.
+        origin: ``"main"``, ``"thread"`` or ``"unraisable"``.
+        source: The thread; the object that an unraisable exception came from, or Python's message where it has none
+            (since 3.14 for a ``__del__``, which the message names); or None.
 
     Example:
         >>> import threading

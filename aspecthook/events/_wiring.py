@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Plug(ABC):
-    """What connects an event to the interpreter. All but `prepare` is called under the lock, and may be repeated."""
+    """What connects an event to the interpreter. It is called under the lock, and may be called again.
+
+    It imports nothing: under the lock that could wait for a thread which waits for the lock.
+    """
 
     __slots__ = ()
-
-    def prepare(self) -> None:  # noqa: B027  # most plugs import nothing
-        """Import what connecting needs: under the lock that could wait for a thread which waits for the lock."""
 
     @abstractmethod
     def connect(self) -> None:
@@ -53,11 +53,6 @@ class Several(Plug):
 
     def __init__(self, *plugs: Plug) -> None:
         self._plugs = plugs
-
-    def prepare(self) -> None:
-        """Prepare all."""
-        for plug in self._plugs:
-            plug.prepare()
 
     def connect(self) -> None:
         """Connect all."""
@@ -91,10 +86,6 @@ class WiredPoint(MountPoint):
     def displaced(self) -> bool:
         """Whether somebody else has replaced ours: the event's code, or what was put into the interpreter."""
         return super().displaced or self._plug.displaced
-
-    def prepare(self) -> None:
-        """Prepare the plug, which may import modules."""
-        self._plug.prepare()
 
     @under_lock
     def insert(self, hook: Hook) -> Hook:

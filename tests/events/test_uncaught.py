@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import types
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Return, events, hooks
-from tests.events.programs import fail, in_thread, printed, replaced, run, unraisable
+from tests.events.programs import fail, in_thread, replaced, run, unraisable
 
 pytestmark = pytest.mark.usefixtures("no_trace")
 
@@ -136,93 +135,6 @@ def test_subscriber_whose_own_objects_fail_is_called_once() -> None:
         unraisable()
         hooks(events.uncaught_exception).clear()
     assert len(told) == 1 and len(reported) == 2
-
-
-BEFORE = "import asyncio"
-
-
-# Some versions of wrapt, which weaving needs, import asyncio themselves.
-LATER = """
-class Asyncio: __getattr__ = lambda self, name: print
-sys.modules["asyncio"] = Asyncio()
-import wrapt
-del sys.modules["asyncio"]
-"""
-
-
-@pytest.mark.parametrize("first", [BEFORE, LATER], ids=["imported before", "imported later"])
-def test_exception_of_an_asyncio_task(first: str) -> None:
-    program = f"""{first}
-@events.uncaught_exception.on
-def told(error, origin, source):
-    print(repr(error), origin, source["message"])
-    return "handled" if "quiet" in str(error) else None
-print("asyncio.base_events" in sys.modules)
-import asyncio, gc
-async def failing(word):
-    raise ValueError(word)
-async def main(word):
-    asyncio.create_task(failing(word))
-    asyncio.get_running_loop().call_soon(lambda: 1 / 0)
-    await asyncio.sleep(0.01)
-    gc.collect()
-asyncio.run(main("loud"))
-asyncio.run(main("quiet"))
-plain = asyncio.BaseEventLoop.call_exception_handler
-hooks(events.uncaught_exception).clear()
-print(plain.__code__.co_filename == asyncio.base_events.__file__, hasattr(plain, "__wrapped__"))
-asyncio.run(main("after"))
-"""
-    done = run(program)
-    there, *lines = done.stdout.splitlines()
-    assert there == str(first is BEFORE)
-    assert lines.count("ValueError('loud') asyncio Task exception was never retrieved") == 1
-    assert lines.count("ValueError('quiet') asyncio Task exception was never retrieved") == 1
-    assert len([line for line in lines if "ZeroDivisionError" in line]) == 2
-    assert lines[-1] == "True False" and len(lines) == 5
-    assert done.stderr.count("ValueError: loud") == done.stderr.count("ValueError: after") == 1
-    assert "ValueError: quiet" not in done.stderr and done.stderr.count("ZeroDivisionError: div") == 3
-
-
-def test_import_of_asyncio_that_has_begun_is_waited_for() -> None:
-    program = f"""{LATER}
-@events.audit("open").on
-def listen(args):
-    base = sys.modules.get("asyncio.base_events")
-    if base is not None and not len(hooks(events.uncaught_exception)):
-        print(hasattr(base, "BaseEventLoop"))
-        events.uncaught_exception.on(lambda: None)
-from asyncio.base_events import BaseEventLoop
-print(hasattr(BaseEventLoop.call_exception_handler, "__wrapped__"))
-hooks(events.uncaught_exception).clear()
-print(hasattr(BaseEventLoop.call_exception_handler, "__wrapped__"))
-"""
-    assert printed(program) == ["False", "True", "False"]
-
-
-def test_waiting_for_asyncio_in_vain_leaves_no_trace() -> None:
-    program = f"""{LATER}
-finders = list(map(id, sys.meta_path))
-with hooks(events.uncaught_exception).add("on", lambda: None):
-    with hooks(events.uncaught_exception).paused():
-        print(list(map(id, sys.meta_path)) == finders)
-    print(list(map(id, sys.meta_path)) == finders, "asyncio" in sys.modules)
-print(list(map(id, sys.meta_path)) == finders)
-import asyncio
-print(hasattr(asyncio.BaseEventLoop.call_exception_handler, "__wrapped__"))
-"""
-    assert printed(program) == ["True", "False False", "True", "False"]
-
-
-def test_report_of_an_event_loop_without_an_exception() -> None:
-    told: list[object] = []
-    loop = asyncio.new_event_loop()
-    reported: list[dict[str, Any]] = []
-    loop.set_exception_handler(lambda _, context: reported.append(context))
-    with hooks(events.uncaught_exception).add("on", lambda error: told.append(error)):
-        loop.call_exception_handler({"message": "a task was destroyed"})
-    loop.close()
-    assert told == [] and reported == [{"message": "a task was destroyed"}]
 
 
 def test_event_called_by_hand_reports_nothing() -> None:

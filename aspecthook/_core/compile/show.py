@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import count
-from sys import version, version_info
+from sys import version
 from types import CodeType
 
 from aspecthook._core.law.callables import code_of
@@ -26,10 +26,6 @@ from .text import Text
 # Without the GIL the garbage collector looks into code objects, so their constants may lead to anything; but code that
 # nobody uses any more lives until the next collection. The names in it, the file name included, are never freed.
 FREE_THREADED = "free-threading" in version
-
-# Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
-# chain never become constants.
-IMMORTAL_CONSTANTS = FREE_THREADED and version_info < (3, 14)
 
 _numbers = count(1)
 

@@ -96,9 +96,6 @@ class Members(Attribute):
         """Return what unbinds methods of the instance, if this is the mount point of one."""
         return None
 
-    def prepare(self) -> None:
-        """Get ready for hooks. Some events import modules here, so the lock need not be held."""
-
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
 
@@ -238,7 +235,6 @@ class Members(Attribute):
             direct: Whether a user adds it to this function alone. Otherwise a weaving or a plugin does, which keeps
                 lists of its own: then the callable may be another hook beside this one.
         """
-        self.prepare()
         again: object = cast("Adding", options).pop("again", not direct) if options else not direct
         if not isinstance(again, bool):
             raise HookTypeError(f"{self.name}: again={brief(again)}; give True or False")

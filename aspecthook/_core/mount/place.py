@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
-from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide, show_again
+from aspecthook._core.compile.show import FREE_THREADED, hide, show_again
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.weak import is_ending
@@ -123,7 +123,7 @@ class Place(Occupancy):
         # Where code that is not used any more is still there, or parts of it for ever, it is used again.
         self._codes: Codes | None = None
         if FREE_THREADED:
-            self._codes = {} if IMMORTAL_CONSTANTS else weakref.WeakValueDictionary()
+            self._codes = weakref.WeakValueDictionary()
         self._space = function.__globals__
         # What a change needs, and whether that is kept after the first call: most functions that are hooked are not
         # changed again. It is where code lives until the next collection anyway.
@@ -132,13 +132,6 @@ class Place(Occupancy):
         self._keeps = FREE_THREADED
         # The source of the stub while there are no hooks.
         self._hidden: object = None
-
-    if IMMORTAL_CONSTANTS:
-
-        def __del__(self) -> None:
-            """Let go what a constant that is never freed refers to."""
-            if self.moved is not None:
-                self.moved.links = None
 
     # Opening and closing
 

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 
-from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS
+from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.weak import is_ending
 from aspecthook._hints import final
@@ -65,9 +65,7 @@ def module_of(function: FunctionType) -> ModuleType | None:
     """Return the module that a function lives as long as, so that its code may hold hooks; None: it may die sooner."""
     module = sys.modules.get(function.__module__)
     lasting = (
-        not IMMORTAL_CONSTANTS
-        and "<locals>" not in function.__code__.co_qualname
-        and getattr(module, "__dict__", None) is function.__globals__
+        "<locals>" not in function.__code__.co_qualname and getattr(module, "__dict__", None) is function.__globals__
     )
     return module if lasting else None
 
