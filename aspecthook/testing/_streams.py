@@ -6,7 +6,7 @@ that order does the same.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -14,7 +14,7 @@ from aspecthook._core.law.streams import start
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-NEXT, SEND, THROW, CLOSE, DROP, CANCEL = "next", "send", "throw", "close", "drop", "cancel"
+NEXT, SEND, THROW, CLOSE = "next", "send", "throw", "close"
 
 
 @final
@@ -155,32 +155,3 @@ def is_stream(made: object) -> bool:
 def is_astream(made: object) -> bool:
     """Whether this is an async generator, or has all that one has."""
     return all(hasattr(type(made), name) for name in ("asend", "athrow", "aclose"))
-
-
-def is_iterator(made: object) -> bool:
-    """Whether this is an iterator of any other sort."""
-    known = is_stream(made) or is_astream(made)
-    return not known and (hasattr(type(made), "__next__") or hasattr(type(made), "__aiter__"))
-
-
-def is_own(event: object) -> bool:
-    """Whether this was asked of the stream itself."""
-    return isinstance(event, Resumption) and event.source is None
-
-
-def resume(stream: Any, how: str, value: Any) -> Any:
-    """Resume a stream, and return its next item, or an awaitable of it."""
-    a = "a" if is_astream(stream) else ""
-    if how in (CLOSE, DROP):
-        return getattr(stream, f"{a}close")()
-    return getattr(stream, f"{a}throw" if how == THROW else f"{a}send")(value)
-
-
-# Any: a coroutine of anything.
-def finish(running: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to its end without an event loop."""
-    try:
-        while True:
-            running.send(None)
-    except StopIteration as stop:
-        return stop.value

@@ -61,6 +61,40 @@ def counting_later() -> Any:
     return numbers
 
 
+def shop() -> Any:
+    postage = hookable(lambda n: n)
+    postage.post(lambda result: result + 3, name="postage")
+
+    @hookable
+    def order(n: int) -> int:
+        return int(postage(n))
+
+    return order
+
+
+def later_shop() -> Any:
+    postage = waiting()
+    postage.post(lambda result: result + 3, name="postage")
+
+    @hookable
+    async def order(n: int) -> int:
+        return int(await postage(n))
+
+    return order
+
+
+def of_rows() -> Any:
+    return hookable(lambda rows: rows)
+
+
+def notes() -> Any:
+    return hookable(lambda n: [])
+
+
+async def later_add(result: int) -> int:
+    return result + 1
+
+
 def method() -> Any:
     class Account:
         @hookable
@@ -269,6 +303,115 @@ BUGS: dict[str, Bug] = {
         {"exception explain": nothing, "exception report": nothing},
         before("explain", "report"),
         failing,
+    ),
+    "an order whose gift is added after the limit, with postage of another mount point": Bug(
+        "limit gift",
+        "(2,)",
+        {"post limit": lambda result: min(result, 5), "post gift": lambda result: result + 1},
+        lambda trace: not trace.ran("limit") or trace.result <= 5,
+        shop,
+    ),
+    "the same order in async code": Bug(
+        "limit gift",
+        "(2,)",
+        {"post limit": lambda result: min(result, 5), "post gift": later_add},
+        lambda trace: not trace.ran("limit") or trace.result <= 5,
+        later_shop,
+    ),
+    "a list that is sealed before its last line": Bug(
+        "seal line",
+        "(0,)",
+        {"post seal": lambda result: result.append(len(result)), "post line": lambda result: result.append("line")},
+        lambda trace: not both(trace, "seal", "line") or trace.result[-1] == len(trace.result) - 1,
+        notes,
+    ),
+    "items that are capped before they are raised": Bug(
+        "cap add",
+        "(2,)",
+        {"item cap": lambda item: min(item, 1), "item add": lambda item: item + 1},
+        lambda trace: not trace.ran("cap") or max(trace.result, default=0) <= 1,
+        counting,
+    ),
+    "more items than were allowed": Bug(
+        "few more",
+        "(1,)",
+        {"pre few": lambda n: Args(n=min(n, 1)), "pre more": lambda n: Args(n=n + 1)},
+        lambda trace: not trace.ran("few") or len(trace.result) <= 1,
+        counting_later,
+    ),
+    "an async limit that is passed by one": Bug(
+        "limit add",
+        "(4,)",
+        {"post limit": lambda result: min(result, 4), "post add": later_add},
+        lambda trace: not trace.ran("limit") or trace.result <= 4,
+        waiting,
+    ),
+    "an async argument that is doubled after it was clamped": Bug(
+        "clamp double",
+        "(3,)",
+        {"pre clamp": lambda n: Args(n=min(n, 5)), "pre double": lambda n: Args(n=n * 2)},
+        lambda trace: not trace.ran("clamp") or trace.result <= 5,
+        waiting,
+    ),
+    "a bonus that is not halved": Bug(
+        "halve bonus",
+        "(0,)",
+        {"post halve": lambda result: result // 2, "post bonus": lambda result: result + 1},
+        lambda trace: not both(trace, "halve", "bonus") or trace.result == (trace.arguments["n"] + 1) // 2,
+        method,
+    ),
+    "a payment that grows after it was checked": Bug(
+        "check more",
+        "(5,)",
+        {"pre check": refuse(5), "pre more": lambda n: Args(n=n + 1)},
+        lambda trace: not trace.ran("check") or trace.exc is not None or trace.result <= 5,
+        method,
+    ),
+    "a default that is halved to nothing": Bug(
+        "fill halve",
+        "(0,)",
+        {"pre fill": lambda n: Args(n=n or 1), "pre halve": lambda n: Args(n=n // 2)},
+        lambda trace: not trace.ran("fill") or trace.result != 0,
+    ),
+    "a text that is trimmed before a mark is put on": Bug(
+        "trim mark",
+        "('',)",
+        {"post trim": lambda result: result.strip("<"), "post mark": lambda result: result + "<"},
+        lambda trace: not trace.ran("trim") or not trace.result.endswith("<"),
+        of_text,
+        TEXT,
+    ),
+    "a first row that is repeated": Bug(
+        "head twice",
+        "([0],)",
+        {"post head": lambda result: result[:1], "post twice": lambda result: result + result},
+        lambda trace: not trace.ran("head") or len(trace.result) <= 1,
+        of_rows,
+        ROWS,
+    ),
+    "an even number that is counted on": Bug(
+        "even next",
+        "(0,)",
+        {"post even": lambda result: result + result % 2, "post next": lambda result: result + 1},
+        lambda trace: not trace.ran("even") or trace.result % 2 == 0,
+    ),
+    "a size that is made negative": Bug(
+        "size less",
+        "(0,)",
+        {"post size": lambda result: abs(result), "post less": lambda result: result - 2},
+        lambda trace: not trace.ran("size") or trace.result >= 0,
+    ),
+    "a surcharge on large amounts alone": Bug(
+        "cap surcharge",
+        "(8,)",
+        {"post cap": lambda result: min(result, 8), "post surcharge": lambda result: result + 2 * (result > 7)},
+        lambda trace: not trace.ran("cap") or trace.result <= 8,
+    ),
+    "a share of what is left over": Bug(
+        "share rest",
+        "(1,)",
+        {"post share": lambda result: result * 0.5, "post rest": lambda result: result - result % 1},
+        lambda trace: not both(trace, "share", "rest") or trace.result == trace.arguments["n"] * 0.5,
     ),
     "one of three in the middle": Bug(
         "a c b",

@@ -14,10 +14,11 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.testing._calls import Given
 from aspecthook.testing._steps import Trace
-from aspecthook.testing._streams import Resumption, finish
+from aspecthook.testing._streams import Resumption
 from aspecthook.testing._trace import Begun, held
 from aspecthook.testing._trace import begun as begin
 from tests.oracle.drives import AT_ONCE, cancelled_after, read_stream
+from tests.oracle.streams import finish
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _ENDED: Any = object()

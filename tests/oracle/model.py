@@ -26,11 +26,12 @@ from aspecthook._values import shortened
 from aspecthook.testing._calls import Given, values_of
 from aspecthook.testing._clones import mapped
 from aspecthook.testing._steps import TARGET, Step, Trace
-from aspecthook.testing._streams import Resumption, is_iterator
+from aspecthook.testing._streams import Resumption
 from aspecthook.testing._trace import place_of
 from tests.oracle.calls import attempt
 from tests.oracle.replay import Replay
 from tests.oracle.rows import Counts, Row
+from tests.oracle.streams import is_iterator
 from tests.oracle.traced_call import COUNTED, Admission, TracedCall, chain_of, same_object, site_of
 
 

@@ -23,19 +23,9 @@ from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 from aspecthook.testing._clones import given_of, labels, mapped, with_proceed, words_of
 from aspecthook.testing._steps import TARGET, Proceeding, Step
-from aspecthook.testing._streams import (
-    CLOSE,
-    DROP,
-    NEXT,
-    SEND,
-    THROW,
-    Resumption,
-    is_astream,
-    is_own,
-    is_stream,
-    resume,
-)
+from aspecthook.testing._streams import CLOSE, NEXT, SEND, THROW, Resumption, is_astream, is_stream
 from tests.oracle.calls import attempt
+from tests.oracle.streams import DROP, is_own, resume
 from tests.oracle.traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
