@@ -16,7 +16,7 @@ from threading import get_ident
 from types import FunctionType, ModuleType
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import mount_of
@@ -53,7 +53,7 @@ def watch(watcher: Watcher) -> None:
     _watchers[watcher] = None
     if not _hooks_on_reload():
         mount = mount_for(_reload)
-        mount.insert(mount.new_hook("post", weave_again, (), {}, None))
+        mount.insert(Hook("post", weave_again, EXCEPTION, {}, mount, None, again=True))
     if watcher.modules is None:
         for name in [one for one in list(sys.modules) if watcher.wants(one)]:
             _follow(name)

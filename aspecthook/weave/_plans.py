@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from aspecthook._core.law.hook import instead_of
 from aspecthook._core.law.kinds import KINDS, Kind, meant_kind
 from aspecthook._core.law.options import OPTIONS, Options
-from aspecthook._core.mount.adding import check_types
+from aspecthook._core.mount.members import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, printable
 from aspecthook._hints import Any, NamedTuple, cast
 

@@ -20,6 +20,10 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 # The attribute by which a function that stands in for another says whose code it runs, for messages.
 CODE = "__aspecthook_code__"
 
+# `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
+_COROUTINE_MARKS = ("_is_coroutine", "_is_coroutine_mark")
+_MARKS = ("__wrapped__", "__signature__", CODE, *_COROUTINE_MARKS)
+
 
 def identity(function: object) -> object:
     """Return a key for a callable; two accesses of one bound method have the same key."""
@@ -114,15 +118,23 @@ def parameters(function: Callable[..., object]) -> list[Parameter] | None:
 
 
 def plain_names(function: object) -> tuple[str, ...] | None:
-    """Return the names of a callable's parameters if each of them needs an argument and takes it in either way."""
+    """Return the names of the parameters of a plain function, each of which needs an argument and takes it either way.
+
+    None: it is no plain function; or calling it, asking for its parameters or showing it takes a closer look.
+    """
     inner: object = function.__func__ if type(function) is MethodType else function
-    if type(inner) is not FunctionType or hasattr(inner, "__wrapped__") or hasattr(inner, "__signature__"):
+    if type(inner) is not FunctionType or inner.__defaults__:
         return None
     code = inner.__code__
-    others = code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & (VARARGS | VARKEYWORDS)
-    if others or inner.__defaults__:
+    if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & _NOT_PLAIN:
         return None
+    for mark in _MARKS:
+        if hasattr(inner, mark):
+            return None
     return code.co_varnames[inner is not function : code.co_argcount]
+
+
+_NOT_PLAIN = VARARGS | VARKEYWORDS | COROUTINE | GENERATOR | ASYNC_GENERATOR
 
 
 def _from_code(function: FunctionType) -> list[Parameter]:
@@ -195,8 +207,7 @@ def style_of(function: Callable[..., object]) -> Style:
     if type(inner) is not FunctionType:
         return "function" if isinstance(inner, (type, BuiltinFunctionType)) else _style_of_object(inner)
     flags = inner.__code__.co_flags
-    # `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
-    if flags & COROUTINE or hasattr(inner, "_is_coroutine") or hasattr(inner, "_is_coroutine_mark"):
+    if flags & COROUTINE or hasattr(inner, _COROUTINE_MARKS[0]) or hasattr(inner, _COROUTINE_MARKS[1]):
         return "coroutine"
     if flags & ASYNC_GENERATOR:
         return "async generator"

@@ -82,20 +82,21 @@ def is_lasting(hook: object) -> bool:
     )
 
 
-def watch(function: FunctionType, module: ModuleType, mount: Members) -> None:
-    """Watch the module of a function whose code has hooks as constants; under the lock.
+def watch_module(function: FunctionType, mount: Members) -> ModuleType | None:
+    """Watch the module that a function lives as long as, and return it; None: it may die sooner; under the lock.
 
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
     cell of a notebook has run again. So it gets the weak form.
     """
-    if FREE_THREADED:
-        return
-    key = function.__qualname__
-    if key.endswith("<lambda>"):
-        key = f"{key}:{function.__code__.co_firstlineno}"
-    older = _watch(function.__module__, module).put(key, mount)
-    if older is not None and older is not mount:
-        older.weaken()
+    module = module_of(function)
+    if module is not None and not FREE_THREADED:
+        key = function.__qualname__
+        if key.endswith("<lambda>"):
+            key = f"{key}:{function.__code__.co_firstlineno}"
+        older = _watch(function.__module__, module).put(key, mount)
+        if older is not None and older is not mount:
+            older.weaken()
+    return module
 
 
 def watch_hook(hook: object, function: FunctionType, mount: Members, *, weak: bool) -> None:
