@@ -18,7 +18,7 @@ from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTran
 import aspecthook
 
 project = "aspecthook"
-author = "the aspecthook authors"
+author = copyright = "the aspecthook authors"
 version = release = aspecthook.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
