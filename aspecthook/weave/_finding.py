@@ -14,8 +14,8 @@ from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._pytorch import model_of
 from ._reasons import why_empty
-from ._shared_hooks import Wanted
 from ._spots import Chosen, Spot, shown, spot_of, spot_of_object, type_name
+from ._woven import Wanted
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -16,9 +16,9 @@ from ._aspects import has_marks, marked
 from ._finding import Plan, Where
 from ._pointcut import Pointcut
 from ._pytorch import WORDS, model_of, refuse_words
-from ._shared_hooks import Wanted
 from ._spots import Chosen, shown, type_name
 from ._weaving import Scope, Weaving
+from ._woven import Wanted
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -39,7 +39,6 @@ from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_
 from aspecthook._foreign.proxies import load_proxies
 from aspecthook._hints import Any, NamedTuple, cast, final
 
-from ._gates import Heir
 from ._inherited import calls_meant
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
 
@@ -72,10 +71,9 @@ def shown(value: object) -> str:
 class Spot(NamedTuple):
     """A place for hooks."""
 
-    key: object  # equal for two spots that are one
     function: Any
     made: Callable[[], MountPoint] | None  # returns the mount point; under the lock. None: that of the function
-    heir: Heir | None = None  # the class whose calls are meant, if others share the function
+    heir: type[Any] | None = None  # the class whose calls are meant, if others share the function
     in_place: bool = False
     loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
     place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
@@ -132,18 +130,16 @@ def _refuse_ours(module: object, target: Member | FunctionType) -> None:
 
 
 def _of_proxied(mount: ProxyMountPoint) -> Spot:
-    """Return the spot of a callable that has a proxy already; its key is the one from before the proxy."""
-    key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
-    return Spot(key, mount.original, lambda: mount, loose=True)
+    """Return the spot of a callable that has a proxy already."""
+    return Spot(mount.original, lambda: mount, loose=True)
 
 
 def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
     _refuse_ours(function.__module__, member)
     if (function.__module__, function.__qualname__) in _LOOKING_BACK:
         raise _looks_back(member)
-    heir = Heir(cast("type[Any]", member.heir or member.owner)) if gated else None
-    # The class is part of the key: a weaving that names two heirs of one function puts its hook there for both.
-    return Spot((id(function), heir.cls) if heir else id(function), function, None, heir, in_place=True)
+    heir: Any = (member.heir or member.owner) if gated else None
+    return Spot(function, None, heir, in_place=True)
 
 
 # In a module
@@ -189,12 +185,12 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
         for_instance(MountPoint(function), instance)
     except MountError as error:
         raise WeaveError(f"{label} cannot be woven: {error}") from None
-    return Spot((id(function), id(instance)), function, lambda: for_instance(mount_for(function), instance))
+    return Spot(function, lambda: for_instance(mount_for(function), instance))
 
 
 def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
     load_proxies()
-    return Spot(id(value), value, lambda: mount_in_module(value, label), loose=True, place=place)
+    return Spot(value, lambda: mount_in_module(value, label), loose=True, place=place)
 
 
 @lru_cache
@@ -238,11 +234,10 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
         raise _refusal(member.label, why, "weave the functions that call it")
     inner = bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
-    key = (id(cls), member.name)
     load_proxies()
     function = getattr(value, "__func__", value)
     mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
-    return Spot(key, function, mount, loose=True)
+    return Spot(function, mount, loose=True)
 
 
 def _refuse_unread(value: property, member: Member) -> None:
@@ -311,7 +306,7 @@ def spot_of_object(target: Any) -> Spot | None:
     function = function_in(target, "fget")
     if function is not None:
         _refuse_ours(function.__module__, function)
-        return Spot(id(function), function, None, in_place=True)
+        return Spot(function, None, in_place=True)
     owner = _owner_of(target)
     if owner is not None:
         return spot_of(owner)
