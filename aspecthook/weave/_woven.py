@@ -14,6 +14,7 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
 from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.variables import Variable, variable
+from aspecthook._core.mount.adding import check_types
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, NamedTuple, final
@@ -44,6 +45,8 @@ class Wanted:
         self.function = function
         self.types = types
         self.options = options
+        if types:
+            check_types(kind, types, label)
         self._meaning = check_options(kind, function, options, label)
         self._same = (kind, identity(function), frozenset(types or EXCEPTION))
         self.key: object = (self._same, frozenset(self._meaning.items()))
