@@ -64,11 +64,10 @@ class Search:
         for module in modules(term):
             if not everywhere and module is not imported:
                 continue
-            unfinished = is_running(module) or (is_being_imported(module) and module is not imported)
             try:
                 spots = list(self._in_module(term, module, plan))
             except WeaveError:
-                if unfinished:
+                if is_running(module) or (is_being_imported(module) and module is not imported):
                     continue  # what is missing may still be defined
                 raise
             if spots:

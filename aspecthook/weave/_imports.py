@@ -58,9 +58,7 @@ def _waiting() -> list[tuple[Watcher, tuple[str, ...]]]:
 def watch(watcher: Watcher) -> None:
     """Notify a watcher of every import and reload that ends from now on, also of imports that have begun already."""
     _watchers[watcher] = None
-    mount = mount_for(_reload)
-    if not _hooks_on_reload(mount):
-        mount.insert(mount.new_hook("post", weave_again, (), {}, None))
+    _hook_reloads()
     if watcher.names is None:
         for name in [one for one in list(sys.modules) if watcher.wants(one)]:
             _follow(name)
@@ -72,14 +70,26 @@ def unwatch(watcher: Watcher) -> None:
     """Stop notifying a watcher. With the last one, nothing of ours is left in the import system."""
     _watchers.pop(watcher, None)
     _settle()
-    mount = mount_of(_reload)
-    if not _watchers and mount is not None:
-        mount.discard(tuple(_hooks_on_reload(mount)))
+    if not _watchers and _on_reload is not None:
+        mount, hook = _on_reload
+        mount.discard((hook,))
 
 
-def _hooks_on_reload(mount: MountPoint) -> list[Hook]:
-    # They are looked for each time, so that an interrupt at any step leaves nothing that is not found again.
-    return [hook for hook in mount.members if hook.function is weave_again]
+# The hook on `importlib.reload` and its mount point, which are kept for the next weaving.
+_on_reload: tuple[MountPoint, Hook] | None = None
+
+
+def _hook_reloads() -> None:
+    """Put our hook on `importlib.reload`; under the lock."""
+    global _on_reload  # noqa: PLW0603  # under the lock
+    now = mount_of(_reload)
+    # A user may have put hooks there meanwhile.
+    if _on_reload is None or (now is not None and now is not _on_reload[0]):
+        mount = mount_for(_reload)
+        _on_reload = mount, mount.new_hook("post", weave_again, (), {}, None)
+    mount, hook = _on_reload
+    if hook not in mount.members:
+        mount.insert(hook)
 
 
 def weave_again(result: ModuleType) -> None:

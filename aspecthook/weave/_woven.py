@@ -129,12 +129,15 @@ class Calls(NamedTuple):
     blocks: Blocks | None
 
 
+_ALL = Calls(None, None)
+
+
 def gate(wanted: Sequence[Calls], signature: Signature) -> Predicate | None:
     """Return a predicate for the calls that one owner or several want; None if all calls are wanted.
 
     It is a constant of code, into which the garbage collector does not look. So it refers to no weaving.
     """
-    if any(heir is None and blocks is None for heir, blocks in wanted):
+    if _ALL in wanted:
         return None
     holds: Callable[..., bool]
     if all(heir is None for heir, _ in wanted):
@@ -177,7 +180,7 @@ class Owner:
     def __init__(self, blocks: Blocks | None) -> None:
         self.blocks = blocks
         self.paused = False
-        self.all_calls = Claim(self, Calls(None, blocks))
+        self.all_calls = Claim(self, _ALL if blocks is None else Calls(None, blocks))
 
 
 class Claim(NamedTuple):
