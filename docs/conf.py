@@ -67,7 +67,6 @@ NOT_CALLED = {
     "aspecthook.torch.Capture",
     "aspecthook.torch.Seen",
     "aspecthook.training.data.Dataset",
-    "aspecthook.training.schedules.Policy",
     "aspecthook.training.session.Session",
     "aspecthook.training.session.SessionRunContext",
 }
