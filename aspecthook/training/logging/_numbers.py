@@ -53,10 +53,7 @@ def rates_of(optimizer: Any) -> dict[str, float | str]:
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
     found: dict[str, float | str] = {}
     for word in ("lr", "momentum"):
-        rates = [
-            number_of(group.get(word, group.get("betas", (None,))[0] if word == "momentum" else None))
-            for group in groups
-        ]
+        rates = [_rate(group, word) for group in groups]
         if not rates or rates[0] is None or (word == "momentum" and not any(rates)):
             continue
         found[word] = rates[0]
@@ -64,6 +61,12 @@ def rates_of(optimizer: Any) -> dict[str, float | str]:
             rest = zip(groups[1:], rates[1:], range(1, len(rates)), strict=True)
             found.update((f"{word}_{group.get('name', n)}", rate) for group, rate, n in rest if rate is not None)
     return found
+
+
+def _rate(group: Mapping[str, Any], word: str) -> float | None:
+    if word == "momentum" and "betas" in group and word not in group:  # the first beta of Adam is its momentum
+        return number_of(group["betas"][0])
+    return number_of(group.get(word))
 
 
 # As text
