@@ -18,7 +18,7 @@ from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTran
 import aspecthook
 
 project = "aspecthook"
-author = copyright = "the aspecthook authors"
+author = project_copyright = "the aspecthook authors"
 version = release = aspecthook.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
@@ -71,7 +71,6 @@ NOT_CALLED = {
     "aspecthook.torch.Capture",
     "aspecthook.torch.Seen",
     "aspecthook.training.data.Dataset",
-    "aspecthook.training.schedules.Policy",
     "aspecthook.training.session.Session",
     "aspecthook.training.session.SessionRunContext",
 }
