@@ -203,7 +203,6 @@ class Hook(Handle, metaclass=_Listed):
         "inner",
         "isolate",
         "kind",
-        "lasting",
         "name",
         "options",
         "paused",
@@ -248,8 +247,6 @@ class Hook(Handle, metaclass=_Listed):
         self.guard: Guard | None = None
         self.paused: bool = False
         self.failures: int = 0
-        # Whether its function was found to live as long as its module when the chain was last linked.
-        self.lasting: bool = False
         # Of a hook that is held weakly: what is referred to, and for a method of that the function that is called.
         self.ref: Callable[[], Any] | None = None
         self.inner: Callable[..., Any] | None = None

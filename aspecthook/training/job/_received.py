@@ -17,7 +17,7 @@ from aspecthook.training.registry._configs import shown_path
 _TYPES = """
     digits mlp cnn SGD Adam AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
     TextLoggerHook JsonLoggerHook CsvLoggerHook TensorboardLoggerHook IterTimerHook NanGuardHook ProgressHook PlotHook
-    ReportHook ProfilerHook EMAHook EarlyStoppingHook EarlyStopping ReduceLROnPlateau TerminateOnNaN StopAtStepHook
+    ReportHook EMAHook EarlyStoppingHook EarlyStopping ReduceLROnPlateau TerminateOnNaN StopAtStepHook
     NanTensorHook
 """
 # Of sections, of schedules, of what is done with gradients, and of other hooks: no option that names a file, a folder,
