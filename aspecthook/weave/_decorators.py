@@ -95,16 +95,13 @@ class Wrap(Maker):
 class _Copy(MountPoint):
     """The mount point of the copy of a target that a decorator is given: its calls run what is inside the hook."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("hands_to",)
 
     def __init__(self, function: FunctionType, name: str, run: Callable[..., Any]) -> None:
         super().__init__(function, name)
-        self._run = run
+        self.hands_to = run
         # Not `add`, as it is no hook of a user.
         self.insert(Hook("pre", _nothing, EXCEPTION, {}, self, None, again=True))
-
-    def _target(self) -> Callable[..., Any]:
-        return self._run
 
     def is_listed(self) -> bool:
         return False

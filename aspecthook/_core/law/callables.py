@@ -21,8 +21,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 CODE = "__aspecthook_code__"
 
 # `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
-_COROUTINE_MARKS = ("_is_coroutine", "_is_coroutine_mark")
-_MARKS = ("__wrapped__", "__signature__", CODE, *_COROUTINE_MARKS)
+COROUTINE_MARKS = ("_is_coroutine", "_is_coroutine_mark")
 
 
 def identity(function: object) -> object:
@@ -57,6 +56,8 @@ def code_of(function: object) -> CodeType | None:
 
     What `contextmanager`, `lru_cache` and other decorators make runs the function that it names by `__wrapped__`.
     """
+    if type(function) is FunctionType and not hasattr(function, CODE) and not hasattr(function, "__wrapped__"):
+        return function.__code__
     inner = unwrap(function)
     seen = [inner]
     while (wrapped := _wrapped(inner)) is not None and not any(wrapped is one for one in seen):
@@ -86,8 +87,10 @@ def _wrapped(function: object) -> object | None:
 
 def name_of(function: object) -> str:
     """Return the `__name__` of a callable or of the function inside it, or else the name of its type."""
-    name = getattr(unwrap(function), "__name__", None)
-    return printable(name if isinstance(name, str) else type(function).__name__)
+    inner = function if type(function) is FunctionType else unwrap(function)
+    name = getattr(inner, "__name__", None)
+    name = name if isinstance(name, str) else type(function).__name__
+    return name if name.isprintable() else printable(name)
 
 
 def who_is(kind: str, name: str, function: object) -> str:
@@ -115,26 +118,6 @@ def parameters(function: Callable[..., object]) -> list[Parameter] | None:
         own = _from_code(inner)
         return own if inner is function or (own[:1] and own[0].how == "*") else own[1:]
     return _from_inspect(function)
-
-
-def plain_names(function: object) -> tuple[str, ...] | None:
-    """Return the names of the parameters of a plain function, each of which needs an argument and takes it either way.
-
-    None: it is no plain function; or calling it, asking for its parameters or showing it takes a closer look.
-    """
-    inner: object = function.__func__ if type(function) is MethodType else function
-    if type(inner) is not FunctionType or inner.__defaults__:
-        return None
-    code = inner.__code__
-    if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & _NOT_PLAIN:
-        return None
-    for mark in _MARKS:
-        if hasattr(inner, mark):
-            return None
-    return code.co_varnames[inner is not function : code.co_argcount]
-
-
-_NOT_PLAIN = VARARGS | VARKEYWORDS | COROUTINE | GENERATOR | ASYNC_GENERATOR
 
 
 def _from_code(function: FunctionType) -> list[Parameter]:
@@ -207,7 +190,7 @@ def style_of(function: Callable[..., object]) -> Style:
     if type(inner) is not FunctionType:
         return "function" if isinstance(inner, (type, BuiltinFunctionType)) else _style_of_object(inner)
     flags = inner.__code__.co_flags
-    if flags & COROUTINE or hasattr(inner, _COROUTINE_MARKS[0]) or hasattr(inner, _COROUTINE_MARKS[1]):
+    if flags & COROUTINE or hasattr(inner, COROUTINE_MARKS[0]) or hasattr(inner, COROUTINE_MARKS[1]):
         return "coroutine"
     if flags & ASYNC_GENERATOR:
         return "async generator"

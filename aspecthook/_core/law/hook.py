@@ -236,7 +236,7 @@ class Hook(Handle, metaclass=_Listed):
         emission = site.signature.emission
         # What messages call its kind.
         self.word: str = emission.word if kind == "on" and emission is not None else kind
-        self.name: str = read_name(options, function, kind, site.label)
+        self.name: str = read_name(options, function, kind, site.label) if options else name_of(function)
         self.types: tuple[type[BaseException], ...] = types
         # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
         # lists of their own, and remove their hooks without asking whether somebody has added them too.
@@ -264,7 +264,7 @@ class Hook(Handle, metaclass=_Listed):
             return False
         self.function: Callable[..., Any] = function
         # The key of its callable.
-        self.identity: Any = _shared(identity(function))
+        self.identity: Any = _shared(id(function) if type(function) is FunctionType else identity(function))
         self.options: Options = _NO_OPTIONS
         # The conditions as they were given, with keys in the place of what a weak hook must not keep alive.
         self.conditions: Conditions = DEFAULTS
@@ -366,7 +366,7 @@ class Hook(Handle, metaclass=_Listed):
         """Store what the source of its call depends on: hooks of one shape share one text."""
         gates = (self.gate and self.gate[1:], self.when and self.when[1:])
         guard = self.guard
-        counts = (guard is not None, self.skips is not None, guard is not None and not guard.reentrant)
+        counts = None if guard is None else (self.skips is None, guard.reentrant)
         # A pre hook whose code has the name probably answers `Args`.
         code = code_of(self.function) if self.kind == "pre" else None
         names_args = code is not None and "Args" in code.co_names

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType
 
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.order import Chain
+from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions
 from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError
 from aspecthook._hints import Any, cast, final
@@ -65,7 +65,9 @@ class InstanceMountPoint(MountPoint):
                 f"function itself"
             )
         self.parent = parent
-        self.mentions = parent.own_mentions()
+        if parent.mentions is NO_MENTIONS:
+            parent.mentions = Mentions()
+        self.mentions = parent.mentions
         self._key = id(instance)
         try:
             self.instance = weakref.ref(instance, _Gone(parent, self._key))

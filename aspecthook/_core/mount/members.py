@@ -19,7 +19,7 @@ from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.hook import EXCEPTION, Hook, Predicate
 from aspecthook._core.law.kinds import KINDS, RULES, Kind, meant_kind
 from aspecthook._core.law.options import Adding, Asking, Options, key_of
-from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions, arrange
+from aspecthook._core.law.order import NO_MENTIONS, ORDERS, Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import (
     HookLookupError,
@@ -293,7 +293,8 @@ class Members(Attribute):
                     self._members = after
                     return
 
-        self.check_order(hook)
+        if hook.before or hook.after or ORDERS in self.mentions:
+            self.check_order(hook)
         self.count(hook, 1)
         self._change(store)
         self.watch(hook)
@@ -313,13 +314,9 @@ class Members(Attribute):
     def count(self, hook: Hook, step: int) -> None:
         """Count what a hook mentions in (1) or out (-1); under the lock."""
         if not hook.again or hook.before or hook.after:
-            self.own_mentions().count(hook, step)
-
-    def own_mentions(self) -> Mentions:
-        """Return the counts to write to; under the lock."""
-        if self.mentions is NO_MENTIONS:
-            self.mentions = Mentions()
-        return self.mentions
+            if self.mentions is NO_MENTIONS:
+                self.mentions = Mentions()
+            self.mentions.count(hook, step)
 
     # Removing
 

@@ -106,6 +106,7 @@ class MountSite(Site, Witness):
         return FunctionType(self.model, function.__globals__, function.__name__, None, function.__closure__)
 
 
+_NO_CHAIN = Chain(())
 # Of a place that has had none; it stays empty.
 _NO_INSTANCES: dict[int, Callable[..., Any]] = {}
 
@@ -197,22 +198,25 @@ class Place(Occupancy):
         From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
-        stub = self._stub_code
+        function, stub = self._ref(), self._stub_code
         if stub is None and self.ours is not self.before:
             self._keeps = True
         if self.moved is not None:
             self.moved.run, self.moved.links = self._enter, None
-        if stub is not None and self.now() is stub:
+        if function is None or function.__code__ is stub:
             return
         if FREE_THREADED:
             hide(self.ours)
         if stub is None:
             found = template(self.site.signature, None, free=len(self.before.co_freevars))
-            stub = self._stub_code = self._links().link(found, Chain(()), None, {}).code
+            stub = self._stub_code = self._links().link(found, _NO_CHAIN, None, {})[0]
         elif self._hidden is not None:
             show_again(stub, self._hidden)
         self._hidden = None
-        self.occupy(stub)
+        self.opened, self.stranded = True, False
+        code = function.__code__
+        if code is self.before or self.is_ours(code):
+            self.put(stub)
 
     # The place, as all places that others may take too
 
@@ -318,14 +322,15 @@ class Place(Occupancy):
     def _link(self, chain: Chain, moved: Moved) -> tuple[CodeType, Moved]:
         free = len(self.before.co_freevars)
         found = template(self.site.signature, chain, free=free, weak=self.weak, instances=bool(self.instances))
-        linked = self._links().link(found, chain, self._codes, {"moved": moved, "slot": weakref.ref(moved)})
+        facts: dict[str, object] = {"moved": moved, "slot": weakref.ref(moved)}
+        code, links = self._links().link(found, chain, self._codes, facts)
         if self._codes is not None:  # code that is used again comes with a `Moved` of its own
-            own = next((const for const in linked.code.co_consts if type(const) is Moved), moved)
+            own = next((const for const in code.co_consts if type(const) is Moved), moved)
             if own is not moved:  # else a signal handler may have marked it already, as it changed the chain
                 own.run = None
             moved = own
-        moved.links = linked.links
-        return linked.code, moved
+        moved.links = links
+        return code, moved
 
     def _links(self) -> Linker:
         linker = self._linker

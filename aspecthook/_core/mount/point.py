@@ -57,6 +57,9 @@ class MountPoint(Members):
         4
     """
 
+    # What the function hands its calls to, if that is all that it does.
+    hands_to: Callable[..., Any] | None = None
+
     __slots__ = ("__weakref__", "_chain", "_site", "instances", "points", "ref")
 
     place: Place | None
@@ -198,10 +201,6 @@ class MountPoint(Members):
             site = self._site = MountSite(self, code, self.ref)
         return site
 
-    def _target(self) -> Callable[..., Any] | None:
-        """Return what the function hands its calls to, if that is all that it does."""
-        return None
-
     # How a change is made; all under the lock, which is reentrant: a finalizer, ours or a user's, may run at any
     # allocation and make a change of its own. So nothing is stored that was computed from what may have changed since.
 
@@ -251,15 +250,22 @@ class MountPoint(Members):
         function = self.ref()
         if function is None:
             return
-        while (place := self.place) is None or not (place.is_own(function.__code__) or place.is_held()):
+        code = function.__code__
+        place = self.place
+        if place is None or not (place.is_own(code) or place.is_held()):
             # The first hook, or new code in the place of the original, which nobody can undo as nobody holds ours.
-            made = Place(function, self.site(), self._target())
+            site = self._site
+            if site is None or site.model is not code:
+                site = self.site()
+            made = Place(function, site, self.hands_to)
             if self.place is place:  # a finalizer may have made a change
                 self.place = made
+            place = self.place or made
         if self.instances:
             self._reset_instances(place)
         try:
-            if mount_of(function) is None:
+            attributes = function.__dict__
+            if not isinstance(attributes, Attributes) or (attributes.mount is not self and mount_of(function) is None):
                 Attributes.put(function, self)
             module = watch_module(function, self)  # held here, so that it is not unloaded before the place is open
             place.weak = module is None
@@ -292,8 +298,11 @@ class MountPoint(Members):
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
         function, place = self.ref(), self.place
-        if function is not None and not (place is not None and place.weak):
-            watch_hook(hook.function, function, self)
+        if function is None or (place is not None and place.weak):
+            return
+        # The module of the function is watched already.
+        if type(hook.function) is not FunctionType or hook.function.__globals__ is not function.__globals__:
+            watch_hook(hook.function, self)
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
