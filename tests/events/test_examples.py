@@ -363,7 +363,7 @@ def test_pipeline_redacts_before_it_shortens() -> None:
 def test_pipeline_with_the_pages_of_this_repository() -> None:
     _, events = halves(run("content_pipeline", EXAMPLES.parent / "docs"))
     assert "came through: none\n" in events and "was every document? True" in events
-    assert all(f"{name}.md " in events for name in ("guide", "weaving", "testing"))
+    assert all(f"{name}.md " in events for name in ("aspects", "weaving", "testing"))
 
 
 LONG = "words " * 25
