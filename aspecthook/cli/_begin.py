@@ -42,17 +42,16 @@ def begin(text: str) -> None:
 def _begin(settings: dict[str, Any], *, named: bool) -> None:
     config: str | None = settings.get("config")
     before = sys.path.copy()
-    # What is named is looked for where the program looks later, and beside the file that names it.
-    sys.path[:0] = [settings["path"], *([os.path.dirname(config)] if config else [])]
+    sys.path.insert(0, settings["path"])  # what is named is looked for where the program looks later
     try:
         if settings.get("trace"):
             _record(dict(settings["trace"]))
         if config:
-            from ._config import apply, read_config
+            from ._config import apply
 
             # The children of a program need not have what it has.
             with WarningsTo(None if named else _is_of_weaving):
-                _kept.append(apply(read_config(config)))
+                _kept.append(apply(config))
     finally:
         sys.path[:] = before
     if settings.get("list"):

@@ -247,7 +247,7 @@ def _run(config: str) -> NoReturn:
     aspects.toml:
       [[weave]]
       target = "requests.sessions:Session.send"
-      aspect = "retry"                  # or 'module:name', or an entry point of the group aspecthook.aspects
+      aspect = "retry"                  # or 'module:name'
       arguments = { attempts = 3 }
       priority = "HIGH"                 # and the other options of hooks
     """
@@ -281,11 +281,11 @@ def _explain(target: str, config: str | None) -> int:
     from aspecthook import explain
     from aspecthook.training.registry._import_paths import import_path
 
-    from ._config import apply, read_config
+    from ._config import apply
 
-    _import_from_here(config)
+    sys.path.insert(0, os.getcwd())  # as `python -m` does
     found = import_path(target, "explain")
-    woven = apply(read_config(config)) if config is not None else []
+    woven = apply(config) if config is not None else []
     explain(found)
     del woven
     return 0
@@ -306,7 +306,7 @@ def _match(pointcut: str, *, everything: bool) -> int:
     """
     from ._matching import match
 
-    _import_from_here(None)
+    sys.path.insert(0, os.getcwd())  # as `python -m` does
     found = match(pointcut)
     taken = [one for one in found if one.why is None]
     left = [one for one in found if one.why is not None]
@@ -390,8 +390,3 @@ def _train(
     given = {"backend": backend, "max_epochs": max_epochs, "work_dir": work_dir}
     first = [f"run.{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     return run(changes=[*first, *changes], **options)
-
-
-def _import_from_here(config: str | None) -> None:
-    """Import what the user names from the current folder, as `python -m` does, and what a file names from beside it."""
-    sys.path[:0] = [os.getcwd(), *([str(Path(config).parent)] if config else [])]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import OPTIONS
-from aspecthook._errors import AspecthookError, ConfigError, add_note, described, nearest
-from aspecthook.plugins._entry_points import entry_points_of
+from aspecthook._errors import AspecthookError, ConfigError, described, nearest
 from aspecthook.training.registry._configs import listed, load_toml, string
 from aspecthook.training.registry._import_paths import import_path
 from aspecthook.weave import Weaving, weave
@@ -77,20 +78,27 @@ def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], who: str) -> N
             raise ConfigError(f"{who} has {key!r}{nearest(key, [*known]) or f'; it may have {listed(known)}'}")
 
 
-def apply(entries: Iterable[Entry]) -> list[Weaving]:
-    """Weave what a file names: all of it, or nothing.
+def apply(path: str) -> list[Weaving]:
+    """Weave what a file names, all of it or nothing. Modules that it names are looked for beside it, too.
 
     Raises:
         ConfigError: Something that it names is not there, or cannot be woven so.
     """
+    folder = os.path.dirname(path)
+    added = folder not in sys.path
     woven: list[Weaving] = []
+    if added:
+        sys.path.append(folder)
     try:
-        for entry in entries:
+        for entry in read_config(path):
             woven.append(_weave(entry))  # noqa: PERF401  # what is woven must be known if one fails
     except BaseException:
         for one in woven:
             one.remove()
         raise
+    finally:
+        if added:
+            sys.path.remove(folder)
     return woven
 
 
@@ -133,18 +141,10 @@ def _named(name: str, who: str) -> Any:
         return import_path(name, who)
     aspects = import_module("aspecthook.aspects")
     ready = [one for one in aspects.__all__ if one.islower()]  # the functions; classes are what they return and raise
-    if name in ready:
-        return getattr(aspects, name)
-    points = {point.name: point for point in entry_points_of("aspecthook.aspects")}
-    if name not in points:
-        known = [*ready, *points]
-        hint = nearest(name, known) or f"; there are {listed(known)}"
+    if name not in ready:
+        hint = nearest(name, ready) or f"; there are {listed(ready)}"
         raise ConfigError(f"{who}: there is no aspect {name!r}{hint}; for one of your own write 'module:name'")
-    try:
-        return points[name].load()
-    except Exception as error:
-        add_note(error, f"{who}: while loading the {points[name]}")
-        raise
+    return getattr(aspects, name)
 
 
 def _value(value: Any, who: str) -> Any:

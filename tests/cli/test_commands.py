@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from aspecthook import __version__
 from aspecthook.cli import main
 from aspecthook.cli._names import names_of
 
@@ -114,8 +113,6 @@ def test_without_click_one_line_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     assert main(["doctor"]) == 2
     assert capsys.readouterr().err == "aspecthook: click is not installed: pip install 'aspecthook[trace]'\n"
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"aspecthook {__version__}\n"
 
 
 def test_explain_prints_the_source_of_a_call(aspecthook: Run, shop: Path) -> None:
