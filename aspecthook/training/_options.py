@@ -50,6 +50,14 @@ def finite_number(
     return value
 
 
+def share(who: str, name: str, value: object) -> float:
+    """Return a number from 0 to 1."""
+    number = finite_number(who, name, value)
+    if not 0 <= number <= 1:
+        raise HookOptionError(f"{who}: {name}={value}; give a number from 0 to 1")
+    return number
+
+
 # Any: a function of whatever the hook calls it with.
 def function(who: str, name: str, value: Any, advice: str = "give a function") -> Any:
     """Return a value that can be called; the error ends with the advice."""
