@@ -84,7 +84,7 @@ def _called(item: pytest.Item, error: BaseException | None, mounts: Iterable[Mou
     frames = [frame for one in _errors(error) for frame in _frames(one)]
     codes = {frame.f_code for frame in frames}
     for mount in list(mounts):
-        if any(mount.place_of(code) is not None for code in codes):
+        if mount.place is not None and any(map(mount.place.is_own, codes)):
             yield mount
     fixtures = cast("dict[str, object]", getattr(item, "funcargs", None) or {})  # None when the test has ended
     yield from _reached(fixtures.values(), frozenset())
