@@ -389,7 +389,6 @@ def received(folder: Path, **sections: Any) -> Path:
         {"lr": {"policy": "cosine", "type": "LambdaCallback"}},
         {"checkpoint": {"type": "ModelCheckpoint", "filepath": "here"}},
         {"checkpoint": {"save_best": "../../best"}},
-        {"checkpoint": {"filename_template": "../{}"}},
         {"model": {"type": "mlp", "hidden": [1] * 10_000}},
         {"model": {"type": "mlp", "hidden": [15_000, 15_000]}},  # 3.5 GB of memory
         {"model": {"hidden": 10**9}},
