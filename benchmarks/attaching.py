@@ -137,7 +137,7 @@ def _attached(server: _Server) -> Generator[None]:
     yield
     attached.send_signal(signal.SIGINT)
     said = attached.stderr.read()
-    if attached.wait() or "nothing is left there" not in said:
+    if attached.wait() or "detached from process" not in said:
         raise RuntimeError(said)
 
 

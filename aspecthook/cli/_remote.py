@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aspecthook._errors import AspecthookError
 
-_TRACE = "aspecthook trace 'shop.*:*' -- app.py"
+_TRACE = "start the program under it: aspecthook trace 'shop.*:*' -- app.py"
 
 
 class AttachError(AspecthookError, RuntimeError):
@@ -25,21 +25,15 @@ def check(process: int) -> int:
         AttachError: It cannot be attached to.
     """
     if not hasattr(sys, "remote_exec"):
-        raise AttachError(
-            f"attaching needs Python 3.14 or later, and this is Python {sys.version_info[0]}.{sys.version_info[1]}; "
-            f"start the program under it: {_TRACE}"
-        )
-    if not getattr(sys, "is_remote_debug_enabled")():
-        raise AttachError("this Python has remote debugging disabled; unset PYTHON_DISABLE_REMOTE_DEBUG")
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise AttachError(f"attaching needs Python 3.14 or later, and this is Python {version}; {_TRACE}")
     if not hasattr(socket, "AF_UNIX"):
-        raise AttachError(f"attaching needs Linux or macOS; start the program under it: {_TRACE}")
+        raise AttachError(f"attaching needs Linux or macOS; {_TRACE}")
     owner = _owner(process)
     if owner is None:
         raise AttachError(f"there is no process {process}; see ps -x")
-    if process == os.getpid():
-        raise AttachError(f"process {process} is this very command; give the number of another one")
     if os.geteuid() not in (owner, 0):
-        raise AttachError(f"process {process} belongs to {_name(owner)}; run aspecthook as that user, or as root")
+        raise AttachError(f"process {process} belongs to user {owner}; run aspecthook as that user, or as root")
     return owner
 
 
@@ -54,15 +48,6 @@ def _owner(process: int) -> int | None:
         status = "Uid: 0 " + subprocess.run(ps, capture_output=True, text=True, check=False).stdout
     found = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
     return int(found[1]) if found else None
-
-
-def _name(user: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return f"user {user}"
 
 
 def send(process: int, script: str) -> None:
@@ -91,30 +76,10 @@ def _why(process: int, error: BaseException) -> str:
         return f"process {process} has ended"
     if "not enabled" in str(error):
         return (
-            f"process {process} was started with -X disable-remote-debug or PYTHON_DISABLE_REMOTE_DEBUG; start it "
-            f"without, or as: {_TRACE}"
-        )
-    file, version = _python(process)
-    if version is None:
-        return f"process {process} is no Python program that can be attached to ({file or error})"
-    if version < (3, 14):
-        older = f"{version[0]}.{version[1]}"
-        return (
-            f"process {process} runs Python {older}, and attaching needs 3.14 or later; start the program under "
-            f"aspecthook: {_TRACE}"
+            f"process {process} or this one was started with -X disable-remote-debug or PYTHON_DISABLE_REMOTE_DEBUG; "
+            f"start it without, or {_TRACE}"
         )
     return (
-        f"process {process} runs {file}, and this is {os.path.realpath(sys.executable)}: {error}; use the same Python"
+        f"process {process} cannot be attached to: {error}; it has to run the same Python as this one, "
+        f"{os.path.realpath(sys.executable)}; otherwise {_TRACE}"
     )
-
-
-def _python(process: int) -> tuple[str, tuple[int, int] | None]:
-    """Return the executable of a process, and the version of Python if it is one, as far as files tell."""
-    folder = Path(f"/proc/{process}")
-    try:
-        file = str((folder / "exe").readlink())
-        mapped = (folder / "maps").read_text("utf-8", "replace")
-    except OSError:
-        return "", None
-    found = re.search(r"/(?:lib)?python(3)\.(\d+)[a-z]*(?:\.so[.\d]*)?$", f"{file}\n{mapped}", re.MULTILINE)
-    return file, (int(found[1]), int(found[2])) if found else None

@@ -12,14 +12,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.mount.hookable import hooks
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, brief, nearest
 
 from ._calls import blank_of, bound_of, finished, quiet, refuse_running_loop
 from ._candidates import Candidate, keyed, marked_names, put, read
 from ._laws import LawError, check_law, laws_in
+from ._mount import Hook, MountPoint, hooks
 from ._steps import Trace
 from ._stories import Arguments, play_short_stories, read_arguments, samples_of, with_test
 from ._trace import trace_of

@@ -112,7 +112,6 @@ class MonitoredTrainingSession:
                 self._registered.append(runner.register_hook(hook, name=name_in_list(runner, hook)))
             self._handles = self._asking()
             runner.prepare(train, val)
-            runner.lock(self._folder)
             saved = None if self._folder is None else newest(self._folder)
             if saved is not None:
                 runner.resume(saved)

@@ -72,7 +72,7 @@ RUNS: dict[str, tuple[Callable[[], Runner], Callable[[], Runner], dict[str, tupl
     "policy": (
         lambda: run_of(scheduled()),
         lambda: run_of(LrUpdaterHook("step", step=[2, 3], by_epoch=True)),
-        {"LrUpdaterHook.policy": ("Step(step=1", "Step(step=[2, 3]", "this run's")},
+        {"LrUpdaterHook.policy": ("'step(step=1)'", "'step(step=[2, 3])'", "this run's")},
     ),
     "a layer": (run_of, lambda: run_of(rate=0.2), {"model.2": ("Dropout(p=0.4)", "Dropout(p=0.2)", "this run's")}),
 }
