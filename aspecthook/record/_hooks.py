@@ -7,7 +7,8 @@ coroutines and generators there is a third, which notes their turns.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from types import coroutine
 
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Maker, Owner
@@ -15,9 +16,9 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast, final
 from aspecthook._watching import current, failure, is_watched
+from aspecthook.weave._steps import AsyncSteps
 
 from ._calls import Function
-from ._driving import DRIVES
 from ._recorder import CLOCK, End, RecordedTurns, Recorder
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -149,22 +150,67 @@ class Hooks:
         return end
 
     def _around(self, mount: MountPoint) -> Callable[..., Any]:
-        style = mount.site().signature.style
-        recorder, key, drive = self._recorder, self._key, DRIVES[style]
+        recorder, key = self._recorder, self._key
 
-        def around(call: Call, proceed: Callable[[], Any]) -> Any:
+        def turns(call: Call) -> RecordedTurns | None:
             recorded = call.state.get(key)
-            source = proceed()
-            return source if recorded is None else drive(RecordedTurns(recorder, recorded), source)
+            return None if recorded is None else RecordedTurns(recorder, recorded)
 
-        async def around_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
-            return await around(call, proceed)
+        def generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            seen = turns(call)
+            return proceed() if seen is None else _driven(seen, proceed())
 
-        return around_coroutine if style == "coroutine" else around
+        async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+            seen, source = turns(call), proceed()
+            # Of what is awaited and is no coroutine, such as a future, there are no turns.
+            return await (_awaited(seen, source) if seen is not None and hasattr(source, "send") else source)
+
+        def async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            seen = turns(call)
+            if seen is None:
+                return proceed()
+
+            async def step(made: Callable[..., Any], *args: Any) -> Any:
+                return await _awaited(seen, made(*args))
+
+            return AsyncSteps(proceed(), step)
+
+        style = mount.site().signature.style
+        return {"generator": generator, "coroutine": of_coroutine}.get(style, async_generator)
 
 
 def _recorded_already() -> None:
     """Do nothing: every call of the function is recorded."""
+
+
+def _driven(turns: RecordedTurns, source: Any) -> Generator[Any, Any, Any]:
+    """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380)."""
+    step, sent = source.send, None
+    while True:
+        turns.enter()
+        try:
+            item = step(sent)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            sent = None  # else the exception that was thrown in and this frame would keep each other alive
+            turns.leave()
+        try:
+            sent = yield item
+        except GeneratorExit:
+            turns.enter()
+            try:
+                source.close()
+            finally:
+                turns.leave()
+            raise
+        except BaseException as error:
+            step, sent = source.throw, error
+        else:
+            step = source.send
+
+
+_awaited: Callable[[RecordedTurns, Any], Any] = coroutine(_driven)
 
 
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.

@@ -16,8 +16,7 @@ from aspecthook.weave import weave
 
 from ._calls import RecordedCall
 from ._hooks import Hooks
-from ._limits import Limits
-from ._recorder import Recorder
+from ._recorder import Limits, Recorder
 from ._sinks import Sink
 
 if TYPE_CHECKING:

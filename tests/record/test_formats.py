@@ -14,7 +14,7 @@ from aspecthook import HookOptionError
 from aspecthook._values import shown_time
 from aspecthook.record import Tape, read, record
 from aspecthook.record._reading import summary
-from aspecthook.record._timeline import slices
+from aspecthook.record._saving import slices
 
 from . import programs
 from .programs import start
