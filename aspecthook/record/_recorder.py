@@ -170,14 +170,18 @@ class Recorder:
         self.limits.left_out.update(left_out)
         self.headers.update(headers)
 
-    # What the hooks of coroutines, of generators and of conditional recordings do
+    # What the hooks of coroutines and of generators do
 
-    def new(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool) -> RecordedCall:
-        """Return a call that begins now."""
-        call = RecordedCall(function, self.now(), (args, kwargs) if keep else None, self.redaction)
+    def begin(
+        self, strand: Strand, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool
+    ) -> RecordedCall:
+        """Note that a call begins, and return it."""
+        at = CLOCK[0]()
+        call = RecordedCall(function, at - self.epoch, (args, kwargs) if keep else None, self.redaction)
         call._recorder = self
         call.parent = self._innermost(current.get())
         call.task = _task()
+        self.note_turn(strand, call, "begin")
         return call
 
     def note_turn(self, strand: Strand, call: RecordedCall, what: str) -> None:
@@ -194,10 +198,6 @@ class Recorder:
             self.take_now(strand)
         else:
             self.finish(call, at - self.epoch, result, exc)
-
-    def now(self) -> float:
-        """Return the time since the tape began."""
-        return CLOCK[0]() - self.epoch
 
     def _innermost(self, call: RecordedCall | None) -> RecordedCall | None:
         """Return the innermost call of this recorder in the context in which a call of any recorder runs."""
