@@ -91,7 +91,7 @@ def _tensor(tensor: Any, word: str, name: str) -> Spot:
         raise WeaveError(f"{label} has no gradient to hook: it does not require one; set requires_grad first")
     if word == "accumulated" and tensor.grad_fn is not None:
         raise WeaveError(f"{label} accumulates no gradient: it was computed from others; weave it with grad=")
-    return Spot((id(tensor), word), tensor, lambda: tensor_point(tensor, word, name), loose=True)
+    return Spot(tensor, lambda: tensor_point(tensor, word, name), loose=True)
 
 
 def _parameters(model: Module, names: Names | None, word: str) -> list[Spot]:
@@ -151,12 +151,11 @@ def _module_alone(module: Module, word: str) -> Spot:
 
 
 def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Spot:
-    key = (id(module), word)
     if "state_dict" not in word:
         _refuse_never_called(module, name)
     if word in CALLBACKS:
-        return Spot(key, module, lambda: callback_point(module, word, name))
-    return Spot(key, module, lambda: forward_point(module, name, bypassed=bypassed))
+        return Spot(module, lambda: callback_point(module, word, name))
+    return Spot(module, lambda: forward_point(module, name, bypassed=bypassed))
 
 
 def _refuse_never_called(module: Module, name: str) -> None:

@@ -174,7 +174,7 @@ class OwnMountPoint(MountPoint):
         if self._linker is None:
             facts: dict[str, object] = {"site": site}
             self._linker = Linker(site.signature, self._model, self.name, facts, self._stub.__globals__)
-        found = template(site.signature, chain, cells="pins")
+        found = template(site.signature, chain, cells=True, traced=True)
         made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
         function = copy_description(made, self._stub)
         Attributes.put(function, self).wrap(self._stub)

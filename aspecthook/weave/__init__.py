@@ -2,8 +2,8 @@
 
 For maintainers: `_plans` makes of the arguments of `weave` the hooks (`_aspects` has those of marked methods) and their
 targets (`_pointcut`, or objects). `_finding` searches the modules for the `_members` that are meant, and `_spots` says
-where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; weavings share
-equal hooks (`_shared_hooks`), and `_gates` restrict them to the calls that are meant. `_pytorch` leads to the room
+where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; `_woven` has the
+hooks with the weavings that want them, and restricts them to the calls that are meant. `_pytorch` leads to the room
 that knows the modules and tensors of PyTorch. `_decorators` and `_managers` make around hooks of any decorator and
 any context manager; for generators by `_steps`.
 """
@@ -70,7 +70,7 @@ def weave(
             module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude, and
             ``Class+`` for a class and all that derive from it; or an aspect, an object whose methods are marked with
             `pre`, `post` and so on. What is not imported yet is woven as its import ends. Or a module or a tensor of
-            PyTorch, which takes hooks on gradients and state dicts too: see docs/pytorch.md.
+            PyTorch, which takes hooks on gradients and state dicts too: see docs/training/pytorch.md.
         names: The modules or the parameters of a PyTorch model: a pattern such as ``"layer*.conv*"``, a class of
             modules, or several of them; without, the model itself.
         pre: A hook of this kind, or several.

@@ -204,7 +204,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
     return False
 
 
-STEPS = [("mounts", "_weaving.py"), ("release", "_shared_hooks.py"), ("discard", "members.py"), ("close", "place.py")]
+STEPS = [("mounts", "_weaving.py"), ("release", "_woven.py"), ("discard", "members.py"), ("close", "place.py")]
 STEPS += [
     ("leave", "occupancy.py"),
     ("restore", "occupancy.py"),
@@ -231,7 +231,7 @@ OPENING += [("occupy", "occupancy.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "members.py"), ("hold", "_shared_hooks.py")])
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "members.py"), ("claim", "_woven.py")])
 def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__
@@ -294,7 +294,7 @@ def test_modules_built_on_mount_points_can_be_woven() -> None:
     for name in (
         "aspecthook:weave",
         "aspecthook._core.mount.adding:attach",
-        "aspecthook.weave._shared_hooks:acquire",
+        "aspecthook.weave._woven:acquire",
         "wrapt:decorator",
     ):
         with pytest.raises(WeaveError, match="part of what runs the hooks"):

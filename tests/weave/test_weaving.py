@@ -1000,28 +1000,28 @@ def test_a_class_of_hooks_in_one_call_share_options() -> None:
         assert {hook.priority for hook in weaving.hooks} == {30}
 
 
-@pytest.mark.parametrize("where", ["hold", "SharedHook"])
+@pytest.mark.parametrize("where", ["claim", "WovenHook"])
 def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     # What was put on between the admission of the hook and its entry in the weaving stayed for good.
-    from aspecthook.weave import _shared_hooks
+    from aspecthook.weave import _woven
 
-    hold = _shared_hooks.SharedHook.hold
+    claim = _woven.WovenHook.claim
 
     def strike(*_: object) -> None:
         raise KeyboardInterrupt
 
     def strike_late(*args: Any) -> None:
-        hold(*args)
+        claim(*args)
         raise KeyboardInterrupt
 
     code = double.__code__
     with monkeypatch.context() as patched:
-        if where == "hold":
-            patched.setattr(_shared_hooks.SharedHook, "hold", strike_late)
+        if where == "claim":
+            patched.setattr(_woven.WovenHook, "claim", strike_late)
         else:
-            patched.setattr(_shared_hooks, "SharedHook", strike)
+            patched.setattr(_woven, "WovenHook", strike)
         with pytest.raises(KeyboardInterrupt):
             weave(double, pre=note)
     assert double.__code__ is code

@@ -198,7 +198,6 @@ class Hook(Handle, metaclass=_Listed):
         "inner",
         "isolate",
         "kind",
-        "lasting",
         "name",
         "options",
         "paused",
@@ -250,8 +249,6 @@ class Hook(Handle, metaclass=_Listed):
         self.types: tuple[type[BaseException], ...] = types
         self.paused: bool = False
         self.failures: int = 0
-        # Whether its function was found to live as long as its module when the chain was last linked.
-        self.lasting: bool = False
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)

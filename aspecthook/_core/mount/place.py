@@ -360,7 +360,7 @@ class Place(Occupancy):
         else:
             facts["site"] = site
         linker = Linker(site.signature, self.plain, site.label, facts, self._space)
-        found = template(site.signature, chain, weak=self.weak, instances=instances, cells="links")
+        found = template(site.signature, chain, instances=instances, cells=True)
         return linker.make(found, chain, None, {})
 
     def _enter(self, /, *args: Any, **kwargs: Any) -> Any:

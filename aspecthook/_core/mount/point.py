@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
-from aspecthook._core.compile.show import FREE_THREADED, origins_of, render
+from aspecthook._core.compile.show import origins_of, render
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
@@ -25,7 +25,7 @@ from .lock import under_lock
 from .members import Members
 from .place import Place
 from .site import MountSite
-from .unloading import is_lasting, module_of, watch, watch_hook
+from .unloading import module_of, watch, watch_hook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -309,10 +309,8 @@ class MountPoint(Members):
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
         function, place = self.ref(), self.place
-        weak = place is not None and place.weak
-        hook.lasting = (weak or FREE_THREADED) and is_lasting(hook.function)
-        if function is not None and (hook.lasting or not weak):
-            watch_hook(hook.function, function, self, weak=weak)
+        if function is not None and not (place is not None and place.weak):
+            watch_hook(hook.function, function, self)
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
@@ -321,9 +319,6 @@ class MountPoint(Members):
 
             def store() -> None:
                 place.weak = True
-                for hooks in self.chains():
-                    for hook in hooks:
-                        hook.lasting = False
 
             self._change(store)
 

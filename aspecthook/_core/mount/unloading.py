@@ -70,18 +70,6 @@ def module_of(function: FunctionType) -> ModuleType | None:
     return module if lasting else None
 
 
-def is_lasting(hook: object) -> bool:
-    """Whether a hook leads to nothing but its module, and so may be a constant of a function that dies sooner."""
-    return (
-        type(hook) is FunctionType
-        and hook.__closure__ is None
-        and hook.__defaults__ is None
-        and hook.__kwdefaults__ is None
-        and not hook.__dict__
-        and module_of(hook) is not None
-    )
-
-
 def watch(function: FunctionType, module: ModuleType, mount: Members) -> None:
     """Watch the module of a function whose code has hooks as constants; under the lock.
 
@@ -98,15 +86,15 @@ def watch(function: FunctionType, module: ModuleType, mount: Members) -> None:
         older.weaken()
 
 
-def watch_hook(hook: object, function: FunctionType, mount: Members, *, weak: bool) -> None:
+def watch_hook(hook: object, function: FunctionType, mount: Members) -> None:
     """Watch the module of a hook that is a constant of the function's code; under the lock.
 
     The module of the hook may refer to the module of the function, which then does not die before it. That of the
-    function is watched already, unless the function is in the weak form.
+    function is watched already.
     """
     inner = hook if type(hook) is FunctionType else unwrap(hook)
     space = inner.__globals__ if type(inner) is FunctionType else None
-    if FREE_THREADED or (space is function.__globals__ and not weak):
+    if FREE_THREADED or space is function.__globals__:
         return
     name = type(inner).__module__ if space is None else space.get("__name__")
     if isinstance(name, str) and name != "builtins":

@@ -65,7 +65,7 @@ class Progress:
 
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
-hooks identity inner_iter interrupts iter later loaders locks logged logger logs loss max_epochs max_iters meta mode
+hooks identity inner_iter interrupts iter later loaders logged logger logs loss max_epochs max_iters meta mode
 model names optimizer outputs predictions rank reading resumed running seed settings step stopping work_dir workflow
 world_size writes
 """
@@ -179,7 +179,6 @@ class Run:
         self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger
         self.rank, self.world_size = rank_and_world_size()
         self.writes: Writes = Writes()
-        self.locks: dict[str, Callable[[], object]] = {}  # by folder that it writes: what releases its lock
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -223,8 +222,6 @@ class Run:
             self.writes.finish()
         except Exception:  # logged, since the caller gets the error that has ended the run
             self.logger.exception("a checkpoint could not be saved in the background")
-        while self.locks:
-            self.locks.popitem()[1]()
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""

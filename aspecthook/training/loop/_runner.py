@@ -210,7 +210,6 @@ class Runner(Classical):
             self._seeded = True
             random.seed(self.seed)
             self.backend.seed(self.seed)
-        self.lock(self.work_dir)
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
@@ -482,26 +481,6 @@ class Runner(Classical):
         file = path_of("resume", path, if_none="; newest(folder) returns None if the folder has no checkpoint")
         self.load_checkpoint(file, resume=True, other_run=other_run)
 
-    def lock(self, folder: Path | None) -> None:
-        """Make this process the only one that writes a folder, until `leave`.
-
-        Raises:
-            TrainingError: Another process, or another runner, writes it.
-        """
-        if folder is None or self.rank != 0 or (path := os.path.realpath(folder)) in self.locks:
-            return
-        from aspecthook.training.checkpoint._lock import FolderLock
-
-        try:
-            self.locks[path] = FolderLock(folder).release
-        except OSError as error:
-            self.locks[path] = lambda: None
-            self.logger.warning(
-                "%s cannot be locked, so another process that writes to it would not be noticed: %s",
-                folder,
-                error.strerror,
-            )
-
     def take_folder(self) -> Path | None:
         """Make the ``work_dir`` the folder of this run; each run does so when it begins.
 
@@ -513,7 +492,6 @@ class Runner(Classical):
             return None
         from aspecthook.training.checkpoint._folder import take_folder
 
-        self.lock(self.work_dir)
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.done.iter)
         if aside is not None:
             self.logger.info(

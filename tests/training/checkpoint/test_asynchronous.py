@@ -270,7 +270,6 @@ def test_what_is_saved_last_is_the_newest_file(tmp_path: Path, monkeypatch: pyte
 
 KILLED = """
 import os, signal, sys, random
-from aspecthook.training.checkpoint import _files
 from aspecthook.training.hooks._checkpoint import CheckpointHook
 from tests.training.kit import data, run_of
 
@@ -288,8 +287,8 @@ def step(function):
     return counted
 
 
-for owner, name in ((os, "open"), (os, "fsync"), (_files.Path, "replace"), (_files.Path, "unlink"), (os, "fstat")):
-    setattr(owner, name, step(getattr(owner, name)))
+for name in ("mkdir", "open", "fsync", "replace", "unlink", "rmdir"):
+    setattr(os, name, step(getattr(os, name)))
 hook = CheckpointHook(1, by_epoch=False, max_keep=1, save_best="loss", asynchronous=True)
 run_of("numpy", hooks=[hook], work_dir=sys.argv[1]).fit(data(4))
 """

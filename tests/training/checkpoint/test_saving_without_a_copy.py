@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from aspecthook import hooks
 from aspecthook.training import CheckpointHook, EMAHook, Hook, Runner
 from aspecthook.training import numpy as nn
 from aspecthook.training.backends._state import map_leaves
-from aspecthook.training.checkpoint import load, save
+from aspecthook.training.checkpoint import load
 from aspecthook.training.checkpoint._format import packed
 from tests.training.kit import both, data, registered, run_of, same
 
@@ -91,16 +89,6 @@ def test_hooks_of_others_may_change_and_keep_what_is_saved(library: str, hook: A
     assert all((array == 1).all() for array in load(tmp_path / "saved")["model"].values())
 
 
-def test_a_function_may_keep_what_is_saved(tmp_path: Path) -> None:
-    kept: list[Any] = []
-    runner = trained("numpy")
-    hooks(runner.write_checkpoint).pre(lambda checkpoint: kept.append(checkpoint["model"]))
-    runner.save_checkpoint(tmp_path / "saved")
-    for value in runner.model.parameters():
-        value.data[...] = 0
-    assert same(kept[0], load(tmp_path / "saved")["model"])
-
-
 def test_a_runner_that_writes_itself_gets_copies(tmp_path: Path) -> None:
     class Own(Runner):
         __slots__ = ()
@@ -130,54 +118,6 @@ def test_the_hooks_of_the_package_save_what_they_saved_from_copies(library: str,
     copied = load(other.save_checkpoint(tmp_path / "copied"))
     assert same(shared["model"], copied["model"])
     assert same(shared["hooks"]["EMAHook"]["weights"], copied["hooks"]["EMAHook"]["weights"])
-
-
-def test_an_array_that_changes_during_the_save_leaves_a_checkpoint_that_can_be_loaded(tmp_path: Path) -> None:
-    """Several processes may train one model in shared memory; its checksum would be that of other bytes."""
-    array, stop = np.zeros(40_000_000, "u1"), threading.Event()
-
-    def change() -> None:
-        number = 0
-        while not stop.is_set():
-            number = (number + 1) % 256
-            array[:] = number
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
-        for _ in range(3):
-            save(tmp_path / "saved", {"array": array})
-            assert load(tmp_path / "saved")["array"].size == array.size
-    finally:
-        stop.set()
-        thread.join()
-
-
-@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (3 << 20) + 7])
-def test_arrays_of_any_length_are_loaded_as_they_were(size: int, tmp_path: Path) -> None:
-    tree = {"a": np.random.default_rng(size).integers(0, 256, size, "u1"), "b": np.arange(size % 1000, dtype="f8")}
-    save(tmp_path / "saved", tree)
-    found = load(tmp_path / "saved")
-    assert same(found, tree)
-    gc.collect()
-    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
-
-
-@pytest.mark.parametrize("error", [22, 95, 28, 27])  # EINVAL, ENOTSUP, ENOSPC, EFBIG
-@pytest.mark.skipif(not hasattr(__import__("os"), "posix_fallocate"), reason="the system cannot reserve space")
-def test_space_is_reserved_where_that_can_be_done(error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(error, "no")
-
-    save(tmp_path / "saved", {"a": np.ones(3)})
-    monkeypatch.setattr("os.posix_fallocate", refuse)
-    if error in (22, 95):
-        save(tmp_path / "saved", {"a": np.zeros(3)})
-    else:
-        with pytest.raises(Exception, match="could not be saved: no"):
-            save(tmp_path / "saved", {"a": np.zeros(3)})
-    assert load(tmp_path / "saved")["a"].any() == (error in (28, 27))
-    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
 
 
 @pytest.mark.parametrize("dtype", ["bool", "u1", "<i4", "=f4", "<f8", "c8"])

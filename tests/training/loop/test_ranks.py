@@ -54,7 +54,7 @@ finally:
     weights = [parameter.tolist() for parameter in model.parameters()]
     seen = {"epoch": runner.epoch, "iter": runner.iter, "weights": weights}
     (folder / f"rank{rank}.json").write_text(json.dumps(seen))
-torch.distributed.barrier()  # see docs/many-processes.md
+torch.distributed.barrier()  # see docs/training/many-processes.md
 torch.distributed.destroy_process_group()
 """
 
