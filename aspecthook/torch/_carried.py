@@ -131,7 +131,7 @@ def _state_without_hooks(module: Module) -> Any:
     """Return the state that is copied and pickled, without hooks."""
     found = carried(module)
     before = found._before.get("__getstate__", ABSENT) if found is not None else ABSENT
-    state = type_of(module).__getstate__(module) if before is ABSENT else before()
+    state = cast("Any", type_of(module)).__getstate__(module) if before is ABSENT else before()
     if found is None or not isinstance(state, dict):
         return state
     space: dict[str, Any] = dict(cast("dict[str, Any]", state))

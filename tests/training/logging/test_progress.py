@@ -276,7 +276,7 @@ def test_a_dumb_terminal_gets_plain_lines(kind: str, monkeypatch: pytest.MonkeyP
 
 def test_without_rich_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install 'aspecthook\[train\]'"):
+    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install rich"):
         ProgressHook()
 
 
