@@ -241,7 +241,7 @@ def test_values_are_read_at_the_end() -> None:
     ("hook", "options", "error", "says"),
     [
         (SummarySaverHook, {"save_steps": 1.5}, HookTypeError, "whole number"),
-        (SummarySaverHook, {"save_secs": -1}, HookOptionError, "from 0 up"),
+        (SummarySaverHook, {"save_secs": -1}, HookOptionError, "the number of seconds=-1; give a number from 0 up"),
         (SummarySaverHook, {"save_secs": nan}, HookOptionError, "that is finite"),
         (SummarySaverHook, {"save_secs": "1"}, HookTypeError, "is not a number"),
         (StopAtStepHook, {}, ValueError, "StopAtStepHook: give num_steps or last_step; none is given"),
