@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf
 from time import perf_counter
@@ -25,21 +24,6 @@ from ._timers import eta_of
 
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
 _BAR, _LEAST = 24, 6  # the width of the bar, and what it shrinks to where the terminal is narrow
-
-
-@dataclass(slots=True)
-class _Pass:
-    """A pass over the data whose progress is shown; in a run by iterations, all passes of the training."""
-
-    mode: str
-    label: str
-    since: float
-    done: int
-    total: int | None
-
-    @property
-    def head(self) -> str:
-        return f"{self.label} {self.done}{'' if self.total is None else f'/{self.total}'}"
 
 
 @HOOKS.register
@@ -67,16 +51,16 @@ class ProgressHook(LoggerHook):
         self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
         if find_spec("rich") is None:
-            raise TrainingError("ProgressHook needs rich; pip install 'aspecthook[train]'")
+            raise TrainingError("ProgressHook needs rich; pip install rich")
         self._running = False
         self._closed = False  # whether the terminal was closed
         self._bar: Any = None  # rich is imported when something is shown
         self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []  # handlers that write above the bar
-        self._passes: list[_Pass] = []  # a hook may validate within a training epoch
+        self._since = 0.0  # when the validation, test or prediction under way began
         # When the last results were printed, when the last line was, and when the bar was drawn.
         self._result_at = self._printed_at = self._drawn_at = 0.0
 
-    # Passes
+    # When
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:  # noqa: ARG002
         self.by_epoch: bool = runner.by_epoch
@@ -84,12 +68,12 @@ class ProgressHook(LoggerHook):
         self._result_at = self._printed_at = perf_counter()
 
     def before_train_epoch(self, runner: Run) -> None:
-        """Begin to show a pass over the data."""
-        if self._running and not self._passes:  # registered in the middle of a run, it waits for the next one
-            self._begin_pass(runner)
+        """Show that an epoch begins."""
+        if self._running:  # registered in the middle of a run, it waits for the next one
+            self._draw(runner, runner.done.inner_iter if runner.by_epoch else runner.done.iter)
 
     def before_val_epoch(self, runner: Run) -> None:
-        """Print the training before a validation, and begin to show it."""
+        """Print the training before a validation, and show that it begins."""
         super().before_val_epoch(runner)
         if self._running and not runner.by_epoch and runner.mode == "val":
             self._write_training(runner)
@@ -98,52 +82,48 @@ class ProgressHook(LoggerHook):
     before_test_epoch = before_val_epoch
 
     def before_predict_epoch(self, runner: Run) -> None:
-        """Begin to show a prediction."""
+        """Show that a prediction begins."""
         super().before_predict_epoch(runner)
         self._begin_pass(runner)
 
-    def after_train_iter(self, runner: Run) -> None:
-        """Show how far the training has come."""
-        if self._running:
-            super().after_train_iter(runner)
-            self._move(runner, runner.inner_iter + 1 if runner.by_epoch else runner.iter + 1)
+    def _begin_pass(self, runner: Run) -> None:
+        self._since = perf_counter()
+        if not self._running:
+            self._result_at = self._printed_at = self._since
+            self._closed = False
+        self._draw(runner, 0)
 
     def after_iter(self, runner: Run) -> None:
-        """Show how far a validation, a test or a prediction has come."""
-        if self._passes:
-            self._move(runner, self._passes[-1].done + 1)
+        """Show how far the training, or a validation, a test or a prediction has come."""
+        if runner.mode == "train":
+            if not self._running:
+                return
+            super().after_train_iter(runner)
+        bar, now = self._open(runner), perf_counter()
+        if bar is None:
+            return
+        done = (runner.iter if runner.mode == "train" and not runner.by_epoch else runner.inner_iter) + 1
+        if not bar.disable:
+            if now - self._drawn_at >= _REDRAW:
+                self._draw(runner, done)
+        elif now - self._printed_at >= self.seconds or (self.every is not None and done % self.every == 0):
+            label, total = self._shown(runner)
+            if done != total:  # else a line of results follows
+                self._printed_at = now
+                self._print(runner, [_head(label, done, total), *self._numbers(runner, done, total)])
 
-    def always_epoch(self, runner: Run) -> None:
-        """Stop showing the pass, even if it failed; not if a hook has skipped it before it was shown."""
-        is_one_of_many = runner.mode == "train" and not runner.by_epoch
-        if self._passes and self._passes[-1].mode == runner.mode and not is_one_of_many:
-            self._passes.pop()
-            self._draw(runner)
-        if not self._running and not self._passes:
+    after_train_iter = after_iter
+
+    def always_epoch(self) -> None:
+        """Leave the terminal as it was, after a validation, a test or a prediction that no run makes."""
+        if not self._running:
             self._stop()
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Leave the terminal as it was."""
         super().always_run(runner, exc)
         self._running = False
-        self._passes.clear()
         self._stop()
-
-    def _begin_pass(self, runner: Run) -> None:
-        now, trains, done = perf_counter(), runner.mode == "train", runner.done
-        if not self._running and not self._passes:
-            self._result_at = self._printed_at = now
-            self._closed = False
-        label = runner.mode
-        if trains and not runner.by_epoch:
-            label = "iter"
-        elif self._running:  # an epoch, or a validation after one or within it
-            place = _place(runner, done.epoch + bool(trains or done.inner_iter), done.iter)
-            label = place if trains else f"{place} {runner.mode}"
-        total = runner.max_iters if trains and not runner.by_epoch else length_of(runner.data_loader)
-        count = (done.inner_iter if runner.by_epoch else done.iter) if trains else 0
-        self._passes.append(_Pass(runner.mode, label, now, count, total))
-        self._draw(runner)
 
     # What is shown
 
@@ -159,30 +139,27 @@ class ProgressHook(LoggerHook):
         self._print(runner, [head, *_texts(numbers.items()), duration_text(now - self._result_at)])
         self._result_at = self._printed_at = now
 
-    def _move(self, runner: Run, done: int) -> None:
-        if not self._passes or self._bar is None:
-            return
-        shown, now = self._passes[-1], perf_counter()
-        shown.done = done
-        if not self._bar.disable:
-            if now - self._drawn_at >= _REDRAW:
-                self._draw(runner)
-        elif done != shown.total and (
-            now - self._printed_at >= self.seconds or (self.every is not None and done % self.every == 0)
-        ):
-            self._printed_at = now
-            self._print(runner, [shown.head, *self._numbers(runner, shown)])
+    def _shown(self, runner: Run) -> tuple[str, int | None]:
+        """Return the name of the pass over the data that is under way, and its length, if that is known."""
+        trains, done = runner.mode == "train", runner.done
+        if trains and not runner.by_epoch:  # all passes of the training are one
+            return "iter", runner.max_iters
+        label = runner.mode
+        if self._running:  # an epoch, or a validation after one or within it
+            place = _place(runner, done.epoch + bool(trains or done.inner_iter), done.iter)
+            label = place if trains else f"{place} {runner.mode}"
+        return label, length_of(runner.data_loader)
 
-    def _numbers(self, runner: Run, shown: _Pass) -> list[str]:
+    def _numbers(self, runner: Run, done: int, total: int | None) -> list[str]:
         """Return the newest numbers, the most important first."""
-        if shown.mode != "train":
-            left = shown.total - shown.done if shown.done and shown.total is not None else None
-            each = (perf_counter() - shown.since) / (shown.done or 1)
-            return [] if left is None else [f"eta {duration_text(each * left)}"]
+        if runner.mode != "train":
+            if not done or total is None:
+                return []
+            return [f"eta {duration_text((perf_counter() - self._since) / done * (total - done))}"]
         first, *rest = _texts(self._means(runner).items()) or [""]
         eta = eta_of(runner)
-        left_text = "" if eta is None else f"eta {duration_text(eta)}"
-        return [text for text in (first, left_text, *_texts(rates_of(runner.optimizer).items())[:1], *rest) if text]
+        left = "" if eta is None else f"eta {duration_text(eta)}"
+        return [text for text in (first, left, *_texts(rates_of(runner.optimizer).items())[:1], *rest) if text]
 
     def _print(self, runner: Run, parts: list[str]) -> None:
         """Print a line; a terminal folds it between words."""
@@ -194,24 +171,24 @@ class ProgressHook(LoggerHook):
             with self._tolerating(runner):
                 bar.console.print(Text(text), soft_wrap=bar.disable)
 
-    def _draw(self, runner: Run) -> None:
-        """Draw the bar of the innermost pass in place of the one before."""
-        bar = self._open(runner) if self._passes else None
-        if bar is None:
+    def _draw(self, runner: Run, done: int) -> None:
+        """Draw the bar of the pass over the data that is under way."""
+        bar = self._open(runner)
+        if bar is None or bar.disable:
             return
-        shown, self._drawn_at = self._passes[-1], perf_counter()
-        if bar.disable:
-            return
+        self._drawn_at = perf_counter()
+        label, total = self._shown(runner)
         from rich.cells import cell_len, set_cell_size
 
         width, encoding = bar.console.width, bar.console.encoding
-        head, numbers = one_line(shown.head, encoding), one_line("  ".join(self._numbers(runner, shown)), encoding)
+        head = one_line(_head(label, done, total), encoding)
+        numbers = one_line("  ".join(self._numbers(runner, done, total)), encoding)
         room = max(0, width - cell_len(head) - _LEAST - 2)
         numbers = set_cell_size(numbers, room) if cell_len(numbers) > room else numbers
         bar.columns[1].bar_width = max(_LEAST, min(_BAR, width - cell_len(head) - cell_len(numbers) - 2))
         with self._tolerating(runner):
             (task,) = bar.task_ids
-            bar.update(task, description=head, numbers=numbers, completed=shown.done, total=shown.total)
+            bar.update(task, description=head, numbers=numbers, completed=done, total=total)
             if not bar.live.is_started:
                 self._start(bar)
             bar.refresh()
@@ -289,6 +266,10 @@ def _is_terminal(stream: Any) -> bool:
         return bool(stream.isatty())
     except (AttributeError, ValueError):  # None, or closed
         return False
+
+
+def _head(label: str, done: int, total: int | None) -> str:
+    return f"{label} {done}{'' if total is None else f'/{total}'}"
 
 
 def _place(runner: Run, epoch: int, done: int) -> str:
