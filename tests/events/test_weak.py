@@ -17,8 +17,6 @@ from typing import Any
 import pytest
 
 from aspecthook import HookOptionError, HookTypeError, event, explain, hookable, hooks, weave
-from aspecthook._core.law.callables import identity
-from aspecthook._core.law.weak import Mention
 from tests.events.samples import Listener, amade, arrived, made, rang
 from tests.oracle.laws import check_laws
 from tests.threads import at_once
@@ -369,38 +367,12 @@ def test_async_condition_of_a_weak_subscriber_does_not_keep_its_object_alive() -
     assert drive(held.when.holds(3)) is None  # where it is asked while the hook is being taken off
 
 
-def test_before_of_a_weak_subscriber_names_no_later_object_with_the_same_id() -> None:
-    # It is known by its identity, which another object may be given when it is gone.
-    said, listener, thing = made(), Listener(), Listener()
-    keep = [Listener(), Listener()]
-    said.on(keep[0].hear, weak=True, before=[listener.hear, thing, "late"], name="first", priority="LOWEST")
-    hook = hooks(said).on[0]
-    method, other, name = hook.before
-    assert method == identity(listener.hear) and other == identity(thing) and name == "late"
-    assert method != identity(keep[1].hear) and method == Mention(listener.hear, identity(listener.hear))
-    assert method in {identity(listener.hear)} and repr(method) == repr(listener.hear)
-    key = identity(listener.hear)
-    del listener, thing
-    gc.collect()
-    assert method != key and method() is None and key not in {method}
-    said.on(keep[1].hear, weak=True, name="late")
-    assert [hook.name for hook in hooks(said).on] == ["first", "late"]
-    check_laws(said)
-    hooks(said).clear()
-    assert not hooks(said).mentions
-
-
-def test_weak_subscriber_before_an_object_without_weak_references() -> None:
-    said, row, listener = made(), list[int](), Listener()
-    said.on(row.append, name="row")
-    said.on(listener.hear, weak=True, before=row.append)
-    assert [hook.name for hook in hooks(said).on] == ["hear", "row"]
-    check_laws(said)
-
-
-def test_the_laws_hold_with_a_weak_subscriber_before_another() -> None:
+@pytest.mark.parametrize("option", ["before", "after"])
+def test_a_weak_subscriber_names_others_by_their_names_alone(option: Any) -> None:
     said, one, two = made(), Listener(), Listener()
-    said.on(one.hear, weak=True, name="one")
-    said.on(two.hear, weak=True, name="two", before=one.hear)
+    said.on(one.hear, weak=True, name="one", priority="LOW")
+    with pytest.raises(HookOptionError, match=f"'two' .* is weak, and has {option}=.*; give the name of that hook"):
+        said.on(two.hear, weak=True, name="two", **{option: ["late", one.hear]})
+    said.on(two.hear, weak=True, name="two", priority="LOWEST", before=["late", "one"])
     assert [hook.name for hook in hooks(said).on] == ["two", "one"]
     check_laws(said)

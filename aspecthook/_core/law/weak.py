@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, ClassMethodDescriptorType, CodeType, MethodDescriptorType, MethodType, ModuleType
 
 from aspecthook._errors import HookTypeError, unblamed
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any
 
 from .callables import CODE
 
@@ -65,39 +65,6 @@ def weak_predicate(
         return predicate
     ref = weakref.ref(owner)
     return _named(_async_method(ref, inner) if awaits else _method(ref, inner), name, code)
-
-
-@final
-class Mention:
-    """What `before` or `after` of a weak hook names. It equals the key of that, as long as it is there."""
-
-    __slots__ = ("_inner", "_key", "_ref")
-
-    def __init__(self, meant: Any, key: object) -> None:
-        owner, self._inner = _parts(meant)
-        try:
-            self._ref: Callable[[], Any] = weakref.ref(owner)
-        except TypeError:
-            self._ref = lambda: owner
-        self._key = key
-
-    def __call__(self) -> Any:
-        """Return the hook or callable that is named, or None once it is gone."""
-        owner = self._ref()
-        return owner if owner is None or self._inner is None else together(owner, self._inner)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Mention):
-            return (
-                self._ref is other._ref and self._key == other._key
-            )  # an object has only one weak reference without a callback
-        return self._key == other and self._ref() is not None
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return repr(self())
 
 
 def _parts(function: Any) -> tuple[Any, Callable[..., Any] | None]:
