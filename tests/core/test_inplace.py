@@ -425,7 +425,7 @@ def test_the_dict_of_a_mounted_function_reads_as_a_dict() -> None:
     shown = price.__dict__
     assert list(shown.values()) == [shown[name] for name in shown]
     assert (shown == {**space}, shown != {**space}, shown != {}) == (True, False, True)
-    assert repr(shown).startswith("{'pre': <adds pre hooks to shop:price>, ") and "'mine': 3" in repr(shown)
+    assert repr(shown).startswith("{'pre': <pre hooks of shop:price: none>, ") and "'mine': 3" in repr(shown)
 
 
 # Others replace the code again and again: a model of what is in the function.
