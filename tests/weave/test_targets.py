@@ -743,12 +743,17 @@ def test_a_c_function_of_any_signature_is_called_just_as_the_caller_called_it(
             assert inner == [((args, list(kwargs.items())), args, kwargs) for args, kwargs in calls[::7]]
 
 
-def test_a_wrong_call_of_a_c_function_is_refused_by_the_name_of_it(shop: Shop) -> None:
-    shop.minds = like_c(lambda *args, **kwargs: None)
-    with weave(f"{NAME}:minds", pre=lambda: None):
+def test_a_wrong_call_of_a_c_function_is_refused_by_the_function_itself(shop: Shop) -> None:
+    shop.copysign = math.copysign
+    with weave(f"{NAME}:copysign", pre=lambda: None):
         for args, kwargs in (((), {}), ((1, 2, 3, 4), {}), ((1,), {"n": 2}), ((1,), {"other": 2})):
-            with pytest.raises(TypeError, match=r"^minds\(\) "):
-                shop.minds(*args, **kwargs)
+            with pytest.raises(TypeError, match=r"copysign.* takes no keyword|copysign expected 2 arguments"):
+                shop.copysign(*args, **kwargs)
+    with (
+        weave(f"{NAME}:copysign", pre=lambda y: None),
+        pytest.raises(TypeError, match="this call has no such argument"),
+    ):
+        shop.copysign(1.0)
 
 
 def test_an_argument_that_a_hook_replaces_reaches_a_c_function(shop: Shop) -> None:

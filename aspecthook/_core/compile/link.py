@@ -17,6 +17,7 @@ from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Predicate
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
@@ -162,6 +163,9 @@ class Linker:
                 values[pin] = _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
             elif what == "names":
                 values[pin] = role.fields
+            elif what == "default":
+                shown = cast("Site", self.facts["site"]).shown()
+                values[pin] = None if shown is None else shown.default(role.fields[0])
             elif what in ("on_hooks", "exception_hooks", "always_hooks"):
                 values[pin] = getattr(chain, what.removesuffix("_hooks"))
             else:

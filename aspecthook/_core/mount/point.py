@@ -201,9 +201,7 @@ class MountPoint(Members):
         function = self.ref()
         as_before = site is not None and function is not None and function.__code__ is site.model
         if site is None or not (as_before or site.model is self.code()):
-            # The function of one object is no wrapper, and a tracing compiler may read `shown`.
-            wraps = not self.of_object
-            site = self._site = MountSite(self.name, self.code(), self.ref, self, wraps=wraps)
+            site = self._site = MountSite(self.name, self.code(), self.ref, self)
         return site
 
     def _target(self) -> Callable[..., Any] | None:

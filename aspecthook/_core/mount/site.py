@@ -82,14 +82,12 @@ class MountSite(Site, Witness):
         model: CodeType,
         function: Callable[[], FunctionType | None],
         mount: Mounted,
-        *,
-        wraps: bool,
     ) -> None:
         super().__init__(label, model, function, mount.emission)
         self.provides: Mapping[str, str] = mount.provides
         self._mount = weakref.ref(mount)
         # What `shown` returns, once it has been read.
-        self._shown: tuple[Shown | None] | None = None if wraps else (None,)
+        self._shown: tuple[Shown | None] | None = None
 
     def shown(self) -> Shown | None:
         """Return the parameters that the function shows; None if they are those of its code. It is read once."""
