@@ -13,8 +13,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from aspecthook import __version__
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Return its exit status.
@@ -29,9 +27,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The process is ours, and the matrices are small: on a busy machine, threads that wait for each other make the
         # training ten times as slow.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if rest == ["--version"]:
-        print(f"aspecthook {__version__}")
-        return 0
     try:
         from ._commands import run
 
@@ -39,6 +34,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        extra = "train" if rest[:1] == ["train"] else "trace"
-        print(f"aspecthook: click is not installed: pip install 'aspecthook[{extra}]'", file=sys.stderr)
+        print("aspecthook: click is not installed: pip install 'aspecthook[trace]'", file=sys.stderr)
         return 2

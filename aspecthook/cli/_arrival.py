@@ -23,24 +23,21 @@ def arrive(folder: str, homes: dict[str, str]) -> None:
 
     Args:
         folder: Where its socket is.
-        homes: The packages that are loaded from the attaching side's own environment if this one has none; without any,
-            nothing is loaded.
+        homes: The packages that are loaded from the attaching side's own environment if this one has none.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the threads of the program
     connection = socket.socket(socket.AF_UNIX)
-    answer: dict[str, Any] = {"detached": 0}
     try:
         connection.connect(path.join(folder, "socket"))
         try:
             _load(homes)
+            attached: Any = import_module("aspecthook.cli._attached")
         except Exception as error:
             answer = {"error": f"it cannot load the package: {type(error).__name__}: {error}"}
+            connection.sendall(json.dumps(answer).encode() + b"\n")
         else:
-            attached: Any = sys.modules.get("aspecthook.cli._attached")
-            if attached is not None:
-                attached.serve(connection, folder)
-                return
-        connection.sendall(json.dumps(answer).encode() + b"\n")
+            attached.serve(connection, folder)
+            return
     except OSError:  # the attaching side has given up, or is gone
         pass
     connection.close()
@@ -53,5 +50,3 @@ def _load(homes: dict[str, str]) -> None:
             spec: Any = util.spec_from_file_location(name, file, submodule_search_locations=[home])
             module = sys.modules[name] = util.module_from_spec(spec)
             spec.loader.exec_module(module)
-    if homes:
-        import_module("aspecthook.cli._attached")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -22,15 +24,13 @@ from time import monotonic
 from typing import Any, final
 
 import aspecthook
-from aspecthook._errors import plural, printable
-from aspecthook.weave._pointcut import Pointcut
+from aspecthook._errors import AspecthookError, plural, printable
 
 from . import _arrival
-from ._config import read_config
 from ._program import signals
-from ._remote import AttachError, check, send
 from ._report import View
 
+_TRACE = "start the program under it: aspecthook trace 'shop.*:*' -- app.py"
 # The main thread of the process runs it between two bytecodes, and must not be kept from its work.
 _SCRIPT = """\
 try:
@@ -45,6 +45,52 @@ _WAITS = (
     "its main thread has to run Python code for that, and may be waiting in C code (for a request, a lock, another "
     "thread, or a long computation)"
 )
+
+
+class AttachError(AspecthookError, RuntimeError):
+    """A process that cannot be attached to; the message says why, and what to do instead."""
+
+
+def _owner(process: int) -> int:
+    """Return the effective user of a process, which its files below /proc need not belong to."""
+    status = Path(f"/proc/{process}/status")
+    if status.exists():
+        return int(re.findall(r"^Uid:\s+\d+\s+(\d+)", status.read_text("utf-8", "replace"), re.MULTILINE)[0])
+    ps = ["ps", "-o", "uid=", "-p", str(process)]
+    return int(subprocess.run(ps, capture_output=True, text=True, check=False).stdout or os.geteuid())
+
+
+def _send(process: int, script: str) -> None:
+    """Send a script to a process, whose main thread runs it as soon as it can; an `AttachError` says what to do."""
+    try:
+        getattr(sys, "remote_exec")(process, script)
+    except (OSError, RuntimeError) as error:
+        raise AttachError(_why(process, error)) from error
+
+
+def _why(process: int, error: BaseException) -> str:
+    with suppress(PermissionError):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return f"there is no process {process}; see ps -x"
+    if "not enabled" in str(error):
+        return (
+            f"process {process} or this one was started with -X disable-remote-debug or PYTHON_DISABLE_REMOTE_DEBUG; "
+            f"start it without, or {_TRACE}"
+        )
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, PermissionError):
+            return (
+                f"the operating system does not let you into process {process}: {inner}; run aspecthook as its user or "
+                f"as root, or see ptrace(2), 'kernel.yama.ptrace_scope'"
+            )
+        inner = inner.__cause__ or inner.__context__
+    return (
+        f"process {process} cannot be attached to: {error}; it has to run the same Python as this one, "
+        f"{os.path.realpath(sys.executable)}; otherwise {_TRACE}"
+    )
 
 
 @final
@@ -106,15 +152,18 @@ class Attached:
 
 
 @contextmanager
-def attached_to(process: int, wait: float, *, loads: bool = True) -> Generator[Attached]:
+def attached_to(process: int, wait: float) -> Generator[Attached]:
     """Attach to a process until the block ends.
 
     Args:
         process: Its number.
         wait: How many seconds to wait for it.
-        loads: Whether it loads the package if it has not.
     """
-    owner = check(process)
+    if not hasattr(sys, "remote_exec"):
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise AttachError(f"attaching needs Python 3.14 or later, and this is Python {version}; {_TRACE}")
+    if not hasattr(socket, "AF_UNIX"):
+        raise AttachError(f"attaching needs Linux or macOS; {_TRACE}")
     folder = Path(tempfile.mkdtemp(prefix="aspecthook-"))  # which nobody else can read
     script = folder / "script.py"
     try:
@@ -125,10 +174,10 @@ def attached_to(process: int, wait: float, *, loads: bool = True) -> Generator[A
                 raise AttachError(f"{folder} is no place for a socket: {error}; set TMPDIR to a shorter one") from None
             listener.listen()
             script.touch(0o600)
-            script.write_text(_script(str(folder), loads=loads), "utf-8")
-            if owner != os.geteuid():  # we are root, and lend it to whom it is for
+            script.write_text(_script(str(folder)), "utf-8")
+            if os.geteuid() == 0:  # it belongs to whom it is for
                 for one in (script, folder / "socket", folder):
-                    os.chown(one, owner, -1)
+                    os.chown(one, _owner(process), -1)
             connection = _connect(process, listener, script, wait)
         with connection:
             yield Attached(process, connection, folder)
@@ -148,7 +197,7 @@ def _connect(process: int, listener: socket.socket, script: Path, wait: float) -
     try:
         times = 0
         while True:
-            send(process, str(script))
+            _send(process, str(script))
             listener.settimeout(max(0.001, min(_RESEND_AFTER, begin + wait - monotonic())))
             with suppress(TimeoutError):
                 return listener.accept()[0]
@@ -161,57 +210,45 @@ def _connect(process: int, listener: socket.socket, script: Path, wait: float) -
                 _say(f"waiting for process {process}: {_WAITS}")
     except BaseException:
         with suppress(AttachError):  # Python would complain of a script that is gone when it is to be run
-            send(process, os.devnull)
+            _send(process, os.devnull)
         raise
 
 
-def _script(folder: str, *, loads: bool) -> str:
-    homes: dict[str, str] = {}
-    if loads:
-        import wrapt
+def _script(folder: str) -> str:
+    import wrapt
 
-        homes = {module.__name__: str(Path(module.__file__ or "").parent) for module in (wrapt, aspecthook)}
+    homes = {module.__name__: str(Path(module.__file__ or "").parent) for module in (wrapt, aspecthook)}
     source = f"{inspect.getsource(_arrival)}\n\narrive({folder!a}, {homes!a})\n"
     return _SCRIPT.format(names={"__name__": "aspecthook arrives", "source": source})
 
 
 def attach(
     process: int,
-    targets: Sequence[str],
-    options: Mapping[str, Any],
+    request: Mapping[str, Any],
     *,
-    config: str | None,
     seconds: float | None,
     wait: float,
     lines: int,
     outputs: Iterable[Path],
-    otlp: str | None,
 ) -> int:
     """Trace a process until it ends, until Ctrl-C, or for some time; weave what a file names. Return the exit status.
 
     Args:
         process: Its number.
-        targets: What is traced.
-        options: Those of `record`.
-        config: A file of what is woven: as long as the rest; by itself and without a time, until it is detached.
-        seconds: That time.
+        request: What is traced (``targets``), the ``options`` of `record`, and the ``config`` with what is woven.
+        seconds: That time. Without it, what is woven and nothing else stays until it is detached.
         wait: How many seconds to wait until the process is attached.
         lines: How many lines of the tree are shown.
-        outputs: The files to write, each in the format that its suffix names.
-        otlp: The address of a collector of OpenTelemetry.
+        outputs: The files to write.
     """
-    for target in targets:
-        Pointcut(target)
-    if config is not None:
-        read_config(config)
+    targets: Sequence[str] = request["targets"]
     keep = not targets and seconds is None
-    request = {"do": "attach", "options": options, "targets": targets, "config": config, "keep": keep}
     with _ended_by_signals(), attached_to(process, wait) as attached:
         view = View(attached.folder / "calls", lines)
         until = inf if seconds is None else monotonic() + seconds
         ends = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
         try:
-            answer = attached.ask(request)
+            answer = attached.ask({"do": "attach", "keep": keep, **request})
             if keep:
                 ends = f"'aspecthook detach {process}' removes that"
             _say(f"attached to process {process}: {plural(answer['woven'], 'function')} woven; {ends}")
@@ -230,7 +267,7 @@ def attach(
         ended = not attached.open
         detached = attached.detach()
         if attached.wove and targets:
-            view.report(targets, outputs=outputs, otlp=otlp, service=f"process {process}")
+            view.report(targets, outputs)
         elif not attached.wove:
             _say(f"nothing was woven in process {process}, and nothing is written")
         if not detached:
@@ -242,7 +279,7 @@ def attach(
 
 def detach(process: int, *, wait: float) -> int:
     """Remove everything that was attached to a process. Return the exit status."""
-    with attached_to(process, wait, loads=False) as attached:
+    with attached_to(process, wait) as attached:
         removed = attached.ask({"do": "detach"})["detached"]
     if removed:
         _say(f"{plural(removed, 'attachment')} removed from process {process}")

@@ -14,7 +14,6 @@ import select
 import shutil
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any, final
@@ -101,7 +100,11 @@ class Attachment:
         if terms and len(never) == len(terms):
             raise WeaveError(f"nothing is woven: {'; '.join(never)}")
         if self._request["config"] is not None:
-            self._weave_config(self._request["config"])
+            from ._config import apply
+
+            for weaving in apply(self._request["config"]):
+                self._woven.callback(weaving.remove)
+                self._functions.update(map(id, weaving.mounts))
         if targets:
             calls = os.path.join(self._folder, "calls", "")
             tape = record(*map(of_main, targets), where=self._count, to=calls, **self._request["options"])
@@ -112,21 +115,6 @@ class Attachment:
     def _count(self, function: object) -> bool:
         self._functions.add(id(function))
         return True
-
-    def _weave_config(self, file: str) -> None:
-        from ._config import apply, read_config
-
-        folder = os.path.dirname(file)  # it may have modules that the file names
-        added = folder not in sys.path
-        if added:
-            sys.path.append(folder)
-        try:
-            for weaving in apply(read_config(file)):
-                self._woven.callback(weaving.remove)
-                self._functions.update(map(id, weaving.mounts))
-        finally:
-            if added:
-                sys.path.remove(folder)
 
     def _note(self, message: str, _: type[Warning]) -> bool:
         """Take a warning, which the program must not see as long as there is another side."""

@@ -13,12 +13,7 @@ from functools import cached_property
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from aspecthook._core.compile.copies import MARK
-from aspecthook._core.law.callables import type_of
-from aspecthook._core.mount.hookable import callables_of
-from aspecthook._core.mount.instance import InstanceMountPoint
-from aspecthook._core.mount.point import MountPoint, mount_of
-
+from ._mount import MARK, InstanceMountPoint, MountPoint, callables_of, mount_of, type_of
 from ._trace import chain_lines
 
 if TYPE_CHECKING:

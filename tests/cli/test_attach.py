@@ -211,7 +211,7 @@ Start = Callable[..., Command]
 
 def test_a_running_program_is_traced_and_left_as_it_was(run: Run, command: Start) -> None:
     program = run()
-    status, said = command("attach", program.number, "shop:*", "--for", "0.3s").end()
+    status, said = command("attach", program.number, "shop:*", "--for", "0.3").end()
     assert status == 0, said
     assert "  shop:Cart.add(item='tea') -> 3" in said
     assert "detached from process" in said
@@ -221,7 +221,7 @@ def test_a_running_program_is_traced_and_left_as_it_was(run: Run, command: Start
 def test_nothing_need_be_installed_in_the_environment_of_the_program(run: Run, command: Start) -> None:
     app = APP.replace("from state", "import sys\n    sys.path.insert(0, '')\n    from state", 1)
     program = run(app, "-I", "-S")
-    status, said = command("attach", program.number, "shop:*, math:log", "--for", "0.3s").end()
+    status, said = command("attach", program.number, "shop:*, math:log", "--for", "0.3").end()
     assert status == 0, said
     assert "shop:checkout(item='tea') -> 3" in said
     program.stops_unchanged()
@@ -328,7 +328,7 @@ BUSY = """
 def test_threads_and_forks_go_on_through_many_attachments(run: Run, command: Start) -> None:
     program = run(BUSY, "-W", "ignore::DeprecationWarning")  # Python warns of forks beside threads of its own
     for _ in range(8):
-        status, said = command("attach", program.number, "shop:*", "--for", "0.3s").end()
+        status, said = command("attach", program.number, "shop:*", "--for", "0.3").end()
         assert (status, "detached from process" in said) == (0, True), said
     program.stops_unchanged()
 
@@ -397,7 +397,7 @@ OWN = """
 def test_the_file_of_the_program_is_known_by_the_name_that_it_is_imported_by(run: Run, command: Start) -> None:
     """Nothing was woven, a page without calls was written, and the status was 0."""
     program = run(OWN)
-    status, said = command("attach", program.number, "app:*", "--for", "0.3s").end()
+    status, said = command("attach", program.number, "app:*", "--for", "0.3").end()
     assert (status, "2 functions woven" in said, "  __main__:Cart.add(item='tea')" in said) == (0, True, True), said
     assert program.stop() == ["True"]
 
@@ -415,7 +415,7 @@ def test_a_target_that_the_program_does_not_have_is_refused_and_nothing_written(
 ) -> None:
     program = run(OWN)
     page = tmp_path / "calls.html"
-    status, said = command("attach", program.number, target, "--html", str(page)).end()
+    status, said = command("attach", program.number, target, "-o", str(page)).end()
     assert (status, page.exists(), why in said, said.count("\n")) == (2, False, True, 1), said
     assert program.stop() == ["True"]
 
@@ -425,7 +425,7 @@ def test_a_target_that_is_never_imported_ends_with_a_status_and_nothing_written(
 ) -> None:
     program = run(OWN, late="def f(): ...")
     page = tmp_path / "calls.html"
-    status, said = command("attach", program.number, "late:*", "--for", "0.3s", "--html", str(page)).end()
+    status, said = command("attach", program.number, "late:*", "--for", "0.3", "-o", str(page)).end()
     assert (status, page.exists()) == (1, False), said
     assert "nothing is woven yet: no module 'late' has been imported" in said
     assert "nothing was woven" in said and program.stop() == ["True"]
@@ -475,7 +475,7 @@ BLOCKED = """
 
 def test_a_program_that_does_not_answer_in_time_is_left_alone(run: Run, command: Start) -> None:
     program = run(BLOCKED)
-    status, said = command("attach", program.number, "shop:*", "--wait", "0.5s").end()
+    status, said = command("attach", program.number, "shop:*", "--wait", "0.5").end()
     assert status == 2
     assert "has not come to where it can be attached to in 0.5 s; its main thread has to run Python code" in said
     time.sleep(1)
@@ -484,7 +484,7 @@ def test_a_program_that_does_not_answer_in_time_is_left_alone(run: Run, command:
 
 def test_a_script_that_runs_too_late_does_nothing(run: Run, command: Start, short: Path) -> None:
     program = run(BLOCKED)
-    attached = command("attach", program.number, "shop:*", "--wait", "60s")
+    attached = command("attach", program.number, "shop:*", "--wait", "60")
     while not (scripts := list(short.glob("*/script.py"))):
         time.sleep(0.01)
     time.sleep(0.5)
@@ -576,7 +576,7 @@ def test_a_file_is_woven_until_detach(run: Run, command: Start, config: str) -> 
     status, said = command("attach", program.number, "--config", config).end()
     assert (status, "1 function woven; 'aspecthook detach" in said) == (0, True), said
     program.expect("6")
-    status, said = command("attach", program.number, "shop:*", "--for", "0.2s").end()
+    status, said = command("attach", program.number, "shop:*", "--for", "0.2").end()
     assert status == 0, said
     assert "shop:checkout(item='tea') -> 6" in said
     status, said = command("detach", program.number).end()
@@ -630,9 +630,9 @@ as_root = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reaso
 @as_root
 def test_a_process_of_another_user_is_refused(run: Run) -> None:
     program = run()
-    code = f"import os, aspecthook.cli._remote as r; os.setuid(65534); r.check({program.number})"
+    code = f"import os, aspecthook.cli._attach as r; os.setuid(65534); r._send({program.number}, '/dev/null')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "belongs to user 0; run aspecthook as that user, or as root" in done.stderr
+    assert f"the operating system does not let you into process {program.number}" in done.stderr
     program.stops_unchanged()
 
 
@@ -643,7 +643,7 @@ def test_root_attaches_to_a_process_of_another_user(run: Run, command: Start, sh
     change = "import importlib.util, aspecthook.cli._attached; record('shop:*', to='warm').stop(); os.setuid(65534)"
     app = APP.replace("from", "from aspecthook.record import record\n    from", 1)
     program = run(app.replace("print", f"{change}; BEFORE = state(); print", 1))
-    status, said = command("attach", program.number, "shop:*", "--for", "0.3s").end()
+    status, said = command("attach", program.number, "shop:*", "--for", "0.3").end()
     assert (status, "detached from process" in said) == (0, True), said
     assert "shop:checkout(item='tea') -> 3" in said
     program.process.terminate()

@@ -32,7 +32,7 @@ def serving(folder: Path, *words: str, ready: str) -> Iterator[tuple[str, Callab
     It is ended once so many calls of a function were shown: a call may end after its answer has come.
     """
     said = folder / "said.txt"
-    command = [sys.executable, "-m", "aspecthook", "trace", "--jsonl", "calls.jsonl", "--lines", "0", *words]
+    command = [sys.executable, "-m", "aspecthook", "trace", "-o", "calls.jsonl", "--lines", "0", *words]
     with said.open("w") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=environment({"PYTHONUNBUFFERED": "1"}), stdout=output, stderr=output
@@ -91,7 +91,7 @@ def test_pip_looks_at_a_wheel(aspecthook: Run, tmp_path: Path) -> None:
         archive.writestr("tea-1.0.dist-info/RECORD", "")
     install = ("-m", "pip", "install", "--dry-run", "--no-index", "--no-deps", wheel)
     target = "pip._internal.operations.*:RequirementPreparer.*"
-    done = aspecthook("trace", target, "--jsonl", "calls.jsonl", "--", *install)
+    done = aspecthook("trace", target, "-o", "calls.jsonl", "--", *install)
     assert done.returncode == 0, done.stderr
     assert "Would install tea-1.0" in done.stdout
     call = read(tmp_path / "calls.jsonl").find("RequirementPreparer.prepare_linked_requirement")
@@ -197,7 +197,7 @@ if __name__ == "__main__":
         with Client(cluster) as client:
             print(client.gather(client.map(shop.price, range(4))))
 """)
-    done = aspecthook("trace", "shop:*", "--jsonl", "calls.jsonl", "--", "app.py")
+    done = aspecthook("trace", "shop:*", "-o", "calls.jsonl", "--", "app.py")
     assert (done.returncode, done.stdout) == (0, "[0, 2, 4, 6]\n"), done.stderr
     calls = read(tmp_path / "calls.jsonl").calls("shop:price")
     assert sorted(call.shown_result() for call in calls) == ["0", "2", "4", "6"]
@@ -228,7 +228,7 @@ client = Client()
 print([client.get(f"/{name}").content for name in ("tea", "milk")])
 """)
     targets = ("views:*", "django.core.handlers.base:BaseHandler.get_response")
-    done = aspecthook("trace", *targets, "--jsonl", "calls.jsonl", "--", "site_of_shop.py")
+    done = aspecthook("trace", *targets, "-o", "calls.jsonl", "--", "site_of_shop.py")
     assert (done.returncode, done.stdout) == (0, "[b'TEA', b'MILK']\n"), done.stderr
     views = read(tmp_path / "calls.jsonl").calls("views:show")
     assert [call.shown_arguments()["item"] for call in views] == ["'tea'", "'milk'"]
@@ -255,7 +255,7 @@ with Session(engine) as session:
     print(session.scalars(select(Item.name)).all())
 """)
     targets = ("sqlalchemy.engine.default:DefaultDialect.do_execute", "sqlalchemy.orm.session:Session.commit")
-    done = aspecthook("trace", *targets, "--jsonl", "calls.jsonl", "--", "shop.py")
+    done = aspecthook("trace", *targets, "-o", "calls.jsonl", "--", "shop.py")
     assert (done.returncode, done.stdout) == (0, "['tea']\n"), done.stderr
     tape = read(tmp_path / "calls.jsonl")
     insert = tape.find("Session.commit").children[0]
@@ -268,7 +268,7 @@ def test_each_rank_of_torchrun_is_traced(aspecthook: Run, tmp_path: Path) -> Non
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text("import os\n\ndef step(rank): return rank\n\nstep(int(os.environ['RANK']))\n")
     words = ("torchrun", "--standalone", "--nproc-per-node", 2, "train.py")
-    done = aspecthook("trace", "__main__:step", "--jsonl", "calls.jsonl", "--", *words)
+    done = aspecthook("trace", "__main__:step", "-o", "calls.jsonl", "--", *words)
     assert done.returncode == 0, done.stderr
     calls = read(tmp_path / "calls.jsonl").calls("step")
     assert sorted(call.arguments["rank"] for call in calls) == ["0", "1"]

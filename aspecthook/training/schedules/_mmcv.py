@@ -30,7 +30,6 @@ _USUAL: dict[str, tuple[str, int | None]] = {
     "optimizer": ("OptimizerHook", 40),
     "checkpoint": ("CheckpointHook", 50),
     "timer": ("IterTimerHook", 70),
-    "profiler": ("ProfilerHook", None),
 }
 _LOGGERS = 90
 _SHARED = ("interval", "by_epoch", "ignore_last", "priority")  # the options of log_config that all loggers share

@@ -14,6 +14,7 @@ from aspecthook.training import Hook
 from aspecthook.training.session import (
     AbortedError,
     OutOfRangeError,
+    SessionRunArgs,
     SessionRunHook,
 )
 from tests.training.session.kit import Model, Trail, drive, fit, plain
@@ -240,17 +241,14 @@ def test_a_hook_that_misspells_the_protocol_is_refused() -> None:
 def test_a_foreign_object_with_the_methods_is_one() -> None:
     log: list[str] = []
 
-    class Args:
-        fetches, feed_dict = "loss", {"batch": 5.0}
-
-    class Theirs:  # as TensorFlow's own
+    class Theirs:  # has no base class of ours
         def begin(self) -> None:
             log.append("begin")
 
         def after_create_session(self, session: Any, coord: Any) -> None: ...
 
         def before_run(self, run_context: Any) -> Any:
-            return Args()
+            return SessionRunArgs("loss", {"batch": 5.0})
 
         def after_run(self, run_context: Any, run_values: Any) -> None:
             log.append(str(run_values.results))

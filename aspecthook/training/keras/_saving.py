@@ -1,25 +1,22 @@
-"""Callbacks that write files: checkpoints of the model, and a table of the logs."""
+"""Callbacks that save: the model after each epoch or every so many batches, and backups to resume from."""
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Iterable, Mapping
-from io import StringIO
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, final
-from zlib import crc32
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, whole_number
 from aspecthook.training._templates import filled
-from aspecthook.training.backends._state import is_any
+from aspecthook.training.checkpoint._files import own_path
+from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.logging._line_files import LineFile, as_text
+from aspecthook.training.loop._run import Run
 
-from ._bridge import logger_of, runner_of, writes
-from ._callback import Logs, ResumableCallback
+from ._callback import Callback, Logs
 from ._monitor import Mode, MonitorCallback
 
 SaveFreq: TypeAlias = Literal["epoch"] | int
@@ -30,7 +27,7 @@ def save_freq_of(who: str, value: object) -> SaveFreq:
     return "epoch" if value == "epoch" else whole_number(who, "save_freq", value, 1)
 
 
-class SavingCallback(ResumableCallback):
+class SavingCallback(Callback):
     """The base of callbacks that save after each epoch, or every so many batches, counted across epochs."""
 
     save_freq: SaveFreq | None = None  # None for never
@@ -122,7 +119,7 @@ class ModelCheckpoint(MonitorCallback, SavingCallback):
         path = self._path(epoch, batch, logs)
         if self.save_best_only and not self._is_best(logs):
             return
-        runner = runner_of(self)
+        runner = self._runner
         if runner is None or batch is None:  # other callbacks may look for the file when an epoch ends
             self._write(path, epoch)
         else:
@@ -157,103 +154,69 @@ class ModelCheckpoint(MonitorCallback, SavingCallback):
             ) from error
 
 
-@HOOKS.register
-class CSVLogger(ResumableCallback):
-    """Write the logs to a CSV file, one line for each epoch.
+_CHECKPOINT = "latest.safetensors"
 
-    The columns are the sorted names of the first epoch. If that was not validated, each has a ``val_`` column too.
-    A run that is resumed continues its file, without the lines of epochs that it trains again.
+
+@HOOKS.register
+class BackupAndRestore(SavingCallback):
+    """Save backups, and resume from the last one if there is one when training begins.
+
+    A backup is a checkpoint: the run continues as if it had never ended, also inside an epoch, with all callbacks and
+    hooks. In a fit of ``keras.Model``, use Keras's own.
 
     Args:
-        filename: The file.
-        separator: The character between the columns.
-        append: Whether to continue a file that exists; else it is replaced.
+        backup_dir: A folder for the backup alone.
+        save_freq: ``"epoch"``, or the number of batches; False to restore only, and never save.
+        delete_checkpoint: Whether to delete the backup when training has ended; other files in the folder stay.
 
     Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     logger = CSVLogger(f"{folder}/log.csv")
-        ...     logger.on_train_begin()
-        ...     logger.on_epoch_end(0, {"loss": 0.5, "val_loss": 0.75})
-        ...     print(Path(folder, "log.csv").read_text())
-        epoch,loss,val_loss
-        0,0.5,0.75
-        <BLANKLINE>
+        >>> BackupAndRestore("runs/backup", save_freq=100).save_freq
+        100
+        >>> BackupAndRestore("")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: BackupAndRestore(backup_dir=''): give a folder
     """
 
-    def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
+    def __init__(
+        self,
+        backup_dir: str | os.PathLike[str],
+        save_freq: SaveFreq | bool = "epoch",
+        delete_checkpoint: bool = True,
+    ) -> None:
         super().__init__()
-        if not is_any(separator, str) or len(separator) != 1:
-            raise HookOptionError(f"CSVLogger(separator={brief(separator)}): give one character")
-        self.filename: str = os.fspath(filename)
-        self.separator = separator
-        self.append: bool = flag("CSVLogger", "append", append)
-        self.keys: list[str] | None = None
-        self._file: _KerasTable | None = None
-        self._mark: Mapping[str, Any] | None = None
+        if not backup_dir:
+            raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
+        self.backup_dir: Path = Path(backup_dir)
+        self.save_freq: SaveFreq | None = None if save_freq is False else save_freq_of("BackupAndRestore", save_freq)
+        self.delete_checkpoint: bool = flag("BackupAndRestore", "delete_checkpoint", delete_checkpoint)
+
+    def resume_run(self, runner: Run) -> None:
+        """Resume a run from the backup, if there is one; called before any `on_train_begin`."""
+        path = self.backup_dir / _CHECKPOINT
+        if not path.exists():
+            return
+        if not is_checkpoint(path):
+            raise TrainingError(
+                f"BackupAndRestore: {path} cannot be read; remove the folder to start from the beginning"
+            )
+        runner.resume(path)
+        runner.logger.info("resumed from %s, after iteration %d", path, runner.iter)
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Begin the file, or continue it."""
-        resumed = not self.begins_anew()
-        if not resumed:
-            self.keys, self._mark = None, None
-        if writes(self):
-            self._file = _KerasTable(Path(self.filename), logger_of(self))
-            self._file.begin(self._mark, is_new=not resumed and not self.append)
+        """Raise in a fit of Keras."""
+        if self._runner is None:
+            raise TrainingError("BackupAndRestore saves runs of a Runner; in a fit of Keras, use Keras's own")
 
-    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Write a line."""
-        logs = logs or {}
-        if self.keys is None:
-            self.keys = _columns(logs)
-        if self._file is None:
-            return
-        text = StringIO()
-        writer = csv.writer(text, delimiter=self.separator)
-        if self._file.is_empty:
-            writer.writerow(["epoch", *map(as_text, self.keys)])
-        writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
-        self._file.add(text.getvalue())
+    def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:  # noqa: ARG002
+        runner = self.model.runner
+        self.backup_dir.mkdir(parents=True, exist_ok=True)
+        path = own_path(self.backup_dir, _CHECKPOINT)
+        runner.after_stage(lambda: runner.save_checkpoint(path))  # with what other hooks do until then
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the columns, and the position in the file."""
-        return {"keys": self.keys, "file": self._mark if self._file is None else self._file.mark()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them when training begins."""
-        if state["file"] is not None:
-            _KerasTable.check(state["file"])
-        keys = state["keys"]
-        self.keys, self._mark, self._loaded = None if keys is None else [*map(str, keys)], state["file"], True
-
-
-@final
-class _KerasTable(LineFile):
-    """A CSV file as Keras writes it: a new run replaces it, and its lines end as those of `csv.writer`."""
-
-    def _clear(self) -> None:
-        with open(self.path, "wb"):
-            self._size = self._sum = 0
-
-    def _continue(self, mark: Mapping[str, Any] | None) -> None:
-        if mark is not None:
-            super()._continue(mark)
-        else:  # it is anybody's file that a run appends to
-            found = self.path.read_bytes() if self.path.exists() else b""
-            self._size, self._sum = len(found), crc32(found)
-
-    def _write_pending(self) -> None:
-        self._append("".join(self._pending).encode(errors="replace"))
-
-
-def _columns(logs: Mapping[str, Any]) -> list[str]:
-    names = sorted(logs)
-    return names if any(name.startswith("val_") for name in names) else names + [f"val_{name}" for name in names]
-
-
-def _cell(value: Any) -> Any:
-    is_single = is_any(value, str) or not is_any(value, Iterable) or getattr(value, "ndim", 1) == 0
-    if is_any(value, str):
-        return as_text(value)
-    return value if is_single else f'"[{", ".join(map(str, value))}]"'
+    def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Delete the backup."""
+        if self.delete_checkpoint and self._writes:
+            (self.backup_dir / _CHECKPOINT).unlink(missing_ok=True)
+            with suppress(OSError):  # the folder does not exist, or has other files
+                self.backup_dir.rmdir()
