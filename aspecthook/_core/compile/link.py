@@ -58,7 +58,7 @@ def template(
         cells: Whether the code is for a function of its own, whose cells hold its objects.
         traced: Whether tracers may read such a function, and it may be called when a newer one has replaced it.
     """
-    shapes = None if chain is None else tuple([hook.shape for hook in chain.everything()])
+    shapes = None if chain is None else chain.shapes
     key = (signature.shape, shapes, free, weak, instances, cells, traced)
     known = _templates.get(key)
     if known is not None:
@@ -183,7 +183,9 @@ class Linker:
                 codes[template] = code
         # Tracebacks find the source of the code.
         show(code, template.text, self.signature.names, origins_of(chain))
-        links = [TABLE[pin] if pin in TABLE else values[pin] for pin in template.links]
+        links: list[object] = []
+        for pin in template.links:
+            links.append(TABLE[pin] if pin in TABLE else values[pin])
         return Linked(template, code, tuple(links))
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
