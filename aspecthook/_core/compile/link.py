@@ -183,10 +183,8 @@ class Linker:
                 codes[template] = code
         # Tracebacks find the source of the code.
         show(code, template.text, self.signature.names, origins_of(chain))
-        links: list[object] = []
-        for pin in template.links:
-            links.append(TABLE[pin] if pin in TABLE else values[pin])
-        return Linked(template, code, tuple(links))
+        pins = template.links
+        return Linked(template, code, tuple([values.get(pin, TABLE.get(pin)) for pin in pins]) if pins else ())
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
         """Return a function made of a template in cells, its cells holding the objects of a chain.
