@@ -29,11 +29,11 @@ class ProxyMountPoint(MountPoint):
     """The mount point of something without Python code. Its proxy is in its places for as long as it carries hooks."""
 
     __slots__ = (
-        "_call",
         "_entries",
         "_named",
         "binding",
         "enter",
+        "hands_to",
         "original",
         "owner",
         "proxy",
@@ -53,7 +53,7 @@ class ProxyMountPoint(MountPoint):
         setattr(made, CODE, code_of(original))  # for whoever asks where it is written
         # What the proxy calls, and what its chain calls in the end.
         self.enter: Callable[..., Any] = made
-        self._call = call
+        self.hands_to = call
         self.original = original
         self.binding: Binding = binding
         # Where our proxy is, or was until the last hook was removed.
@@ -105,9 +105,6 @@ class ProxyMountPoint(MountPoint):
     def moved_on(self, module: ModuleType) -> None:
         """Forget the places in a module that was reloaded: it has new objects, and nobody has replaced our proxy."""
         self._entries = [one for one in self._entries if one.owner() is not module or one.now() is self.proxy]
-
-    def _target(self) -> Callable[..., Any]:
-        return self._call
 
     def _settle(self) -> None:
         super()._settle()

@@ -21,7 +21,7 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Predicate
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
-from aspecthook._hints import Any, cast, final
+from aspecthook._hints import Any, TypeAlias, cast, final
 
 from .copies import Constants
 from .show import FREE_THREADED, file_name, origins_of, show
@@ -116,19 +116,9 @@ class Template:
 Codes = MutableMapping[Template, CodeType]
 
 
-@final
-class Linked:
-    """A linked chain: the code for the function, and the objects that travel beside it.
-
-    These are the objects in the cells, or those that the code looks up at each call.
-    """
-
-    __slots__ = ("code", "links", "template")
-
-    def __init__(self, template: Template, code: CodeType, links: tuple[object, ...]) -> None:
-        self.template = template
-        self.code = code
-        self.links = links
+# A linked chain: the code for the function, and the objects that travel beside it, in its cells or to be looked up at
+# each call.
+Linked: TypeAlias = tuple[CodeType, tuple[object, ...]]
 
 
 @final
@@ -184,7 +174,7 @@ class Linker:
         # Tracebacks find the source of the code.
         show(code, template.text, self.signature.names, origins_of(chain))
         pins = template.links
-        return Linked(template, code, tuple([values.get(pin, TABLE.get(pin)) for pin in pins]) if pins else ())
+        return code, tuple([values.get(pin, TABLE.get(pin)) for pin in pins]) if pins else ()
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
         """Return a function made of a template in cells, its cells holding the objects of a chain.
@@ -192,8 +182,8 @@ class Linker:
         With `codes`, its code is the same for all chains of a shape: what a tracer has compiled for one can serve the
         next.
         """
-        linked = self.link(template, chain, codes, facts)
-        return FunctionType(linked.code, self.space, self.model.co_name, None, tuple(map(CellType, linked.links)))
+        code, links = self.link(template, chain, codes, facts)
+        return FunctionType(code, self.space, self.model.co_name, None, tuple(map(CellType, links)))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         model, names, code = self.model, self.signature.names, template.code

@@ -68,13 +68,13 @@ def show_again(code: CodeType, entry: Any) -> None:
 
 
 def file_name(label: str) -> str:
-    """Return a new file name for generated code.
+    """Return a new file name for generated code of a mount point, whose name is printable.
 
     Debuggers look for no file if a name begins with `<` and ends with `>` (`bdb.Bdb.canonic`). `warnings` (with
     `stacklevel`) and `logging` skip frames whose file name contains both `importlib` and `_bootstrap`, and so name the
     line that called the mount point, as they do without hooks.
     """
-    start = f"<aspecthook {label if label.isprintable() else printable(label)}"
+    start = f"<aspecthook {label}"
     if _unused is not None:
         try:
             return _unused[start].pop()

@@ -30,7 +30,7 @@ _OPTIONS = """
     target_ratio cyclic_times step_ratio_up anneal_strategy div_factor final_div_factor pct_start three_phase
     total_steps min_lr min_lr_ratio max_lr min_momentum min_momentum_ratio max_momentum
     grad_clip max_norm norm_type cumulative_iters detect_anomalous_params kind loss_scale
-    max_keep save_best rule save_optimizer save_last asynchronous ignore_last action infinite gradients max_skips
+    max_keep save_best rule save_optimizer save_last asynchronous ignore_last action gradients max_skips
     seconds start stop warm_up begin_step begin_epoch update_buffers monitor patience min_delta baseline
     stopping_threshold check_finite strict mode verbose restore_best_weights start_from_epoch factor cooldown
     raise_error num_steps last_step loss_tensor fail_on_nan_loss
