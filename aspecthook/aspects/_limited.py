@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from threading import BoundedSemaphore, Lock
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import AspecthookError, HookOptionError, plural
 
-from ._aspect import AnyHook, Aspect, count, is_async, needed, number, wait_by
+from ._aspect import AnyHook, Aspect, is_async, needed, number, wait_by
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -77,46 +78,30 @@ def limited(
     """
     if rate is None and concurrency is None:
         raise HookOptionError("limited: give a rate, as in limited(10, per=1), or concurrency=, or both")
-    rate = None if rate is None else count("limited", "rate", rate)
-    slots = None if concurrency is None else count("limited", "concurrency", concurrency)
+    rate = None if rate is None else int(number("limited", "rate", rate, whole=True))
+    slots = None if concurrency is None else int(number("limited", "concurrency", concurrency, whole=True))
     per = number("limited", "per", per)
-    needed("anyio", "limited")
+    anyio = needed("anyio", "limited")
 
     def make(site: Site) -> AnyHook:
         window = None if rate is None else _Window(site.label, rate, per, clock, wait=wait)
         room = None if slots is None else _Room(site.label, slots, wait=wait)
-        return _async_hook(window, room, sleep) if is_async(site) else _hook(window, room, sleep)
+
+        def hook() -> Generator[None]:
+            with nullcontext() if room is None else room.enter():
+                if window is not None and (delay := window.take()):
+                    (sleep or time.sleep)(delay)
+                yield
+
+        async def async_hook() -> AsyncGenerator[None]:
+            async with nullcontext() if room is None else room.enter_async():
+                if window is not None and (delay := window.take()):
+                    await wait_by(sleep or anyio.sleep, delay)
+                yield
+
+        return async_hook if is_async(site) else hook
 
     return Aspect("limited", make, rate=rate, per=per, concurrency=slots, wait=wait)
-
-
-def _hook(window: _Window | None, room: _Room | None, sleep: Callable[[float], Any] | None) -> AnyHook:
-    def hook() -> Generator[None]:
-        if room is not None:
-            room.enter()
-        try:
-            if window is not None and (delay := window.take()):
-                (sleep or time.sleep)(delay)
-            yield
-        finally:
-            if room is not None:
-                room.leave()
-
-    return hook
-
-
-def _async_hook(window: _Window | None, room: _Room | None, sleep: Callable[[float], Any] | None) -> AnyHook:
-    async def hook() -> AsyncGenerator[None]:
-        entered = None if room is None else await room.enter_async()
-        try:
-            if window is not None and (delay := window.take()):
-                await wait_by(sleep or needed("anyio", "limited").sleep, delay)
-            yield
-        finally:
-            if entered is not None:
-                entered.release()
-
-    return hook
 
 
 @final
@@ -130,30 +115,31 @@ class _Room:
         self._anyio = needed("anyio", "limited")
         self._of_loop: Any = self._anyio.lowlevel.RunVar("semaphore")
 
-    def enter(self) -> None:
-        """Wait until there is room, or raise a `LimitError`."""
+    @contextmanager
+    def enter(self) -> Generator[None]:
+        """Wait until there is room, or raise a `LimitError`; make room again at the end of the block."""
         if not self._semaphore.acquire(blocking=self._wait):
             raise LimitError(self._busy)
+        try:
+            yield
+        finally:
+            self._semaphore.release()
 
-    def leave(self) -> None:
-        """Make room for another call."""
-        self._semaphore.release()
-
-    # Any: a semaphore of anyio.
-    async def enter_async(self) -> Any:
-        """Do what `enter` does, in this loop; return the semaphore to release."""
+    @asynccontextmanager
+    async def enter_async(self) -> AsyncGenerator[None]:
+        """Do the same in the loop that runs."""
         semaphore = self._of_loop.get(None)
         if semaphore is None:
             semaphore = self._anyio.Semaphore(self._slots, fast_acquire=True)
             self._of_loop.set(semaphore)
-        if self._wait:
-            await semaphore.acquire()
-            return semaphore
         try:
-            semaphore.acquire_nowait()
+            await semaphore.acquire() if self._wait else semaphore.acquire_nowait()
         except self._anyio.WouldBlock:
             raise LimitError(self._busy) from None
-        return semaphore
+        try:
+            yield
+        finally:
+            semaphore.release()
 
 
 @final

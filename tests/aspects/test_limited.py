@@ -6,8 +6,6 @@ import asyncio
 import threading
 
 import pytest
-import trio
-import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,40 +113,6 @@ def test_so_many_calls_run_at_once_on_a_loop_and_on_the_next_one() -> None:
         for _ in range(2):
             run(several())
     assert most == 3
-
-
-def test_so_many_calls_run_at_once_on_trio() -> None:
-    most = running = 0
-
-    async def work() -> None:
-        nonlocal most, running
-        running += 1
-        most = max(most, running)
-        await trio.sleep(1)
-        running -= 1
-
-    async def several() -> None:
-        async with trio.open_nursery() as nursery:
-            for _ in range(7):
-                nursery.start_soon(work)
-
-    with weave(work, aspect=limited(concurrency=3)):
-        trio.run(several, clock=trio.testing.MockClock(autojump_threshold=0))
-    assert most == 3
-
-
-def test_a_call_that_is_refused_on_a_loop_leaves_its_slot_to_others() -> None:
-    async def work(n: int) -> int:
-        await asyncio.sleep(1)
-        return n
-
-    async def several() -> list[object]:
-        first = await asyncio.gather(work(1), work(2), return_exceptions=True)
-        return [*first, await work(3)]
-
-    with weave(work, aspect=limited(concurrency=1, wait=False)):
-        one, refused, three = run(several())
-    assert (one, three) == (1, 3) and isinstance(refused, LimitError)
 
 
 def test_a_cancelled_call_gives_its_slot_back() -> None:
