@@ -302,6 +302,4 @@ def test_an_extra_needs_nothing_but_what_it_requires(extra: str, wheel: Path, tm
         if required(wheel, other) - required(wheel, extra):
             refused = run(scripts / "aspecthook", *COMMANDS[other], cwd=tmp_path, ok=False)
             assert refused.returncode == 2 and refused.stdout == ""
-            assert re.fullmatch(
-                rf"aspecthook.*: \w+ is not installed: pip install 'aspecthook\[{other}\]'\n", refused.stderr
-            )
+            assert re.fullmatch(r"aspecthook.*: (\w+) is not installed: pip install \1\n", refused.stderr)

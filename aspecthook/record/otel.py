@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans of recorded calls. Needs ``pip install 'aspecthook[otel]'``, and the program an SDK.
+"""OpenTelemetry: spans of recorded calls. Needs `opentelemetry-api`, and the program an SDK.
 
 The invariant: while a call runs, and only then, its span is the current one of its context. So spans that a library
 makes meanwhile are its children, and those that the caller of a generator makes between two turns are not.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextvars import Token
 from typing import final
 
-from aspecthook._lazy import NamesTheExtra
+from aspecthook._lazy import NamesTheLibrary
 
 from ._calls import RecordedCall
 
-with NamesTheExtra(__name__):
+with NamesTheLibrary(__name__):
     from opentelemetry import context, trace
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
