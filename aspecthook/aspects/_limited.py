@@ -1,16 +1,15 @@
-"""Limits: so many calls in some time, and so many at once."""
+"""Limits: so many calls in some time."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
-from aspecthook._errors import AspecthookError, HookOptionError, plural
+from aspecthook._errors import AspecthookError, plural
 
 from ._aspect import AnyHook, Aspect, is_async, needed, number, wait_by
 
@@ -18,7 +17,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class LimitError(AspecthookError, RuntimeError):
-    """A call that `limited` has refused. Its ``retry_after`` is in how many seconds there is room; None: unknown.
+    """A call that `limited` has refused. Its ``retry_after`` is in how many seconds there is room.
 
     Example:
         >>> from aspecthook import weave
@@ -34,7 +33,7 @@ class LimitError(AspecthookError, RuntimeError):
         True
     """
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -43,22 +42,20 @@ LimitError.__module__ = "aspecthook.aspects"  # what users import
 
 
 def limited(
-    rate: int | None = None,
+    rate: int,
     *,
     per: float = 1.0,
-    concurrency: int | None = None,
     wait: bool = True,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Any] | None = None,
 ) -> Aspect:
-    """Limit how often a function is called, and how many calls run at once.
+    """Limit how often a function is called. Async functions wait without blocking their loop.
 
-    Async functions wait without blocking their loop; the calls at once are counted for each loop.
+    How many calls run at once is limited by ``around.using(threading.Semaphore(3))``, or a semaphore of the loop.
 
     Args:
         rate: At most so many calls begin in any `per` seconds.
         per: The length of that time, in seconds.
-        concurrency: At most so many calls run at once.
         wait: Whether a call waits until there is room; if not, it raises `LimitError`.
         clock: What tells the time, in seconds.
         sleep: What waits, instead of `time.sleep` and of the sleep of the loop that runs.
@@ -76,70 +73,25 @@ def limited(
           ...
         aspecthook.aspects.LimitError: ...:search is limited to 2 calls in 60 s; try again in ... s
     """
-    if rate is None and concurrency is None:
-        raise HookOptionError("limited: give a rate, as in limited(10, per=1), or concurrency=, or both")
-    rate = None if rate is None else int(number("limited", "rate", rate, whole=True))
-    slots = None if concurrency is None else int(number("limited", "concurrency", concurrency, whole=True))
+    rate = int(number("limited", "rate", rate, whole=True))
     per = number("limited", "per", per)
-    anyio = needed("anyio", "limited")
 
     def make(site: Site) -> AnyHook:
-        window = None if rate is None else _Window(site.label, rate, per, clock, wait=wait)
-        room = None if slots is None else _Room(site.label, slots, wait=wait)
+        window = _Window(site.label, rate, per, clock, wait=wait)
 
         def hook() -> Generator[None]:
-            with nullcontext() if room is None else room.enter():
-                if window is not None and (delay := window.take()):
-                    (sleep or time.sleep)(delay)
-                yield
+            if delay := window.take():
+                (sleep or time.sleep)(delay)
+            yield
 
         async def async_hook() -> AsyncGenerator[None]:
-            async with nullcontext() if room is None else room.enter_async():
-                if window is not None and (delay := window.take()):
-                    await wait_by(sleep or anyio.sleep, delay)
-                yield
+            if delay := window.take():
+                await wait_by(sleep or needed("anyio", "limited").sleep, delay)
+            yield
 
         return async_hook if is_async(site) else hook
 
-    return Aspect("limited", make, rate=rate, per=per, concurrency=slots, wait=wait)
-
-
-@final
-class _Room:
-    """Room for so many calls at once; for async calls, in each loop."""
-
-    def __init__(self, label: str, slots: int, *, wait: bool) -> None:
-        self._busy = f"{label} is limited to {plural(slots, 'call')} at once"
-        self._slots, self._wait = slots, wait
-        self._semaphore = BoundedSemaphore(slots)
-        self._anyio = needed("anyio", "limited")
-        self._of_loop: Any = self._anyio.lowlevel.RunVar("semaphore")
-
-    @contextmanager
-    def enter(self) -> Generator[None]:
-        """Wait until there is room, or raise a `LimitError`; make room again at the end of the block."""
-        if not self._semaphore.acquire(blocking=self._wait):
-            raise LimitError(self._busy)
-        try:
-            yield
-        finally:
-            self._semaphore.release()
-
-    @asynccontextmanager
-    async def enter_async(self) -> AsyncGenerator[None]:
-        """Do the same in the loop that runs."""
-        semaphore = self._of_loop.get(None)
-        if semaphore is None:
-            semaphore = self._anyio.Semaphore(self._slots, fast_acquire=True)
-            self._of_loop.set(semaphore)
-        try:
-            await semaphore.acquire() if self._wait else semaphore.acquire_nowait()
-        except self._anyio.WouldBlock:
-            raise LimitError(self._busy) from None
-        try:
-            yield
-        finally:
-            semaphore.release()
+    return Aspect("limited", make, rate=rate, per=per, wait=wait)
 
 
 @final

@@ -28,7 +28,7 @@ SILENT = logging.Logger("silent")
 SILENT.addHandler(logging.NullHandler())
 
 ASPECTS: dict[str, Callable[[], Aspect]] = {
-    "limited": lambda: limited(10**6, concurrency=10**6),
+    "limited": lambda: limited(10**6),
     "log": lambda: log(SILENT, begin=True, redact="n"),
     "span": lambda: span(arguments=True, tracer=TracerProvider().get_tracer("tests")),
     "timed": lambda: timed(slow=1000),
