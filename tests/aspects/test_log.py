@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import logging
 import sys
 import threading
@@ -169,16 +168,6 @@ def test_structlog_gets_events_with_fields(style: str) -> None:
     assert 0 <= entry["duration"] < 600
 
 
-def test_structlog_gets_failures_with_their_traceback() -> None:
-    kept = structlog.testing.LogCapture()
-    logger = structlog.wrap_logger(None, processors=[kept], wrapper_class=structlog.make_filtering_bound_logger(0))
-    with weave(login, aspect=log(lambda name: logger, redact="password")), pytest.raises(PermissionError):
-        login("nobody", SECRET)
-    [entry] = kept.entries
-    assert entry["event"] == "call failed" and entry["log_level"] == "error"
-    assert entry["exception"].endswith("PermissionError: <redacted> is wrong") and SECRET not in str(entry)
-
-
 def test_a_logger_that_fails_does_not_reach_the_program(caplog: pytest.LogCaptureFixture) -> None:
     class Full:
         def info(self, event: str, **fields: object) -> None:
@@ -188,16 +177,3 @@ def test_a_logger_that_fails_does_not_reach_the_program(caplog: pytest.LogCaptur
         assert login("ann", "x") == "welcome ann"
     [record] = caplog.records
     assert record.name == "aspecthook" and record.getMessage().endswith(":login: the entry of a call was lost")
-
-
-def test_an_entry_of_a_function_that_is_all_a_thread_runs_names_the_function(logger: Logged) -> None:
-    target, _ = Targets().all["function"]
-    code = target.__code__
-    with weave(target, aspect=log(logger)):
-        _thread.start_new_thread(target, (1,))
-        assert logger.kept.emitted.wait(60)
-        thread = threading.Thread(target=target, args=(1,))
-        thread.start()
-        thread.join()
-    own = (code.co_filename, code.co_firstlineno)
-    assert [(record.pathname, record.lineno) for record in logger.kept.records] == [own, own]
