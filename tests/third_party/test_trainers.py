@@ -12,12 +12,6 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FACTS = {
     "lightning": ["steps: 16, skipped: batches [2, 2]; fit of Classifier ended", "taken off: removed"],
-    "ignite": [
-        "steps: 11, skipped: iterations [3, 11]",
-        "the hook saw: ['ValueError']",
-        "the caller saw: a step in the",
-    ],
-    "transformers": ["steps: 16 of 16; images left out: 12", "pre_1(inputs)  # clean, weave_transformers.py:"],
 }
 
 

@@ -159,7 +159,6 @@ class Runner(Run):
         momentum_config: Config = None,
         timer_config: Config = "IterTimerHook",
         custom_hooks: Config = None,
-        profiler_config: Config = None,
     ) -> None:
         """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
 
@@ -174,7 +173,6 @@ class Runner(Run):
             momentum_config: Of a `MomentumUpdaterHook`; priority 30.
             timer_config: Of an `IterTimerHook`; priority 70.
             custom_hooks: A list of others; each has its own priority, which is 50 unless its class says otherwise.
-            profiler_config: Of a `ProfilerHook`, ``{"start": 10, "stop": 60}``; its own priority.
 
         Raises:
             ConfigError: A config that cannot be built.
@@ -187,7 +185,6 @@ class Runner(Run):
             "optimizer": optimizer_config,
             "checkpoint": checkpoint_config,
             "timer": timer_config,
-            "profiler": profiler_config,
         }
         register_training_hooks(self, configs, log_config, custom_hooks)
 

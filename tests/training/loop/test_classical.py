@@ -59,7 +59,6 @@ def test_rates_without_an_optimizer_are_an_error() -> None:
         ("optimizer", {"grad_clip": None}, ("OptimizerHook", 40)),
         ("checkpoint", {"interval": 1}, ("CheckpointHook", 50)),
         ("timer", {"type": "IterTimerHook"}, ("IterTimerHook", 70)),
-        ("profiler", {"start": 5}, ("ProfilerHook", 1)),
         ("log", {"interval": 5}, ("TextLoggerHook", 90)),
         ("custom", [{"type": "DistSamplerSeedHook"}], ("DistSamplerSeedHook", 50)),
     ],

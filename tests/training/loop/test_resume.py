@@ -20,7 +20,6 @@ from aspecthook.training import (
     LrUpdaterHook,
     OptimizerHook,
     PlotHook,
-    ProfilerHook,
     ReportHook,
     Runner,
     TensorboardLoggerHook,
@@ -284,7 +283,7 @@ def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
             *(CSVLogger(tmp_path / "keras.csv"), ModelCheckpoint(tmp_path / "best", monitor="loss")),
             *(TensorBoard(tmp_path / "board"), BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)),
             CheckpointSaverHook(tmp_path / "session", save_steps=2),
-            *(PlotHook(), ReportHook(), ProfilerHook()),
+            *(PlotHook(), ReportHook()),
         ):
             runner.register_hook(hook)
         return runner
