@@ -38,26 +38,6 @@ def check_parts(model: Any, optimizer: Any, loss: Any) -> None:
         raise ConfigError(f"Runner(optimizer={brief(optimizer)}): {why}; give one such as SGD(model.parameters())")
 
 
-def check_trains(model: Any, optimizer: Any, parameters: Iterable[Any]) -> None:
-    """Refuse an optimizer that changes nothing of a model.
-
-    An optimizer may lack its parameters in ways that nobody can see: a model may keep parts in a list. So an optimizer
-    without parameters is not refused, nor is one for a model without.
-    """
-    stepped = [one for group in optimizer.param_groups for one in group.get("params", ())]
-    known = {id(parameter) for parameter in parameters}
-    if known and stepped and hasattr(model, "named_parameters") and known.isdisjoint(map(id, stepped)):
-        raise TrainingError(
-            f"the optimizer has none of the parameters of {type(model).__name__}: it was made for another model; make "
-            "it with the parameters of this one"
-        )
-    if stepped and not any(getattr(parameter, "requires_grad", True) for parameter in stepped):
-        raise TrainingError(
-            "there is nothing to train: requires_grad is False for every parameter of the optimizer; set it to True "
-            "for those to train"
-        )
-
-
 def _is_positive(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 

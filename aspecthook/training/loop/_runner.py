@@ -21,7 +21,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
 from aspecthook.training.hooks._hook import build_hook
 
-from ._checks import check_loader, check_trains, length_of
+from ._checks import check_loader, length_of
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
@@ -270,7 +270,6 @@ class Runner(Run):
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
-        check_trains(self.model, self.optimizer, self.backend.parameters(self.model).values())
         if self._val_row:  # of the last fit
             self.workflow, self._val_row = self.workflow[:-1], False
         validates = any(mode == "val" for mode, _ in self.workflow)

@@ -118,12 +118,6 @@ def test_nested_samples_are_stacked() -> None:
     assert collated([np.ones(2), np.zeros(2)]).shape == (2, 2)
 
 
-def test_a_collate_of_ones_own_makes_the_batch() -> None:
-    assert list(DataLoader([1, 2, 3], 2, collate=tuple)) == [(1, 2), (3,)]
-    dataset = ArrayDataset(np.arange(3))
-    assert list(DataLoader(dataset, 2, collate=len)) == [2, 1]
-
-
 # Epochs
 
 
