@@ -26,18 +26,6 @@ def seed_of(seed: Any) -> int | None:
     return index(seed)
 
 
-def check_parts(model: Any, optimizer: Any, loss: Any) -> None:
-    """Refuse what cannot be a model, its optimizer or its loss, such as their classes and their names."""
-    if model is None or isinstance(model, (type, str)):
-        raise ConfigError(f"Runner(model={brief(model)}): give a model, such as Net(...)")
-    if loss is not None and (isinstance(loss, type) or not callable(loss)):
-        raise ConfigError(f"Runner(loss={brief(loss)}): give a function of outputs and targets")
-    lacks = [name for name in ("step", "zero_grad", "param_groups") if not hasattr(optimizer, name)]
-    if optimizer is not None and (isinstance(optimizer, type) or lacks):
-        why = "this is a class" if isinstance(optimizer, type) else f"it has no {' and no '.join(lacks)}"
-        raise ConfigError(f"Runner(optimizer={brief(optimizer)}): {why}; give one such as SGD(model.parameters())")
-
-
 def _is_positive(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
