@@ -207,7 +207,6 @@ def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
 
 
 OPENING = [("open", "place.py"), ("hold", "place.py"), ("store", "members.py")]
-OPENING += [("occupy", "occupancy.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 

@@ -226,9 +226,6 @@ class _BestSaver(CheckpointHook):
     _who = "EvalHook"
 
 
-DistEvalHook = EvalHook  # mmcv's name where the ranks share the data
-
-
 # Any: batches and outputs are made of anything.
 def _on_cpu(value: Any) -> Any:
     """Return a value with its tensors on the CPU: there is room for many batches, and every rank can read them."""

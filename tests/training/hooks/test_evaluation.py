@@ -467,7 +467,7 @@ import json, os, sys
 import torch, torch.distributed as dist
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner
-from aspecthook.training import DistEvalHook, EarlyStoppingHook, EvalHook
+from aspecthook.training import EarlyStoppingHook, EvalHook
 from aspecthook.training import NanGuardHook, NanLossError
 from aspecthook.training.data import ArrayDataset, DataLoader
 from torch.nn.parallel import DistributedDataParallel
@@ -505,7 +505,7 @@ whole = runner.register_hook(EvalHook(val))
 evaluate = lambda outputs, batches: {"n": len(batches), "x": float(batches[1][0][0, 0])}
 samples = [torch.cat(rows) for rows in zip(*val)]
 loader = DataLoader(ArrayDataset(*(one.numpy() for one in samples)), 4, rank=rank, world_size=2)
-shared = runner.register_hook(DistEvalHook(loader, evaluate=evaluate, save_best="loss"), name="shared")
+shared = runner.register_hook(EvalHook(loader, evaluate=evaluate, save_best="loss"), name="shared")
 rows = []
 hooks(runner.train_epoch).add("post", lambda: rows.append([whole.metrics, shared.metrics]), priority=100)
 runner.fit(data(3, 10 + rank))

@@ -482,7 +482,11 @@ def test_mixed_precision_is_refused_for_a_numpy_model() -> None:
 
 CLIPPING = [
     ({"grad_clip": {"max_nrom": 1}}, HookOptionError, "did you mean 'max_norm'"),
-    ({"grad_clip": {"max_norm": 1, "foreach": True}}, HookOptionError, "'foreach' is unknown"),
+    (
+        {"grad_clip": {"max_norm": 1, "foreach": True}},
+        HookOptionError,
+        "unknown; the options are 'max_norm' and 'norm_type'",
+    ),
     ({"grad_clip": {"norm_type": 2}}, HookOptionError, "has no 'max_norm'"),
     ({"grad_clip": {}}, HookOptionError, "has no 'max_norm'"),
     ({"grad_clip": 1.0}, HookTypeError, "give a mapping"),

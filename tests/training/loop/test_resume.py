@@ -70,7 +70,7 @@ def make(accumulate: int, *extra: Hook) -> Runner:
 
 def outcome(runner: Runner) -> dict[str, Any]:
     state = runner.state_dict()
-    del state["meta"], state["settings"]
+    del state["meta"]
     state["hooks"].pop("SaveAt", None)
     return state
 

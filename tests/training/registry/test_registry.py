@@ -490,6 +490,18 @@ def test_a_broken_package_breaks_only_who_uses_it_and_is_named(registry: Registr
         assert isinstance(caught.value.__cause__, cause)
 
 
+def test_a_line_that_is_no_entry_point_is_named(registry: Registry, install: Install, tmp_path: Path) -> None:
+    """A line without `=` came out as a bare TypeError."""
+    install("wreck", {"Fine": "fractions:Fraction"}, {})
+    info = tmp_path / "wreck" / "wreck-1.2.dist-info" / "entry_points.txt"
+    info.write_text(f"# all of it\n[{GROUP}]\nBroken\nFine = fractions:Fraction\n\n[other]\nx = y\n")
+    assert sorted(registry.load_entry_points(GROUP)) == ["Broken", "Fine"]
+    assert message(ConfigError, lambda: registry["Broken"]).startswith(
+        "registry 'hooks': entry point Broken =  of wreck 1.2 fails with "
+        "ValueError(\"'' is not of the form 'package.module:name'\")"
+    )
+
+
 def test_an_entry_point_that_cannot_be_called_is_refused(registry: Registry, install: Install) -> None:
     install("wreck", {"Five": "plugged_b:A"}, {"plugged_b": "A = 5"})
     registry.load_entry_points(GROUP)

@@ -210,7 +210,7 @@ def test_hooks_are_called_as_by_tensorflow(
     assert found == expected(names, plan, batches * epochs)
     left = [hook for name in ("run", "train_epoch", "train_iter", "forward") for hook in hooks(getattr(runner, name))]
     assert way is fit or not left
-    assert not hooks(runner.forward) and not runner.later
+    assert not hooks(runner.forward) and not runner.after_stage_calls
 
 
 # What stands beside
