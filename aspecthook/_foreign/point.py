@@ -33,7 +33,7 @@ class ProxyMountPoint(MountPoint):
         "_named",
         "binding",
         "enter",
-        "forward",
+        "hands_to",
         "original",
         "owner",
         "proxy",
@@ -50,7 +50,7 @@ class ProxyMountPoint(MountPoint):
     ) -> None:
         super().__init__(made[0], name)
         setattr(made[0], CODE, code_of(original))  # for whoever asks where it is written
-        self.enter, self.forward = made.enter, made.forward
+        self.enter, self.hands_to = made.enter, made.forward
         self.original = original
         self.binding: Binding = binding
         # Where our proxy is, or was until the last hook was removed.
@@ -102,9 +102,6 @@ class ProxyMountPoint(MountPoint):
     def moved_on(self, module: ModuleType) -> None:
         """Forget the places in a module that was reloaded: it has new objects, and nobody has replaced our proxy."""
         self._entries = [one for one in self._entries if one.owner() is not module or one.now() is self.proxy]
-
-    def _target(self) -> Callable[..., Any]:
-        return self.forward
 
     def _settle(self) -> None:
         super()._settle()

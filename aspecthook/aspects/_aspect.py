@@ -18,7 +18,7 @@ from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.invoke import awaitable
 from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
 from aspecthook._errors import HookOptionError, HookTypeError, brief, is_inner_frame, nearest
-from aspecthook._lazy import NamesTheExtra
+from aspecthook._lazy import NamesTheLibrary
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -84,7 +84,7 @@ def needed(library: str, name: str) -> Any:
     Raises:
         ModuleNotFoundError: It is not installed.
     """
-    with NamesTheExtra(f"aspecthook.aspects.{name}"):
+    with NamesTheLibrary(f"aspecthook.aspects.{name}"):
         return import_module(library)
 
 

@@ -77,7 +77,7 @@ def span(
             recorded.thread = current_thread().name
             if redaction.active and not arguments:  # what is redacted here is masked in what others show
                 redaction.arguments(call.arguments, function.extra)
-            made = begin_span(own, recorded, None, name=name, kind=kinds[kind])
+            made = begin_span(own, recorded, name=name, kind=kinds[kind])
             made.set_attributes(dict(attributes or {}))
             return _Span(made, recorded)
 

@@ -4,9 +4,9 @@ The invariant: the first acting subscriber connects an event to the interpreter 
 what was there before is there again, by identity. Only the dispatcher of audit events cannot be removed; without
 subscribers it costs an empty call.
 
-For maintainers: `_event` makes events of any kind. `_wiring` has the mount point of an interpreter event and `Plug`,
-the base class of what connects one: `_slots` for places that hold one callable (with `_signals` and `_uncaught`),
-`_process` and `_audits` for lists of callables. `_quiet` calls an event, but not while its subscribers are running.
+For maintainers: `_event` makes events of any kind. `_wired` has the mount point of an interpreter event, `Plug`, the
+base class of what connects one, and `notify`, which calls an event, but not while its subscribers are running. `_slots`
+connects places that hold one callable (`_signals` and `_uncaught`), `_process` and `_audits` lists of callables.
 """
 
 from __future__ import annotations

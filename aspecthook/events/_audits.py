@@ -9,14 +9,12 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from aspecthook._errors import HookTypeError, MountError, brief
 
-from ._quiet import notify
-from ._wiring import Plug, wired_copy
+from ._wired import Plug, copied, notify, wired
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event
@@ -58,7 +56,7 @@ _GLOBALS = {"__name__": __name__, "__builtins__": vars(builtins), "_table": _tab
 _hook: FunctionType | None = None
 
 
-def _install(label: str) -> FunctionType:
+def _install(name: str) -> FunctionType:
     """Return the dispatcher, which is installed once; under the lock.
 
     Raises:
@@ -77,8 +75,8 @@ def _install(label: str) -> FunctionType:
         hook.__code__ = _silent.__code__
         if not heard:
             raise MountError(
-                f"{label} cannot be connected: an audit hook that was there before refuses others; add the first "
-                f"subscriber before that hook"
+                f"aspecthook.events:audit({name!r}) cannot be connected: an audit hook that was there before refuses "
+                f"others; add the first subscriber before that hook"
             ) from cause
         _hook = hook
     return _hook
@@ -88,16 +86,15 @@ def _install(label: str) -> FunctionType:
 class Audited(Plug):
     """The plug of an audit event: a row in the table."""
 
-    __slots__ = ("_label", "_listener", "_name")
+    __slots__ = ("_listener", "_name")
 
-    def __init__(self, name: str, label: str, listener: Listener) -> None:
+    def __init__(self, name: str, listener: Listener) -> None:
         self._name = name
-        self._label = label
         self._listener = listener
 
     def connect(self) -> None:
         """Add the listener to the table."""
-        hook = _install(self._label)
+        hook = _install(self._name)
         row = _table.get(self._name, ())
         if self._listener not in row:
             _table[self._name] = (*row, self._listener)
@@ -150,9 +147,8 @@ def audit(name: str) -> AuditEvent:
         raise HookTypeError(f"{brief(name)} is not the name of an audit event; give a string such as 'os.remove'")
     found = _events.get(name)
     if found is None:
-        label = f"aspecthook.events:audit({name!r})"
-        made = wired_copy(_raised, label, partial(Audited, name, label))
-        found = _events.setdefault(name, made)
+        decorate = wired(f"audit({name!r})", lambda event: [Audited(name, event)])
+        found = _events.setdefault(name, decorate(copied(_raised)))
     given: AuditEvent = found
     return given
 

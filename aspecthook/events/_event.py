@@ -16,7 +16,7 @@ from aspecthook._core.compile.link import Linker, Template
 from aspecthook._core.compile.source import Source
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.signature import Emission, Signature
+from aspecthook._core.law.signature import COROUTINE, Emission, Signature
 from aspecthook._core.mount.hookable import mount_new
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import HookOptionError, MountError, brief, entrance, nearest, printable, qualified
@@ -107,20 +107,8 @@ def event(
     return make_event(stub, name, first=first, fold=fold, errors=errors)
 
 
-def make_event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) -> Any:
-    function = _checked(stub)
-    if name is not None and not isinstance(name, str):
-        raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")
-    label = printable(name) if name else qualified(function)
-    emission = _emission(function, label, **options)
-    mount = make(function, name, emission)
-    code = _code(function, emission, mount)
-    mount_new(function, mount)
-    function.__code__ = code
-    return function
-
-
-def _checked(stub: Any) -> FunctionType:
+def make_event(stub: Any, name: Any, *, first: bool, fold: str | None, errors: str, make: ToMount = MountPoint) -> Any:
+    """Make a stub an event; `make` makes its mount point."""
     if type(stub) is not FunctionType:
         inner = getattr(stub, "__func__", None) or getattr(stub, "fget", None)
         hint = "put @event nearest to the def" if isinstance(inner, FunctionType) else "give a function"
@@ -128,26 +116,29 @@ def _checked(stub: Any) -> FunctionType:
     label = qualified(stub)
     if mount_of(stub) is not None:
         raise MountError(f"{label} is a mount point already, and cannot be made an event; use @event alone")
-    style = Signature(stub.__code__).style
-    if "generator" in style:
+    signature = Signature(stub.__code__)
+    if "generator" in signature.style:
         raise MountError(
             f"{label} contains a yield, and cannot be an event; write a stub: def {stub.__name__}(...): ..."
         )
-    return stub
-
-
-def _emission(function: FunctionType, label: str, *, first: bool, fold: str | None, errors: str) -> Emission:
-    signature = Signature(function.__code__)
+    if name is not None and not isinstance(name, str):
+        raise HookOptionError(f"{label} has name={brief(name)}; give a string")
+    label = printable(name) if name else label
     why = _why_refused(list(signature.names[: signature.regular]), first, fold, errors)
     if why:
         raise HookOptionError(f"{label} {why}")
-    return Emission(
+    emission = Emission(
         gives="first" if first else "fold" if fold is not None else "list",
         fold=0 if fold is None else signature.index[fold],
         isolate=errors == "isolate",
         group=errors == "group",
-        default=not _is_empty(function),
+        default=not _is_empty(stub),
     )
+    mount = make(stub, name, emission)
+    code = _code(stub, emission, mount)
+    mount_new(stub, mount)
+    stub.__code__ = code
+    return stub
 
 
 def _why_refused(names: list[str], first: object, fold: object, errors: object) -> str:
@@ -169,34 +160,24 @@ def _why_refused(names: list[str], first: object, fold: object, errors: object) 
 
 
 def _is_empty(function: FunctionType) -> bool:
-    """Whether a function has no body: the compiler has made of it what it makes of a stub."""
-    code = function.__code__
-    lead = "async def" if Signature(code).style == "coroutine" else "def"
-    made = _steps(code)
-    # A first constant that no instruction loads is a docstring. Since 3.14 it may also be the rest of a body that does
-    # nothing, such as `(1, 2)` or `if 0: pass`. `__doc__` is no evidence: it may have been set later.
-    consts = code.co_consts
-    return (made, consts) in _stubs(lead) or (made, (_DOC, *consts[1:])) in _stubs(lead)
-
-
-_DOC = "doc"
+    """Whether a function has no body, but for a docstring: it does what the compiler makes of a stub."""
+    return _steps(function.__code__) == _stub_steps("async def" if function.__code__.co_flags & COROUTINE else "def")
 
 
 @cache
-def _stubs(lead: str) -> list[tuple[bytes, tuple[object, ...]]]:
-    codes: list[CodeType] = []
-    for body in ("pass", "...", "return None", f"{_DOC!r}; pass", f"{_DOC!r}; ...", f"{_DOC!r}; return None"):
-        module = compile(f"{lead} stub(): {body}", "<aspecthook>", "exec", dont_inherit=True)
-        codes.append(next(one for one in module.co_consts if isinstance(one, CodeType)))
-    return [(_steps(code), code.co_consts) for code in codes]
+def _stub_steps(lead: str) -> list[tuple[str, object]]:
+    module = compile(f"{lead} stub(): pass", "<aspecthook>", "exec", dont_inherit=True)
+    return next(_steps(one) for one in module.co_consts if isinstance(one, CodeType))
 
 
-def _steps(code: CodeType) -> bytes:
+def _steps(code: CodeType) -> list[tuple[str, object]]:
     """Return the instructions of a function without NOPs, of which the compiler may leave one for a line."""
-    from opcode import opmap
+    from opcode import opname
 
-    steps, nop = code.co_code, opmap["NOP"]
-    return b"".join(steps[at : at + 2] for at in range(0, len(steps), 2) if steps[at] != nop)
+    steps = [(opname[step], argument) for step, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True)]
+    # The place of None among the constants depends on whether there is a docstring.
+    consts = ("LOAD_CONST", "RETURN_CONST")
+    return [(name, code.co_consts[one] if name in consts else one) for name, one in steps if name != "NOP"]
 
 
 def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> CodeType:
@@ -209,6 +190,6 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     text = Source(signature, Chain(())).empty()
     made = Template(text, free=len(code.co_freevars))
     facts: dict[str, object] = {"site": site, "first": Witness()}
-    linked = Linker(signature, code, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
+    linked, _ = Linker(signature, code, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # Tracebacks and `inspect` show the source of the stub.
-    return linked.code.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+    return linked.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

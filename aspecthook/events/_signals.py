@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook._errors import HookLookupError, MountError, brief, nearest
 
 from ._slots import Notify, Slot
-from ._wiring import wired_copy
+from ._wired import copied, wired
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event
@@ -55,9 +55,8 @@ def signal(which: str | int) -> SignalEvent:
     number = _number(which)
     found = _events.get(number)
     if found is None:
-        label = f"aspecthook.events:signal({_name(number)!r})"
-        made = wired_copy(_received, label, lambda event: _Handler(number, label, event), first=True)
-        found = _events.setdefault(number, made)
+        decorate = wired(f"signal({_name(number)!r})", lambda event: [_Handler(number, event)], first=True)
+        found = _events.setdefault(number, decorate(copied(_received)))
     given: SignalEvent = found
     return given
 
@@ -91,10 +90,11 @@ class _Handler(Slot):
 
     __slots__ = ("_label", "_number")
 
-    def __init__(self, number: int, label: str, event: Notify) -> None:
-        super().__init__(_name(number), event)
+    def __init__(self, number: int, event: Notify) -> None:
+        # An occurrence is known by the frame that was interrupted: a signal may arrive again while it is being handled.
+        super().__init__(_name(number), event, key=1)
         self._number = number
-        self._label = label
+        self._label = f"aspecthook.events:signal({self.name!r})"
 
     def now(self) -> Any:
         """Return the handler: a callable, SIG_DFL, SIG_IGN, or None if it was not set by Python."""
@@ -119,22 +119,15 @@ class _Handler(Slot):
             )
         super().connect()
 
-    def occurrence(self, args: tuple[Any, ...]) -> object:
-        """Return the frame that was interrupted: a signal may arrive again while it is being handled."""
-        return args[1]
-
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
         """Call the handler that was there before, or do what the system does."""
         if before is signals.SIG_DFL:
             if self.name not in _IGNORED:
-                self._default()
+                # Let the system do what it does about this signal, which for most signals ends the process.
+                now = self.now()
+                signals.signal(self._number, signals.SIG_DFL)
+                signals.raise_signal(self._number)
+                # The process still runs: it has been stopped and continued, for example.
+                signals.signal(self._number, now)
         elif before is not signals.SIG_IGN:
             return before(*args)
-
-    def _default(self) -> None:
-        """Let the system do what it does about this signal, which for most signals ends the process."""
-        now = self.now()
-        signals.signal(self._number, signals.SIG_DFL)
-        signals.raise_signal(self._number)
-        # The process still runs: it has been stopped and continued, for example.
-        signals.signal(self._number, now)

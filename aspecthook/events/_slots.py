@@ -17,8 +17,7 @@ from aspecthook._core.mount.occupancy import Occupancy
 from aspecthook._errors import MountError, brief
 from aspecthook._foreign.places import ABSENT
 
-from ._quiet import is_notifying, notifying
-from ._wiring import Plug
+from ._wired import Plug, is_notifying, notifying
 
 # Any, here and below: what a slot holds, and what it is called with, depends on the slot.
 Notify = Callable[..., Any]
@@ -29,14 +28,12 @@ class Link:
     """What we put into a slot: notifies subscribers, then calls what was there before, unless one has handled it."""
 
     # Some programs ask hooks for their name.
-    __slots__ = ("__name__", "before", "slot", "under")
+    __slots__ = ("__name__", "before", "slot")
 
     def __init__(self, slot: Slot, before: Any) -> None:
         self.__name__ = slot.name
         self.slot = slot
         self.before = before
-        # An older link of this slot, which others may still have in their chain.
-        self.under: Link | None = None
 
     def __call__(self, *args: Any) -> Any:
         return self.slot.called(self, args)
@@ -46,38 +43,29 @@ class Link:
 
 
 class Slot(Occupancy, Plug):
-    """A slot, and our links in it."""
+    """A slot, and our links in it.
+
+    Args:
+        name: What links are called.
+        notify: Calls the event.
+        key: The place of the argument by which one occurrence differs from another.
+    """
 
     # Whether what was there before is called, too, if notifying raises.
     passes_on_anyway: ClassVar[bool] = False
 
-    __slots__ = ("_link", "_notify", "_retired", "name")
+    __slots__ = ("_key", "_link", "_notify", "_retired", "name")
 
-    def __init__(self, name: str, notify: Notify) -> None:
+    def __init__(self, name: str, notify: Notify, *, key: int) -> None:
         super().__init__()
         self.name = name
         self._notify = notify
+        self._key = key
         # The link that was put in last and is not known to be gone.
         self._link: Link | None = None
         # The link that was taken out last. It must not be freed: an exception that another thread is reporting does not
         # keep it alive (CPython gh-130163, a crash).
         self._retired: Link | None = None
-
-    @abstractmethod
-    def now(self) -> Any:
-        """Return what is in the slot."""
-
-    @abstractmethod
-    def put(self, value: Any) -> None:
-        """Put something into the slot.
-
-        Raises:
-            MountError: It is refused.
-        """
-
-    @abstractmethod
-    def occurrence(self, args: tuple[Any, ...]) -> object:
-        """Return the object by which one occurrence differs from another."""
 
     @abstractmethod
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
@@ -98,28 +86,25 @@ class Slot(Occupancy, Plug):
 
     def restore(self) -> None:
         """Put back what was there before the link, which is then retired."""
-        link: Link = self.now()
+        link: Any = self.now()
         if self._put_or_leave(link.before):
-            self._retired, self._link = link, link.under
+            self._retired, self._link = link, None
 
     # As a plug
 
     def connect(self) -> None:
         """Put a link into the slot. If another callable has been put over ours, both stay."""
-        now, link = self.now(), self._link
-        if isinstance(now, Link) and self.is_ours(now):
+        now: Any = self.now()
+        if self.is_ours(now):
             self._link = now
         elif not self.opened:
-            while link is not None and now is link.before:
-                link = link.under
             made = self._retired
             if made is None or now is not made.before:
                 made = Link(self, now)
-            made.under = link
             self.put(made)
             self._link = made
-        elif link is not None and now is link.before:  # other code has restored what was there before us
-            self._put_or_leave(link)
+        elif self._link is not None and now is self._link.before:  # other code has restored what was there before us
+            self._put_or_leave(self._link)
         self.opened = True
 
     def _put_or_leave(self, value: Any) -> bool:
@@ -139,7 +124,7 @@ class Slot(Occupancy, Plug):
 
     def called(self, link: Link, args: tuple[Any, ...]) -> Any:
         """Notify subscribers, if this link is the outermost, and pass on."""
-        which = self.occurrence(args)
+        which = args[self._key] if len(args) > self._key else None
         if self.opened and not is_notifying(self, which):
             return notifying(self, which, self._call, link, args)
         if not self.opened and self.now() is link:
@@ -168,13 +153,11 @@ class AttributeSlot(Slot):
     # These report exceptions. A subscriber that raises SystemExit must not hide one.
     passes_on_anyway = True
 
-    __slots__ = ("_key", "_module")
+    __slots__ = ("_module",)
 
     def __init__(self, module: ModuleType, name: str, notify: Notify, *, key: int) -> None:
-        super().__init__(name, notify)
+        super().__init__(name, notify, key=key)
         self._module = module
-        # The place of the argument that is reported.
-        self._key = key
 
     def now(self) -> Any:
         """Return the attribute, which somebody may have deleted."""
@@ -186,10 +169,6 @@ class AttributeSlot(Slot):
             delattr(self._module, self.name)
         else:
             setattr(self._module, self.name, value)
-
-    def occurrence(self, args: tuple[Any, ...]) -> object:
-        """Return what is reported."""
-        return args[self._key] if len(args) > self._key else None
 
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
         """Call what was there before or, if there was nothing, Python's own."""

@@ -6,9 +6,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ._quiet import notify
 from ._slots import AttributeSlot
-from ._wiring import Plug, Several, wired
+from ._wired import Plug, notify, wired
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 Origin: TypeAlias = Literal["main", "thread", "unraisable"]
 
 
-def _plug(event: Any) -> Plug:
-    """Return the plug for the three places where Python reports uncaught exceptions."""
+def _plugs(event: Any) -> list[Plug]:
+    """Return the plugs for the three places where Python reports uncaught exceptions."""
 
     def report(exc: BaseException | None, origin: Origin, source: object) -> Any:
         # `notify`, since a subscriber whose own objects fail as they are freed would be called without end.
@@ -34,14 +33,14 @@ def _plug(event: Any) -> Plug:
         # Since 3.14 Python passes no object for a `__del__`; its message names the function.
         return report(args.exc_value, "unraisable", args.err_msg if args.object is None else args.object)
 
-    return Several(
+    return [
         AttributeSlot(sys, "excepthook", main, key=1),
         AttributeSlot(threading, "excepthook", thread, key=0),
         AttributeSlot(sys, "unraisablehook", unraisable, key=0),
-    )
+    ]
 
 
-@wired(_plug, first=True, errors="isolate")
+@wired("uncaught_exception", _plugs, first=True, errors="isolate")
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
     """An uncaught exception is about to be reported.
 

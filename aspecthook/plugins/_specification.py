@@ -17,7 +17,7 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
 from aspecthook.weave._aspects import Mark, attribute_names, marked, marks_of
-from aspecthook.weave._gates import Claim, Heir, gate
+from aspecthook.weave._woven import Calls, Heir, gate
 
 
 class PluginHook(NamedTuple):
@@ -103,8 +103,7 @@ class Specification:
         static = getattr_static(self.host, name)
         if isinstance(static, (staticmethod, MethodType)):
             return None
-        heir = Heir(self.host)
-        return gate([Claim(heir, None)], self.mount(name).site().signature)
+        return gate([Calls(Heir(self.host), None)], self.mount(name).site().signature)
 
     def concerns(self, hook: Hook) -> bool:
         """Whether a hook on one of the events acts for this host, and not only for another class that inherits it."""

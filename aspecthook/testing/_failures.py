@@ -95,7 +95,7 @@ def _called(item: pytest.Item, error: BaseException | None, mounts: Iterable[Mou
         mounted = mount.instance() if isinstance(mount, InstanceMountPoint) else mount.ref()
         ours = (mounted, getattr(mount, "proxy", None))
         is_known = any(one is not None and id(one) in known for one in ours)
-        if is_known or any(mount.place_of(code) is not None for code in codes):
+        if is_known or (mount.place is not None and any(map(mount.place.is_own, codes))):
             yield mount
 
 

@@ -89,28 +89,12 @@ def forward_point(module: Module, name: str, *, bypassed: bool) -> OwnMountPoint
         ForwardSlot(module, name, bypassed=bypassed),
         target=reach,
         provides={"module": "", "name": f"{MARK}.name"},
-        codes=_codes_of(module),
+        codes=_codes.setdefault(module, {}),
     )
 
 
-# By the module's id. When hooks come back, the same code comes back, and what `torch.compile` made of it stays valid.
-_codes: dict[int, tuple[weakref.ref[Any], Codes]] = {}
-
-
-def _codes_of(module: Module) -> Codes:
-    key = id(module)
-    held = _codes.get(key)
-    if held is None or held[0]() is not module:
-        gone = weakref.ref(module, lambda reference: _forget(key, reference))
-        held = _codes[key] = (gone, {})
-    return held[1]
-
-
-def _forget(key: int, reference: object, codes: dict[int, Any] = _codes) -> None:
-    # `codes` is a default, since modules are emptied in any order as the interpreter ends.
-    held = codes.get(key)
-    if held is not None and held[0] is reference:
-        del codes[key]
+# When hooks come back, the same code comes back, and what `torch.compile` made of it stays valid.
+_codes: weakref.WeakKeyDictionary[Any, Codes] = weakref.WeakKeyDictionary()
 
 
 def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], Callable[..., Any]]]:

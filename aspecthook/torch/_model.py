@@ -91,7 +91,7 @@ def _tensor(tensor: Any, word: str, name: str) -> Spot:
         raise WeaveError(f"{label} has no gradient to hook: it does not require one; set requires_grad first")
     if word == "accumulated" and tensor.grad_fn is not None:
         raise WeaveError(f"{label} accumulates no gradient: it was computed from others; weave it with grad=")
-    return Spot((id(tensor), word), tensor, lambda: tensor_point(tensor, word, name), loose=True)
+    return Spot(tensor, lambda: tensor_point(tensor, word, name), loose=True)
 
 
 def _parameters(model: Module, names: Names | None, word: str) -> list[Spot]:
@@ -101,24 +101,10 @@ def _parameters(model: Module, names: Names | None, word: str) -> list[Spot]:
             f"use backward= for those that go through the {type(model).__name__}"
         )
     found = select(model, names, list(parameters_of(model)), "parameter")
-    fsdp = _sharded(model)
-    if fsdp:
-        raise WeaveError(
-            f"{word}= on {shown(model, names)} would never run: {fsdp} computes gradients for gathered copies of the "
-            f"parameters; use backward= on modules"
-        )
     learning = [(name, one) for name, one, exact in found if one.requires_grad or exact]
     if not learning:
         raise WeaveError(f"{shown(model, names)} chooses parameters that require no gradient; set requires_grad first")
     return [_tensor(one, word, name) for name, one in learning]
-
-
-def _sharded(model: Module) -> str:
-    """Return the name of the class that shards the parameters of a model; empty if none does."""
-    fsdp: Any = sys.modules.get("torch.distributed.fsdp")
-    kinds = [getattr(fsdp, name, None) for name in ("FSDPModule", "FullyShardedDataParallel")]
-    sharding = tuple([kind for kind in kinds if isinstance(kind, type)])
-    return next((type(one).__name__ for one in model.modules() if isinstance(one, sharding)), "")
 
 
 # Modules
@@ -151,12 +137,11 @@ def _module_alone(module: Module, word: str) -> Spot:
 
 
 def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Spot:
-    key = (id(module), word)
     if "state_dict" not in word:
         _refuse_never_called(module, name)
     if word in CALLBACKS:
-        return Spot(key, module, lambda: callback_point(module, word, name))
-    return Spot(key, module, lambda: forward_point(module, name, bypassed=bypassed))
+        return Spot(module, lambda: callback_point(module, word, name))
+    return Spot(module, lambda: forward_point(module, name, bypassed=bypassed))
 
 
 def _refuse_never_called(module: Module, name: str) -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
     from .hooks._sampler import DistSamplerSeedHook
     from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
-    from .logging._profiler import ProfilerHook
     from .logging._progress import ProgressHook
     from .logging._row import Row, Sink
     from .logging._tensorboard import TensorboardLoggerHook
@@ -54,7 +53,6 @@ __all__ = [
     "NanLossError",
     "OptimizerHook",
     "PlotHook",
-    "ProfilerHook",
     "ProgressHook",
     "Registry",
     "ReportHook",
@@ -82,7 +80,6 @@ load_lazily(
         "hooks._early_stop": "EarlyStoppingHook",
         "logging._timers": "IterTimerHook",
         "report._curves": "PlotHook",
-        "logging._profiler": "ProfilerHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
         "logging._row": "Row Sink",

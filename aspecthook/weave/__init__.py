@@ -2,8 +2,8 @@
 
 For maintainers: `_plans` makes of the arguments of `weave` the hooks (`_aspects` has those of marked methods) and their
 targets (`_pointcut`, or objects). `_finding` searches the modules for the `_members` that are meant, and `_spots` says
-where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; weavings share
-equal hooks (`_shared_hooks`), and `_gates` restrict them to the calls that are meant. `_pytorch` leads to the room
+where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; `_woven` has the
+hooks with the weavings that want them, and restricts them to the calls that are meant. `_pytorch` leads to the room
 that knows the modules and tensors of PyTorch. `_decorators` and `_managers` make around hooks of any decorator and
 any context manager; for generators by `_steps`.
 """

@@ -14,8 +14,8 @@ from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._pytorch import model_of
 from ._reasons import why_empty
-from ._shared_hooks import Wanted
 from ._spots import Chosen, Spot, shown, spot_of, spot_of_object, type_name
+from ._woven import Wanted
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -64,11 +64,10 @@ class Search:
         for module in modules(term):
             if not everywhere and module is not imported:
                 continue
-            unfinished = is_running(module) or (is_being_imported(module) and module is not imported)
             try:
                 spots = list(self._in_module(term, module, plan))
             except WeaveError:
-                if unfinished:
+                if is_running(module) or (is_being_imported(module) and module is not imported):
                     continue  # what is missing may still be defined
                 raise
             if spots:

@@ -10,51 +10,56 @@ from __future__ import annotations
 import importlib
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import machinery
 from threading import get_ident
 from types import FunctionType, ModuleType
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._core.mount.point import mount_of
-from aspecthook._hints import Any, Protocol, cast, final
+from aspecthook._core.mount.point import MountPoint, mount_of
+from aspecthook._hints import Any, cast, final
+
+from ._pointcut import Term
 
 
-class Watcher(Protocol):
-    """An object that is notified of imports."""
+@final
+class Watcher:
+    """The terms of a weaving, and what is called at the end of each import and reload that may concern them."""
 
-    @property
-    def modules(self) -> tuple[str, ...] | None:
-        """The names of the modules that it is about; None if the import of any module may matter to it."""
-        ...
+    __slots__ = ("_terms", "imported", "names")
+
+    def __init__(self, terms: Sequence[Term], imported: Callable[[ModuleType], None]) -> None:
+        self._terms = terms
+        self.imported = imported
+        # The modules that the terms name; None if a term may choose something of any module.
+        self.names: tuple[str, ...] | None = None
+        if all(term.exact_module and not term.takes_subclasses for term in terms):
+            self.names = tuple(dict.fromkeys([term.module for term in terms]))
 
     def wants(self, name: str) -> bool:
         """Whether to notify it of this module."""
-        ...
-
-    def imported(self, module: ModuleType) -> None:
-        """Handle the end of the import, or the reload, of a module."""
-        ...
+        return any(term.takes_subclasses or term.in_module(name) for term in self._terms)
 
 
 _reload = cast("FunctionType", importlib.reload)
 
-_watchers: dict[Watcher, None] = {}
-# Those that wait for the end of an import, with the modules that were not there when they were last looked for.
-_waiting: dict[Watcher, tuple[str, ...]] = {}
+# All watchers; with those that wait for the end of an import, the modules that were not there when last looked for.
+_watchers: dict[Watcher, tuple[str, ...] | None] = {}
+
+
+def _waiting() -> list[tuple[Watcher, tuple[str, ...]]]:
+    return [(watcher, missing) for watcher, missing in list(_watchers.items()) if missing is not None]
 
 
 @under_lock
 def watch(watcher: Watcher) -> None:
     """Notify a watcher of every import and reload that ends from now on, also of imports that have begun already."""
     _watchers[watcher] = None
-    if not _hooks_on_reload():
-        mount = mount_for(_reload)
-        mount.insert(mount.new_hook("post", weave_again, (), {}, None))
-    if watcher.modules is None:
+    _hook_reloads()
+    if watcher.names is None:
         for name in [one for one in list(sys.modules) if watcher.wants(one)]:
             _follow(name)
     _look(watcher)
@@ -64,16 +69,27 @@ def watch(watcher: Watcher) -> None:
 def unwatch(watcher: Watcher) -> None:
     """Stop notifying a watcher. With the last one, nothing of ours is left in the import system."""
     _watchers.pop(watcher, None)
-    _waiting.pop(watcher, None)
     _settle()
-    for hook in [] if _watchers else _hooks_on_reload():
-        hook.remove()
+    if not _watchers and _on_reload is not None:
+        mount, hook = _on_reload
+        mount.discard((hook,))
 
 
-def _hooks_on_reload() -> list[Hook]:
-    # They are looked for each time, so that an interrupt at any step leaves nothing that is not found again.
-    mount = mount_of(_reload)
-    return [hook for hook in mount.members if hook.function is weave_again] if mount is not None else []
+# The hook on `importlib.reload` and its mount point, which are kept for the next weaving.
+_on_reload: tuple[MountPoint, Hook] | None = None
+
+
+def _hook_reloads() -> None:
+    """Put our hook on `importlib.reload`; under the lock."""
+    global _on_reload  # noqa: PLW0603  # under the lock
+    now = mount_of(_reload)
+    # A user may have put hooks there meanwhile.
+    if _on_reload is None or (now is not None and now is not _on_reload[0]):
+        mount = mount_for(_reload)
+        _on_reload = mount, Hook("post", weave_again, EXCEPTION, {}, mount, None, again=True)
+    mount, hook = _on_reload
+    if hook not in mount.members:
+        mount.insert(hook)
 
 
 def weave_again(result: ModuleType) -> None:
@@ -134,7 +150,7 @@ def _notify(name: str) -> None:
                 watcher.imported(module)
         except Exception as error:  # a warning that is made an error; the other watchers are notified all the same
             errors.append(error)
-    for watcher in list(_waiting):
+    for watcher, _ in _waiting():
         if watcher.wants(name):
             _look(watcher, name)
     if errors:
@@ -146,13 +162,10 @@ def _look(watcher: Watcher, ended: str = "") -> None:
     """Find out whether a watcher waits for an import, and follow those that have begun."""
     if watcher not in _watchers:
         return
-    names = watcher.modules
+    names = watcher.names
     missing = tuple([name for name in names or () if sys.modules.get(name) is None])
     begun = [name for name in names or () if name != ended and name not in missing and _follow(name)]
-    if names is None or missing or begun:
-        _waiting[watcher] = missing
-    else:
-        _waiting.pop(watcher, None)
+    _watchers[watcher] = missing if names is None or missing or begun else None
     _settle()
 
 
@@ -237,7 +250,7 @@ class _Finder:
 
         An import may have been on its way when the finder came; a finder in front of this one may have found it.
         """
-        for watcher, missing in list(_waiting.items()):
+        for watcher, missing in _waiting():
             for name in missing:
                 module = _module(name)
                 if module is not None and is_being_imported(module):
@@ -280,9 +293,10 @@ _finder: _Finder | None = None
 def _settle() -> None:
     """Have the finder in place while somebody waits; under the lock."""
     global _finder  # noqa: PLW0603  # under the lock
-    if _waiting and _finder is None:
+    waits = any(missing is not None for missing in _watchers.values())
+    if waits and _finder is None:
         _finder = _Finder()
-    elif not _waiting and _finder is not None:
+    elif not waits and _finder is not None:
         gone, _finder = _finder, None
         gone.leave()
         for spec in list(_specs.values()):  # that were looked up, and not imported

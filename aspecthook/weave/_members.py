@@ -73,7 +73,7 @@ def find(term: Term, module: ModuleType) -> list[Member]:
 
 def public(owner: Owner, path: tuple[str, ...]) -> list[Member]:
     """Return the public functions that a module or a class itself defines."""
-    found = _chosen(owner, Segment("*", subclasses=False), path)
+    found = _chosen(owner, Segment("*", subclasses=False, exact=False), path)
     return [member for member in found if not _is_class(member.value)]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FunctionType, ModuleType
 
 from aspecthook._core.law.hook import instead_of
 from aspecthook._core.law.kinds import KINDS, Kind, meant_kind
 from aspecthook._core.law.options import OPTIONS, Options
-from aspecthook._core.mount.adding import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, printable
 from aspecthook._hints import Any, NamedTuple, cast
 
@@ -16,15 +15,14 @@ from ._aspects import has_marks, marked
 from ._finding import Plan, Where
 from ._pointcut import Pointcut
 from ._pytorch import WORDS, model_of, refuse_words
-from ._shared_hooks import Wanted
 from ._spots import Chosen, shown, type_name
 from ._weaving import Scope, Weaving
+from ._woven import Wanted
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# Those of `aspecthook.aspects`, a room above this one.
+# The aspects of `aspecthook.aspects`, a room above this one.
 _ASPECTS = ("cached", "limited", "log", "retry", "span", "timed", "timeout")
-_SCOPES = ("everywhere", "context")
 
 
 class _Given(NamedTuple):
@@ -55,8 +53,9 @@ def begin(
     """
     if callable(names) and not isinstance(names, type):
         raise HookTypeError(f"weave takes hooks by name, as in weave(target, pre=hook): {shown(names)} has none")
+    kinds = {kind: given for kind, given in kinds.items() if given is not None}
     words = {word: given for word, given in more.items() if word in WORDS and given is not None}
-    options = cast("Options", {word: given for word, given in more.items() if word not in WORDS})
+    options: Any = {word: given for word, given in more.items() if word not in WORDS}
     _check(options, scope, where)
     given = _Given(kinds, words, options, aspect, where)
     model = model_of(target)
@@ -99,22 +98,18 @@ def _of_pytorch(model: Any, target: object, names: Any, given: _Given) -> list[P
 
 
 def _check(options: Options, scope: object, where: object) -> None:
-    if scope not in _SCOPES:
+    if scope not in ("everywhere", "context"):
         raise WeaveError(f"scope={brief(scope)}; give 'everywhere' or 'context'")
     if where is not None and not callable(where):
         raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
     for option in options:
         if option not in OPTIONS:
-            raise WeaveError(f"weave takes no {option!r}{_meant_option(option)}")
+            known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
+            meant = meant_kind(option, known) or "; its hooks and options: help(weave)"
+            if option in _ASPECTS:
+                meant = f"; it is an aspect: weave(target, aspect={option}(...)), with aspecthook.aspects.{option}"
+            raise WeaveError(f"weave takes no {option!r}{meant}")
     _refuse_weak(options)
-
-
-def _meant_option(option: str) -> str:
-    """Return what was probably meant by an option that does not exist, as the end of a message."""
-    if option in _ASPECTS:
-        return f"; it is an aspect: weave(target, aspect={option}(...)), with aspecthook.aspects.{option}"
-    known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
-    return meant_kind(option, known) or "; its hooks and options: help(weave)"
 
 
 def _refuse_weak(options: Options) -> None:
@@ -139,41 +134,27 @@ def _aim(target: object) -> object:
 def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = "") -> list[Wanted]:
     """Return the hooks that are given by kind, or by a word for objects of PyTorch."""
     found: list[Wanted] = []
-    for key, given in kinds.items():
-        kind = cast("Kind", key)
+    for kind, given in kinds.items():
         called = word or kind
         for types, hooks in _by_types(given, called, label):
-            for hook in _several(hooks):
+            for hook in hooks if isinstance(hooks, (list, tuple, set, frozenset)) else (hooks,):
                 if not callable(hook):
                     raise WeaveError(
                         f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "
-                        f"give {instead_of(hook, kind)}"
+                        f"give {instead_of(hook, cast('Kind', kind))}"
                     )
-                if _is_exception_type(hook):
+                if isinstance(hook, type) and issubclass(hook, BaseException):
                     raise WeaveError(
                         f"{called}={brief(hook)} is an exception type, and cannot be a hook on {label}; give the hook "
                         f"for it, as in exception={{KeyError: hook}}"
                     )
-                found.append(_checked(kind, hook, types, options, label))
+                # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
+                found.append(Wanted(cast("Kind", kind), hook, types, options, label))
     return found
-
-
-def _is_exception_type(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, BaseException)
-
-
-def _checked(
-    kind: Kind, hook: Callable[..., Any], types: tuple[type[BaseException], ...], options: Options, label: str
-) -> Wanted:
-    # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
-    check_types(kind, types, label)
-    return Wanted(kind, hook, types, options, label)
 
 
 def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...], Any]]:
     """Return hooks with the exception types they are given for."""
-    if given is None:
-        return []
     if not isinstance(given, Mapping):
         return [((), given)]
     if called != "exception":
@@ -182,10 +163,6 @@ def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...]
     if () in rows:
         raise WeaveError(f"exception= on {label} has a hook for no types at all, (); name some, such as KeyError")
     return [(types if isinstance(types, tuple) else (types,), hooks) for types, hooks in rows.items()]
-
-
-def _several(hooks: Any) -> list[Any]:
-    return list(cast("Any", hooks)) if isinstance(hooks, (list, tuple, set, frozenset)) else [hooks]
 
 
 def _of_given_aspect(target: object, given: _Given) -> list[Plan]:
@@ -217,7 +194,7 @@ def _of_aspect(aspect: Any, target: object, given: _Given) -> list[Plan]:
         own = cast("Options", {**given.options, **mark.options})
         _refuse_weak(own)
         aimed = target if mark.pointcut is None else Pointcut(mark.pointcut)
-        plans.append(Plan(aimed, (_checked(mark.kind, method, mark.types, own, label),), given.where))
+        plans.append(Plan(aimed, (Wanted(mark.kind, method, mark.types, own, label),), given.where))
     return plans
 
 

@@ -25,11 +25,7 @@ class Segment(NamedTuple):
 
     glob: str
     subclasses: bool
-
-    @property
-    def exact(self) -> bool:
-        """Whether it can only match one name."""
-        return not is_glob(self.glob)
+    exact: bool  # whether it can only match one name
 
     def chooses(self, name: str) -> bool:
         """Whether the pattern matches a name; leading underscores must be in the pattern, as dots in a shell."""
@@ -44,7 +40,7 @@ class Segment(NamedTuple):
 class Term:
     """One ``module:name`` of a pointcut."""
 
-    __slots__ = ("module", "segments", "text")
+    __slots__ = ("exact", "exact_module", "module", "segments", "takes_subclasses", "text")
 
     def __init__(self, text: str, whole: str) -> None:
         self.text = text
@@ -52,38 +48,27 @@ class Term:
         if not colon:
             where = f" in {text!r}" if text != whole else ""
             raise WeaveError(f"the pointcut {whole!r} has no colon{where}; {_where_to_put_it(text)}")
-        if not module or not name or ":" in name or any(char.isspace() for char in text):
+        if not module or not name or ":" in name or len(text.split()) != 1:
             raise WeaveError(
                 f"the pointcut {whole!r} has {text!r}; write one module and one name, 'module:name', and commas "
                 f"between several"
             )
+        segments: list[Segment] = []
+        for part in name.split("."):
+            glob = part.removesuffix("+")
+            if not glob or "+" in glob:
+                raise WeaveError(f"the pointcut {whole!r} has an empty name between dots in {text!r}")
+            segments.append(Segment(glob, part.endswith("+"), not is_glob(glob)))
         self.module = module
-        self.segments = tuple(self._segment(part, whole) for part in name.split("."))
-
-    def _segment(self, part: str, whole: str) -> Segment:
-        glob = part.removesuffix("+")
-        if not glob or "+" in glob:
-            raise WeaveError(f"the pointcut {whole!r} has an empty name between dots in {self.text!r}")
-        return Segment(glob, part.endswith("+"))
-
-    @property
-    def exact_module(self) -> bool:
-        """Whether it can only match one module."""
-        return not is_glob(self.module)
-
-    @property
-    def exact(self) -> bool:
-        """Whether it names one thing, which must exist."""
-        return self.exact_module and all(segment.exact for segment in self.segments)
-
-    @property
-    def takes_subclasses(self) -> bool:
-        """Whether it has a ``Class+``."""
-        return any(segment.subclasses for segment in self.segments)
+        self.segments = tuple(segments)
+        # Whether it can only match one module; names one thing, which must exist; and has a `Class+`.
+        self.exact_module = not is_glob(module)
+        self.exact = self.exact_module and not is_glob(name)
+        self.takes_subclasses = "+" in name
 
     def in_module(self, name: str) -> bool:
         """Whether the term means a module of this name."""
-        return fnmatchcase(name, self.module) if is_glob(self.module) else name == self.module
+        return name == self.module if self.exact_module else fnmatchcase(name, self.module)
 
     def covers(self, path: tuple[str, ...]) -> bool:
         """Whether the term, which excludes, matches a name or a class around it."""
@@ -112,9 +97,9 @@ class Pointcut:
                 f"the pointcut {text!r} has braces; write one term for each name, as in 'shop:get, shop:save'"
             )
         parts = [part.strip() for part in text.split(",")]
-        if not all(part.removeprefix("!") for part in parts):
+        if "" in parts or "!" in parts:
             raise WeaveError(f"the pointcut {text!r} is empty, or empty between commas; write 'module:name'")
-        self.terms = tuple(Term(part, text) for part in parts if not part.startswith("!"))
-        self.excluded = tuple(Term(part[1:].strip(), text) for part in parts if part.startswith("!"))
+        self.terms = tuple([Term(part, text) for part in parts if not part.startswith("!")])
+        self.excluded = tuple([Term(part[1:].strip(), text) for part in parts if part.startswith("!")])
         if not self.terms:
             raise WeaveError(f"the pointcut {text!r} only excludes; add a term that chooses, as in 'shop:*, {text}'")

@@ -37,10 +37,8 @@ from aspecthook._foreign.carrier import inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
 from aspecthook._foreign.proxies import load_proxies
-from aspecthook._hints import Any, NamedTuple, cast, final
+from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, cast, final
 
-from ._gates import Heir
-from ._inherited import calls_meant
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -72,10 +70,9 @@ def shown(value: object) -> str:
 class Spot(NamedTuple):
     """A place for hooks."""
 
-    key: object  # equal for two spots that are one
     function: Any
     made: Callable[[], MountPoint] | None  # returns the mount point; under the lock. None: that of the function
-    heir: Heir | None = None  # the class whose calls are meant, if others share the function
+    heir: type[Any] | None = None  # the class whose calls are meant, if others share the function
     in_place: bool = False
     loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
     place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
@@ -103,9 +100,7 @@ def spot_of(member: Member) -> Spot:
     Raises:
         WeaveError: It can carry no hooks.
     """
-    _refuse_ours(member.module, member)
-    if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
-        raise _looks_back(member)
+    _check_allowed(member.module, getattr(member.owner, "__name__", None), member.name, member)
     mount = proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
         return _of_proxied(mount)
@@ -113,37 +108,58 @@ def spot_of(member: Member) -> Spot:
         member = member._replace(value=mount.original)
     function = function_in(member.value, member.accessor)
     if function is not None:
-        meant = calls_meant(function, member)
+        meant = _calls_meant(function, member)
         if meant != "through the class":
-            return _in_place(function, member, gated=meant == "by first argument")
+            _check_allowed(function.__module__, function.__module__, function.__qualname__, member)
+            heir: Any = (member.heir or member.owner) if meant == "by first argument" else None
+            return Spot(function, None, heir, in_place=True)
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
 
 
-def _looks_back(member: Member) -> WeaveError:
-    return _refusal(member.label, "looks at its caller, which would be the code of the hooks", "weave what calls it")
-
-
-def _refuse_ours(module: object, target: Member | FunctionType) -> None:
-    if is_ours(module):
+def _check_allowed(module: object, home: object, name: str, target: Member | FunctionType) -> None:
+    """Refuse what runs the hooks, and a function whose result depends on the frame of its caller."""
+    why = "is part of what runs the hooks" if is_ours(module) else ""
+    if (home, name) in _LOOKING_BACK:
+        why = "looks at its caller, which would be the code of the hooks"
+    if why:
         label = target.label if isinstance(target, Member) else qualified(target)
-        raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
+        raise _refusal(label, why, "weave what calls it")
 
 
 def _of_proxied(mount: ProxyMountPoint) -> Spot:
-    """Return the spot of a callable that has a proxy already; its key is the one from before the proxy."""
-    key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
-    return Spot(key, mount.original, lambda: mount, loose=True)
+    """Return the spot of a callable that has a proxy already."""
+    return Spot(mount.original, lambda: mount, loose=True)
 
 
-def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
-    _refuse_ours(function.__module__, member)
-    if (function.__module__, function.__qualname__) in _LOOKING_BACK:
-        raise _looks_back(member)
-    heir = Heir(cast("type[Any]", member.heir or member.owner)) if gated else None
-    # The class is part of the key: a weaving that names two heirs of one function puts its hook there for both.
-    return Spot((id(function), heir.cls) if heir else id(function), function, None, heir, in_place=True)
+# The calls of a function that are meant: all; those whose first argument is of the class; or those through the class,
+# which needs a proxy in it.
+_Calls: TypeAlias = Literal["all", "by first argument", "through the class"]
+_FIRST = frozenset(("self", "cls", "mcs", "mcls", "metacls"))
+
+
+def _calls_meant(function: FunctionType, member: Member) -> _Calls:
+    """Return which calls of a function are meant by a member, which a class may inherit or share with others."""
+    cls = member.owner
+    if member.heir is not None:
+        return "through the class" if isinstance(member.value, staticmethod) else "by first argument"
+    if not isinstance(cls, type):
+        return "all"
+    found = member_of(function)
+    named = function.__module__ == cls.__module__ and function.__qualname__.rpartition(".")[0] == cls.__qualname__
+    if named or (found is not None and found.owner is cls):
+        return "all"
+    static = isinstance(member.value, staticmethod)
+    if member.name == "__new__" or not (static or type_of(member.value) is FunctionType):
+        return "by first argument"  # a class method and a property, too
+    # Called as `Shop.add(1, 2)`, an ordinary function is not passed the class.
+    first = function.__code__.co_varnames[: function.__code__.co_argcount][:1]
+    if not static and first and first[0].strip("_") in _FIRST:
+        return "by first argument"
+    known = found is not None and any(function_in(found.value, word) is function for word in ACCESSORS)
+    # A function that no other name leads to was made for this class, as a decorator makes a closure around a method.
+    return "through the class" if known else "all"
 
 
 # In a module
@@ -162,7 +178,9 @@ def _in_module(member: Member) -> Spot:
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
     if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
-    return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
+    load_proxies()
+    place = (cast("ModuleType", member.owner), member.name)
+    return Spot(value, lambda: mount_in_module(value, member.label), loose=True, place=place)
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
@@ -189,12 +207,7 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
         for_instance(MountPoint(function), instance)
     except MountError as error:
         raise WeaveError(f"{label} cannot be woven: {error}") from None
-    return Spot((id(function), id(instance)), function, lambda: for_instance(mount_for(function), instance))
-
-
-def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
-    load_proxies()
-    return Spot(id(value), value, lambda: mount_in_module(value, label), loose=True, place=place)
+    return Spot(function, lambda: for_instance(mount_for(function), instance))
 
 
 @lru_cache
@@ -238,11 +251,10 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
         raise _refusal(member.label, why, "weave the functions that call it")
     inner = bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
-    key = (id(cls), member.name)
     load_proxies()
     function = getattr(value, "__func__", value)
     mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
-    return Spot(key, function, mount, loose=True)
+    return Spot(function, mount, loose=True)
 
 
 def _refuse_unread(value: property, member: Member) -> None:
@@ -273,16 +285,11 @@ def _binding(value: Any, member: Member) -> Binding:
         return "none"
     if isinstance(value, (partialmethod, singledispatchmethod, CACHING, *_C_METHODS)):
         return "instance"
-    return _binding_of_other(value, member)
-
-
-def _binding_of_other(value: Any, member: Member) -> Binding:
-    kind = type_name(value)
-    if isinstance(value, cached_property) or (not callable(value) and hasattr(type_of(value), "__get__")):
+    get = getattr(type_of(value), "__get__", None)
+    if isinstance(value, cached_property) or (not callable(value) and get is not None):
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
     if not callable(value):
         raise _refusal(member.label, f"is a value, of type {kind}", "weave a method that uses it")
-    get = getattr(type_of(value), "__get__", None)
     if isinstance(get, FunctionType):
         raise _refusal(member.label, f"is a descriptor of type {kind}, with its own way to bind", _inner(value))
     # A partial binds to nothing up to Python 3.13, where it warns that this will change.
@@ -310,10 +317,10 @@ def spot_of_object(target: Any) -> Spot | None:
         return spot_of(_in_owner(cls, target.__name__, target, cls))
     function = function_in(target, "fget")
     if function is not None:
-        _refuse_ours(function.__module__, function)
-        return Spot(id(function), function, None, in_place=True)
-    owner = _owner_of(target)
-    if owner is not None:
+        _check_allowed(function.__module__, None, "", function)
+        return Spot(function, None, in_place=True)
+    owner = member_of(target)
+    if owner is not None and owner.value is target:
         return spot_of(owner)
     return _anywhere(target) if callable(target) else None
 
@@ -383,11 +390,6 @@ def _method(target: MethodType) -> Spot | None:
 def _in_owner(base: type[Any], name: str, member: object, cls: type[Any]) -> Member:
     path = (*cls.__qualname__.split("."), name)
     return Member(base, name, member, path, heir=cls if cls is not base else None)
-
-
-def _owner_of(target: Any) -> Member | None:
-    found = member_of(target)
-    return found if found is not None and found.value is target else None
 
 
 def _inner(value: Any) -> str:

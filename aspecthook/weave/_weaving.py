@@ -13,17 +13,16 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
 from aspecthook._foreign.places import with_index
 from aspecthook._foreign.point import ProxyMountPoint
-from aspecthook._hints import Literal, NamedTuple, Never, TypeAlias, final
+from aspecthook._hints import Literal, Never, TypeAlias, final
 
 from ._finding import Plan, Search
-from ._gates import Blocks, Claim
-from ._imports import is_being_imported, unwatch, watch
+from ._imports import Watcher, is_being_imported, unwatch, watch
 from ._members import modules
 from ._pointcut import Pointcut, Term
 from ._pytorch import warn_of
 from ._reasons import refuse_module, why_excluded, why_nothing, why_unknown, why_waiting
-from ._shared_hooks import SharedHook, Wanted, acquire
 from ._spots import Spot, shown
+from ._woven import Blocks, Claim, Owner, WovenHook, acquire
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -33,14 +32,6 @@ _LOADED = (inspect, nearest("", []))
 
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
-_Key: TypeAlias = tuple[object, int]  # a spot, and the number of a wanted hook
-
-
-class _Own(NamedTuple):
-    """What a piece has that most have not."""
-
-    claim: Claim
-    mount: MountPoint | None  # kept here if nothing else keeps it
 
 
 @final
@@ -65,37 +56,36 @@ class Weaving:
         self._shown = ", ".join(dict.fromkeys(map(shown, targets)))
         self._plans = plans
         self._again = again
-        self._pieces: dict[_Key, SharedHook] = {}  # one hook on one spot each
-        self._own: dict[_Key, _Own] = {}  # by the same keys
-        self._numbers: dict[object, int] = {}  # of the wanted hooks, by what tells them apart
-        self._limit = 16  # of pieces; beyond it, those whose functions are gone are dropped
+        # The hooks, each with its mount point if that is kept alive from here alone while the hooks are paused.
+        self._hooks: dict[WovenHook, MountPoint | None] = {}
+        self._limit = 16  # of hooks; beyond it, those whose functions are gone are dropped
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
         self._excluded: set[Term] = set()  # the terms of which `!` has left nothing
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
         self._listener = listener()  # of warnings, also of those about later imports
         self._removed = False  # or being removed
         self._gone = False
-        self._paused = False
         self._displaced: tuple[MountPoint, ...] = ()
         self._entered = 0  # how many `with` blocks are open
         self._blocks = Blocks() if scope == "context" else None
-        self._claim = Claim(None, self._blocks)  # on all hooks but those that act for one class alone
+        self._owner = Owner(self._blocks)
         functions = [wanted.function for plan in plans for wanted in plan.wanted]
         self._hook_codes = {code for function in functions if (code := code_of(function)) is not None}
-        self._pointcuts = [plan.target for plan in plans if isinstance(plan.target, Pointcut)]
+        self._terms = [term for plan in plans if isinstance(plan.target, Pointcut) for term in plan.target.terms]
+        self._watcher = Watcher(self._terms, self._imported)
 
     # Reading
 
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
         """The mount points that carry the hooks, without those whose functions are gone."""
-        found = [shared.mount for shared in list(self._pieces.values())]
+        found = [woven.mount for woven in list(self._hooks)]
         return tuple({id(mount): mount for mount in found if mount is not None}.values())
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The handles of the hooks."""
-        return tuple(dict.fromkeys(shared.hook for shared in list(self._pieces.values())))
+        return tuple([woven.hook for woven in list(self._hooks)])
 
     @property
     def state(self) -> State:
@@ -107,9 +97,7 @@ class Weaving:
         """
         if self._find_displaced({*self.mounts, *self._displaced}):
             return "displaced"
-        if self._removed:
-            return "removed"
-        if not self._pointcuts and not self.mounts:
+        if self._removed or not (self._terms or self.mounts):
             return "removed"
         return "waiting" if self._missing() or not self._is_entered else "woven"
 
@@ -159,21 +147,18 @@ class Weaving:
         if self._gone:
             return
         self._removed = True
-        unwatch(self)
+        unwatch(self._watcher)
         mounts = self.mounts
         with_index(self._release)
         # A displaced mount point has to remember what was put over it, and nothing else may keep it.
         self._displaced = self._find_displaced(mounts)
-        self._own.clear()  # else a handle that is kept would keep the others, and the callables that they replaced
+        # A handle that is kept would keep the mount points, and the callables that they have replaced.
+        self._hooks = dict.fromkeys(self._hooks)
         self._gone = True  # last, so that an interrupted removal can be repeated
 
     def _release(self) -> None:
-        for key, shared in list(self._pieces.items()):
-            shared.release(self._claim_on(key))
-
-    def _claim_on(self, key: _Key) -> Claim:
-        own = self._own.get(key)
-        return self._claim if own is None else own.claim
+        for woven in list(self._hooks):
+            woven.release([claim for claim in woven.claims if claim.owner is self._owner])
 
     def pause(self) -> None:
         """Disable the hooks in all threads, until `resume`. A hook that another weaving shares still acts for it."""
@@ -185,13 +170,12 @@ class Weaving:
 
     @under_lock
     def _set_paused(self, *, paused: bool) -> None:
-        self._paused = self._claim.paused = paused
+        self._owner.paused = paused
+        with_index(self._settle)
 
-        def pause() -> None:
-            for key, shared in list(self._pieces.items()):
-                shared.pause(self._claim_on(key), paused=paused)
-
-        with_index(pause)
+    def _settle(self) -> None:
+        for woven in list(self._hooks):
+            woven.settle()
 
     # Typed as Never, so that a type checker reports the call.
     def __call__(self, function: object, /) -> Never:
@@ -242,11 +226,10 @@ class Weaving:
     def begin(self) -> Weaving:
         """Weave what is imported, and wait for what is not."""
         try:
-            for pointcut in self._pointcuts:
-                for term in pointcut.terms:
-                    refuse_module(term)
-            if self._pointcuts:
-                watch(self)
+            for term in self._terms:
+                refuse_module(term)
+            if self._terms:
+                watch(self._watcher)
             self._weave(self._search().in_modules(self._plans).of_objects(self._plans))
             self._refuse_nothing()
             for term in self._missing():
@@ -263,7 +246,7 @@ class Weaving:
 
     def _refuse_nothing(self) -> None:
         """Refuse a weaving whose modules are imported and in which it has found nothing."""
-        terms = [term for pointcut in self._pointcuts for term in pointcut.terms if term.exact_module]
+        terms = [term for term in self._terms if term.exact_module]
         # First which imports have ended, then what is missing: another thread weaves before its import ends.
         imported = [(one, module) for one in terms for module in modules(one) if not is_being_imported(module)]
         missing = self._missing()
@@ -275,27 +258,13 @@ class Weaving:
             if term not in missing:
                 continue
             # A package may have nothing of its own, and everything in the modules below it.
-            if not self._pieces or not all(segment.glob == "*" for segment in term.segments):
+            if not self._hooks or not all(segment.glob == "*" for segment in term.segments):
                 raise WeaveError(why_excluded(term) if term in self._excluded else why_nothing(term, module))
             self._found.add(term)
-        if not self._pieces and not missing:
+        if not self._hooks and not missing:
             raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
 
-    @property
-    def modules(self) -> tuple[str, ...] | None:
-        """The modules that its pointcuts name; None if a pointcut may choose something of any module."""
-        terms = [term for pointcut in self._pointcuts for term in pointcut.terms]
-        if any(term.takes_subclasses or not term.exact_module for term in terms):
-            return None
-        return tuple(dict.fromkeys(term.module for term in terms))
-
-    def wants(self, name: str) -> bool:
-        """Whether the import of a module may bring something to weave."""
-        return any(
-            term.in_module(name) or term.takes_subclasses for pointcut in self._pointcuts for term in pointcut.terms
-        )
-
-    def imported(self, module: ModuleType) -> None:
+    def _imported(self, module: ModuleType) -> None:
         """Weave what a module has brought. An error does not break the import: it is kept, and a warning reports it."""
         name = module.__name__
         try:
@@ -313,8 +282,7 @@ class Weaving:
             self._errors.pop(name, None)
 
     def _missing(self) -> list[Term]:
-        terms = [term for pointcut in self._pointcuts for term in pointcut.terms]
-        return [term for term in terms if term not in self._found]
+        return [term for term in self._terms if term not in self._found]
 
     def _search(self) -> Search:
         return Search(self._hook_codes)
@@ -322,7 +290,7 @@ class Weaving:
     def _weave(self, search: Search) -> None:
         """Put the hooks on the spots that were found: all of them or, if one is refused, none."""
         self._excluded |= search.excluded
-        done: list[_Key] = []
+        done: list[tuple[WovenHook, Claim]] = []
         try:
             self._put_all(search.spots, done)
             for _, spot in search.spots:
@@ -334,7 +302,7 @@ class Weaving:
             raise
 
     @under_lock
-    def _put_all(self, found: list[tuple[Plan, Spot]], done: list[_Key]) -> None:
+    def _put_all(self, found: list[tuple[Plan, Spot]], done: list[tuple[WovenHook, Claim]]) -> None:
         if self._removed:
             return
         chosen = found
@@ -348,39 +316,24 @@ class Weaving:
                 self._put(plan, spot, done)
 
         with_index(put)
-        if len(self._pieces) > self._limit:
-            self._pieces = {key: shared for key, shared in self._pieces.items() if shared.mount is not None}
-            self._own = {key: own for key, own in self._own.items() if key in self._pieces}
-            self._limit = 2 * len(self._pieces) + 16
+        if len(self._hooks) > self._limit:
+            self._hooks = {woven: kept for woven, kept in self._hooks.items() if woven.mount is not None}
+            self._limit = 2 * len(self._hooks) + 16
 
     @under_lock
-    def _take_back(self, done: list[_Key]) -> None:
-        for key in done:
-            shared = self._pieces.pop(key, None)
-            if shared is not None:
-                shared.release(self._claim_on(key))
-                self._own.pop(key, None)
+    def _take_back(self, done: list[tuple[WovenHook, Claim]]) -> None:
+        for woven, claim in done:
+            woven.release((claim,))
+            if not any(one.owner is self._owner for one in woven.claims):
+                self._hooks.pop(woven, None)
 
-    def _put(self, plan: Plan, spot: Spot, done: list[_Key]) -> None:
+    def _put(self, plan: Plan, spot: Spot, done: list[tuple[WovenHook, Claim]]) -> None:
+        mount = spot.mount()
         for place, wanted in enumerate(plan.wanted):
             # A spot that two terms or two marks mean gets the same hook once.
-            number = self._numbers.setdefault((wanted.key, place) if self._again else wanted.key, len(self._numbers))
-            key = (spot.key, number)
-            shared = self._pieces.get(key)
-            if shared is None or shared.mount is None:
-                done.append(key)
-                mount = spot.mount()
-                self._acquire(key, spot, mount, wanted)
+            row = acquire(mount, wanted, self._owner, spot.heir, place if self._again else None)
+            if row is not None:
+                done.append(row)
+                self._hooks[row[0]] = mount if spot.loose else None
                 if spot.place is not None and isinstance(mount, ProxyMountPoint):
                     mount.name_place(*spot.place)
-
-    def _acquire(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
-        claim = self._claim if spot.heir is None else Claim(spot.heir, self._blocks, paused=self._paused)
-        shared = acquire(mount, wanted, claim, again=self._again)
-        if shared is None:
-            return
-        if spot.loose or claim is not self._claim:
-            self._own[key] = _Own(claim, mount if spot.loose else None)
-        else:
-            self._own.pop(key, None)  # of a function that is gone, which had the same key
-        self._pieces[key] = shared

@@ -101,20 +101,20 @@ except ModuleNotFoundError as error:
 
 
 @pytest.mark.parametrize(
-    ("call", "library", "extra"),
+    ("call", "library", "distribution"),
     [
-        ("retry()", "tenacity", "aspects"),
-        ("cached()", "cachetools", "aspects"),
-        ("limited(1)", "anyio", "aspects"),
-        ("span()", "opentelemetry", "otel"),
+        ("retry()", "tenacity", "tenacity"),
+        ("cached()", "cachetools", "cachetools"),
+        ("limited(1)", "anyio", "anyio"),
+        ("span()", "opentelemetry", "opentelemetry-api"),
     ],
 )
-def test_a_library_that_is_missing_is_named_with_its_extra(call: str, library: str, extra: str) -> None:
+def test_a_library_that_is_missing_is_named(call: str, library: str, distribution: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", MISSING.format(call=call, library=library)], capture_output=True, text=True, check=True
     )
     name = call.partition("(")[0]
-    assert done.stdout == f"aspecthook.aspects.{name} needs {library}; pip install 'aspecthook[{extra}]'\n"
+    assert done.stdout == f"aspecthook.aspects.{name} needs {library}; pip install {distribution}\n"
 
 
 def test_making_one_aspect_loads_no_library_of_another() -> None:

@@ -253,7 +253,7 @@ def test_the_traceback_of_a_failing_target_shows_the_line_that_called_it(f: Any)
     f.always(report)
     f("tea")
     ours, target = frames(f, "tea", -1)
-    assert (ours.line, ours.colno) == ("result = target(item, qty)", None)
+    assert (ours.line, ours.colno) == ("result = target(item, qty); break", None)
     assert (target.line, target.filename) == ("raise ValueError(qty)", __file__)
 
 

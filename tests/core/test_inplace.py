@@ -372,9 +372,7 @@ def test_our_code_put_back_by_others_after_the_removal_is_replaced_by_the_origin
     assert target.__code__ is code
 
 
-def test_hooks_added_over_others_code_leave_our_older_code_inside_it_alive(
-    target: types.FunctionType, warm: bool
-) -> None:
+def test_hooks_added_under_others_code_act_inside_it_and_are_displaced(target: types.FunctionType, warm: bool) -> None:
     # The place that the older code belonged to was garbage, so that a call failed with MountError or AttributeError.
     target.pre(noting("one"))
     noted(target) if warm else None
@@ -382,7 +380,8 @@ def test_hooks_added_over_others_code_leave_our_older_code_inside_it_alive(
     hooks(target).clear()
     target.pre(noting("two"))
     gc.collect()
-    assert noted(target) == ["two", "theirs"]
+    assert noted(target) == ["theirs", "two"]
+    assert hooks(target).displaced
 
 
 def test_hooks_act_again_when_others_have_put_the_functions_own_code_back(

@@ -12,16 +12,12 @@ pytestmark = pytest.mark.usefixtures("no_trace")
 # The end of the program
 
 
-@pytest.mark.parametrize("error", ["SystemExit(3)", "KeyboardInterrupt()", "GeneratorExit()"])
-def test_program_exit_runs_all_subscribers_whatever_one_raises(error: str) -> None:
-    """They ended the telling, where `atexit` itself runs everything that is registered."""
-    program = f"""
+def test_program_exit_runs_all_subscribers_and_logs_those_that_fail() -> None:
+    program = """
 import atexit
 atexit.register(print, "registered before")
 events.program_exit.always(lambda: print("always"))
 events.program_exit.on(lambda: print("first"))
-@events.program_exit.on
-def leaving(): raise {error}
 @events.program_exit.on
 def failing(): raise ValueError("no goodbye")
 events.program_exit.on(lambda: print("last"))

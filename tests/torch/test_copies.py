@@ -80,19 +80,14 @@ def test_a_module_with_a_state_of_its_own_keeps_it() -> None:
     assert twin.note == "mine" and "forward" not in vars(twin) and "__aspecthook__" not in vars(twin)
 
 
-def test_hooks_act_on_the_replicas_of_data_parallel() -> None:
-    net, x = made(), inputs()
-    seen: list[Any] = []
-
-    def note(module: Any, name: str, result: Any) -> Any:
-        seen.append((module, name))
-        return result * 2
-
-    with weave(net, "first", post=note):
-        replica = net.first._replicate_for_data_parallel()
-        replica.weight, replica.bias = torch.zeros(5, 4), torch.ones(5)
-        assert torch.equal(replica(x), torch.full((2, 5), 2.0))
-    assert seen == [(replica, "first")]
+def test_data_parallel_is_refused_while_a_module_is_woven() -> None:
+    net = made()
+    with (
+        weave(net, "first", post=lambda result: result * 2),
+        pytest.raises(WeaveError, match=r"first \(Linear\) cannot be replicated by DataParallel while it is woven"),
+    ):
+        net.first._replicate_for_data_parallel()
+    assert net.first._replicate_for_data_parallel() is not net.first
 
 
 def test_a_traced_graph_is_copied_without_hooks_and_made_anew_with_them() -> None:

@@ -69,13 +69,13 @@ def show_again(code: CodeType, entry: Any) -> None:
 
 
 def file_name(label: str) -> str:
-    """Return a new file name for generated code.
+    """Return a new file name for generated code of a mount point, whose name is printable.
 
     Debuggers look for no file if a name begins with `<` and ends with `>` (`bdb.Bdb.canonic`). `warnings` (with
     `stacklevel`) and `logging` skip frames whose file name contains both `importlib` and `_bootstrap`, and so name the
     line that called the mount point, as they do without hooks.
     """
-    start = f"<aspecthook {printable(label)}"
+    start = f"<aspecthook {label}"
     if _unused is not None:
         try:
             return _unused[start].pop()
@@ -86,7 +86,8 @@ def file_name(label: str) -> str:
 
 def origins_of(chain: Chain) -> tuple[Origin, ...]:
     """Return how the source shows the hooks of a chain, which keeps none of them alive."""
-    return _shared(tuple([_origin(hook) for hook in chain.everything()]))
+    hooks = chain.everything()
+    return _shared(tuple([_origin(hook) for hook in hooks])) if hooks else ()
 
 
 def _origin(hook: Hook) -> Origin:

@@ -71,10 +71,24 @@ class Text(NamedTuple):
     # The parameters of the function that links the layers.
     layer_pins: tuple[str, ...]
 
-    def compiled(self) -> str:
-        """Return the source that is compiled, with placeholders for the names of the parameters."""
+    def compiled(self, constants: Container[str]) -> tuple[str, str]:
+        """Return the source that is compiled: that of the function, and that of the function that links its layers.
+
+        Parameters have placeholders for names. Where a pin is to be a constant, an expression stands of which the
+        compiler makes a string constant: a conditional one, as it would warn of a call of a bare string.
+        """
         first, *parts = self.template.split("$")
-        return first + "".join([PLACEHOLDER + part if part[0].isdigit() else part for part in parts])
+        in_layers = False
+        for place, part in enumerate(parts):
+            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+            in_layers = in_layers or word == LINKED
+            if word.isdigit():
+                parts[place] = PLACEHOLDER + part
+            elif word in constants and not in_layers:
+                constant = f'"\\0{PIN[1:]}{word}"'
+                parts[place] = f"({constant} if {constant} else None){part[len(word) :]}"
+        source, head, layers = (first + "".join(parts)).partition(f"def {LINKED}(")
+        return source, head + layers
 
     def shown(self, names: tuple[str, ...]) -> str:
         """Return the source that is shown, with the names of the parameters."""
@@ -88,8 +102,11 @@ class Text(NamedTuple):
         return first + "".join(parts)
 
 
-# The names of the parameters in the source that is compiled: this, and their places.
+# The names of the parameters in the source that is compiled: this, and their places. The constants that stand for pins
+# begin with this, and then have the pin's word. And the name of the function that links the layers.
 PLACEHOLDER = "argument_"
+PIN = "\0aspecthook "
+LINKED = "linked"
 
 # Spaces for all characters of a template that are in no word.
 _NOT_IN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in "$_"}
@@ -118,8 +135,8 @@ def groups(hooks: Sequence[Hook]) -> Iterator[Group]:
 class Writer:
     """Writes the lines of one function, for one signature and one chain.
 
-    With `weak`, the code looks up its target at each call, and with `loose` the hooks that may die before their
-    modules; else they are constants. Code that is `bound` has a function of its own, which nobody takes it from.
+    With `slot`, the code looks up at each call what belongs to the chain or the mount point. Code that is `alone` has a
+    function of its own, which nobody takes it from and no other replaces.
     """
 
     def __init__(
@@ -127,19 +144,17 @@ class Writer:
         signature: Signature,
         chain: Chain,
         *,
-        weak: bool = False,
-        loose: bool = False,
+        slot: bool = False,
         instances: bool = False,
-        bound: bool = False,
+        alone: bool = False,
     ) -> None:
         self.signature = signature
         self.chain = chain
         self.style = signature.style
         # The words for the parameters at this point of the text: a value that is folded has another one there.
         self.idents = [f"${place}" for place in range(len(signature.names))]
-        self.weak = weak
-        self.loose = loose
-        self.bound = bound
+        self.slot = slot
+        self.alone = alone
         self.instances = instances
         self.awaits = "await " if self.style in ("coroutine", "async generator") else ""
         self.a = "a" if self.awaits else ""

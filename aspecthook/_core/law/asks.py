@@ -9,14 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from types import FunctionType, MethodType
 
 from aspecthook._errors import HookSignatureError, HookTypeError, article, nearest, printable
 from aspecthook._hints import NamedTuple, TypeAlias
 
 from .call import Site
-from .callables import hands_on, parameters, plain_names
+from .callables import CODE, COROUTINE_MARKS, hands_on, parameters
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
-from .signature import Shown, Signature, Style
+from .signature import (
+    ASYNC_GENERATOR,
+    COROUTINE,
+    GENERATOR,
+    VARARGS,
+    VARKEYWORDS,
+    Shown,
+    Signature,
+    Style,
+    TargetShape,
+)
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
@@ -106,19 +117,38 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
 
 
 def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks | None:
-    """Return what a hook asks for, as `resolve` does, if that is plain; None if it takes a closer look.
+    """Return what a hook asks for, if that is plain, and the hook can work there; None if it takes a closer look.
 
-    Most hooks ask by names alone, and hooks that ask alike share what it is.
+    Most hooks are plain functions that ask by names alone, and hooks that ask alike share what it is.
     """
-    names = plain_names(function)
-    if names is None:
+    inner: object = function.__func__ if type(function) is MethodType else function
+    if type(inner) is not FunctionType or inner.__defaults__:
         return None
-    asks = _plain_asks(names, kind, site.signature.names, site.signature.regular)
+    code = inner.__code__
+    if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & _NOT_PLAIN:
+        return None
+    for mark in _NOT_PLAIN_MARKS:
+        if hasattr(inner, mark):
+            return None
+    names = code.co_varnames[inner is not function : code.co_argcount]
+    asks = _plain_asks(names, kind, site.signature.names, site.signature.shape)
     return asks if asks is None or RESERVED.keys().isdisjoint(names) or site.shown() is None else None
 
 
+_NOT_PLAIN = VARARGS | VARKEYWORDS | COROUTINE | GENERATOR | ASYNC_GENERATOR
+_NOT_PLAIN_MARKS = ("__wrapped__", "__signature__", CODE, *COROUTINE_MARKS)
+
+
 @lru_cache(1024)
-def _plain_asks(names: tuple[str, ...], kind: Kind, own: tuple[str, ...], regular: int) -> Asks | None:
+def _plain_asks(names: tuple[str, ...], kind: Kind, own: tuple[str, ...], shape: TargetShape) -> Asks | None:
+    _, _, regular, _, _, style, emission = shape
+    needs_look = {
+        "item": "generator" not in style,
+        "on": emission is None,
+        "around": "proceed" not in names or style == "coroutine",
+    }
+    if needs_look.get(kind):
+        return None
     asks: list[Ask] = []
     for name in names:
         if name in RESERVED:

@@ -45,6 +45,10 @@ class Emission(NamedTuple):
     word: str = "on"
 
 
+# How many parameters are positional-only, positional, and all but ``*args`` and ``**kwargs``; the places of these two.
+TargetShape: TypeAlias = "tuple[int, int, int, int | None, int | None, Style, Emission | None]"
+
+
 def style_of_code(code: CodeType) -> Style:
     """Return what kind of function the code belongs to."""
     flags = code.co_flags
@@ -95,7 +99,7 @@ class Signature:
                 f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
             )
         self.style: Style = style_of_code(code)
-        self.shape: tuple[object, ...] = (
+        self.shape: TargetShape = (
             self.positional_only,
             self.positional,
             self.regular,

@@ -20,10 +20,10 @@ from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._runner import Runner
 
 from ._bindings import bindings, list_of_hooks
-from ._errors import OutOfRangeError
+from ._fetches import numbers
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._monitored import MonitoredTrainingSession
-from ._reader import numbers
+from ._protocol import OutOfRangeError
 
 InputFn = Callable[[], Any]  # Any, here and below: data, hooks, and what a model predicts are the user's
 

@@ -473,17 +473,16 @@ def test_an_average_of_half_precision_is_kept_in_full_and_survives_validation_an
 # Options
 
 
-def test_the_names_of_mmengine_and_mmdet_are_understood_in_configs() -> None:
-    built = HOOKS.build_from_config({"type": "EMAHook", "kind": "ExpMomentumEMA", "momentum": 0.1})
+def test_an_ema_hook_is_built_from_a_config() -> None:
+    built = HOOKS.build_from_config({"type": "EMAHook", "kind": "exponential", "momentum": 0.1})
     assert (built.kind, built.momentum, built.gamma, built.priority) == ("exponential", 0.1, 2000, "ABOVE_NORMAL")
     assert HOOKS.build_from_config({"type": "EMAHook", "interval": 2}).weight(10**6) == 0.0002**2
-    assert EMAHook("MomentumAnnealingEMA").gamma == 100
 
 
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"kind": "anealing"}, HookOptionError, "the kinds are .*did you mean 'annealing'"),
+        ({"kind": "anealing"}, HookOptionError, "did you mean 'annealing'"),
         ({"kind": "stochastic", "momentum": 0.1}, HookOptionError, "has no momentum"),
         ({"kind": "constant", "warm_up": 10}, HookOptionError, "which is for warm_up"),
         ({"gamma": 10}, HookOptionError, "which is for annealing, exponential"),

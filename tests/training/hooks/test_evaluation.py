@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
-from aspecthook.training import HOOKS, DistEvalHook, EarlyStoppingHook, EvalHook, Hook, Runner, TrainingError
+from aspecthook.training import HOOKS, EarlyStoppingHook, EvalHook, Hook, Runner, TrainingError
 from tests.training.hooks.test_ema import REFERENCE
 from tests.training.kit import Loss, Optimizer, both, data, on_two_ranks, registered, run_of, same, state, with_torch
 
@@ -462,20 +462,6 @@ def test_an_option_that_cannot_be_is_refused(make_hook: Any, error: type[Excepti
 # Several ranks
 
 
-@both
-def test_on_one_rank_the_numbers_are_those_of_the_plain_hook(library: str, tmp_path: Path) -> None:
-    found: list[Any] = []
-    for kind in (EvalHook, DistEvalHook):
-        runner = run_of(library, work_dir=tmp_path / kind.__name__)
-        found.append(
-            runner.register_hook(kind(data(3), evaluate=lambda outputs, _: {"n": len(outputs)}, save_best="loss"))
-        )
-        runner.fit(data(2))
-    assert found[0].metrics == found[1].metrics
-    assert list(found[0].metrics) == ["val_n", "val_loss"]
-    assert found[0].best_score == found[1].best_score is not None
-
-
 RANKS = """
 import json, os, sys
 import torch, torch.distributed as dist
@@ -483,6 +469,7 @@ from aspecthook import hooks
 from aspecthook.training import Hook, Runner
 from aspecthook.training import DistEvalHook, EarlyStoppingHook, EvalHook
 from aspecthook.training import NanGuardHook, NanLossError
+from aspecthook.training.data import ArrayDataset, DataLoader
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)
@@ -515,12 +502,14 @@ def weights(runner):
 runner = run(work_dir=folder)
 val = data(4, 1)
 whole = runner.register_hook(EvalHook(val))
-evaluate = lambda outputs, batches: {"n": len(batches), "x": batches[1][0][0, 0]}
-shared = runner.register_hook(DistEvalHook(val[rank::2], evaluate=evaluate, save_best="loss"))
+evaluate = lambda outputs, batches: {"n": len(batches), "x": float(batches[1][0][0, 0])}
+samples = [torch.cat(rows) for rows in zip(*val)]
+loader = DataLoader(ArrayDataset(*(one.numpy() for one in samples)), 4, rank=rank, world_size=2)
+shared = runner.register_hook(DistEvalHook(loader, evaluate=evaluate, save_best="loss"), name="shared")
 rows = []
 hooks(runner.train_epoch).add("post", lambda: rows.append([whole.metrics, shared.metrics]), priority=100)
 runner.fit(data(3, 10 + rank))
-told["metrics"], told["n"], told["best"] = rows, float(val[1][0][0, 0]), shared.best_score
+told["metrics"], told["n"], told["best"] = rows, float(samples[0][1, 0]), shared.best_score
 told["files"] = [name for name in os.listdir(folder) if name != "run.json"]  # rank 0 knows
 
 # Rank 0 alone has numbers by which to stop

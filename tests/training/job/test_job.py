@@ -342,7 +342,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
     monkeypatch.setattr(_command, "find_spec", lambda name: None)
     assert aspecthook(["train"]) == 2
-    assert "pip install 'aspecthook[train]'" in capsys.readouterr().err
+    assert "is not installed: pip install " in capsys.readouterr().err
 
 
 # What a folder that was received may do
@@ -389,7 +389,6 @@ def received(folder: Path, **sections: Any) -> Path:
         {"lr": {"policy": "cosine", "type": "LambdaCallback"}},
         {"checkpoint": {"type": "ModelCheckpoint", "filepath": "here"}},
         {"checkpoint": {"save_best": "../../best"}},
-        {"checkpoint": {"filename_template": "../{}"}},
         {"model": {"type": "mlp", "hidden": [1] * 10_000}},
         {"model": {"type": "mlp", "hidden": [15_000, 15_000]}},  # 3.5 GB of memory
         {"model": {"hidden": 10**9}},

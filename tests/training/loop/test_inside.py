@@ -43,7 +43,7 @@ def place(runner: Runner) -> list[Any]:
         id(runner.batch),
         id(runner.outputs),
         {name: id(loader) for name, loader in runner.loaders.items()},
-        runner.done.due,
+        runner.done.pending_epoch,
         runner.progress,
         [module.training for _, module in runner.model.named_modules()],
     ]

@@ -20,7 +20,6 @@ from aspecthook.training import (
     LrUpdaterHook,
     OptimizerHook,
     PlotHook,
-    ProfilerHook,
     ReportHook,
     Runner,
     TensorboardLoggerHook,
@@ -71,7 +70,7 @@ def make(accumulate: int, *extra: Hook) -> Runner:
 
 def outcome(runner: Runner) -> dict[str, Any]:
     state = runner.state_dict()
-    del state["meta"], state["settings"]
+    del state["meta"]
     state["hooks"].pop("SaveAt", None)
     return state
 
@@ -284,7 +283,7 @@ def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
             *(CSVLogger(tmp_path / "keras.csv"), ModelCheckpoint(tmp_path / "best", monitor="loss")),
             *(TensorBoard(tmp_path / "board"), BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)),
             CheckpointSaverHook(tmp_path / "session", save_steps=2),
-            *(PlotHook(), ReportHook(), ProfilerHook()),
+            *(PlotHook(), ReportHook()),
         ):
             runner.register_hook(hook)
         return runner

@@ -532,4 +532,4 @@ def test_the_example_says_what_is_missing() -> None:
     code = f"import runpy, sys; sys.modules['autograd'] = None; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "autograd" in done.stderr.partition("(")[2] and "pip install 'aspecthook[train]'" in done.stderr
+    assert "autograd" in done.stderr.partition("(")[2] and "pip install '.[train]'" in done.stderr

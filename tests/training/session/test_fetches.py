@@ -251,8 +251,6 @@ def test_wrong_answers_of_before_run_are_refused() -> None:
 
 # Feeds
 
-Batch = namedtuple("Batch", "image label")
-
 
 @pytest.mark.parametrize(
     ("batch", "feed", "becomes"),
@@ -262,8 +260,7 @@ Batch = namedtuple("Batch", "image label")
         ((1, 2), {"targets": 5, "inputs": 4}, (4, 5)),
         ([1, 2], {"inputs": 5}, [5, 2]),
         ([1, 2, 3], {2: 5}, [1, 2, 5]),
-        (Batch(1, 2), {"label": 5}, Batch(1, 5)),
-        (Batch(1, 2), {1: 5}, Batch(1, 5)),
+        (Pair(1, 2), {1: 5}, Pair(1, 5)),
         (7.0, {"batch": 5.0}, 5.0),
     ],
 )
@@ -325,9 +322,9 @@ def test_a_feed_of_the_caller_and_one_of_a_hook_are_refused() -> None:
             {"imgae": 2},
             "feeds 'imgae', and the batch has no such entry; it has: 'image'; did you mean 'image'",
         ),
-        ((1, 2), {2: 3}, "a tuple of 2; give a number from 0 to 1, or 'inputs' or 'targets'"),
-        ((1, 2, 3), {"inputs": 3}, "a tuple of 3; give a number from 0 to 2"),
-        (1.0, {0: 3}, "a batch is float, which has no entries; feed 'batch'"),
+        ((1, 2), {2: 3}, "feeds 2, and the batch has no such entry; it has: 0, 1, 'inputs', 'targets'"),
+        ((1, 2, 3), {"inputs": 3}, "it has: 0, 1, 2"),
+        (1.0, {0: 3}, "it has: 'batch'"),
     ],
 )
 def test_an_entry_that_is_not_there_is_refused(batch: Any, feed: Any, says: str) -> None:

@@ -28,7 +28,7 @@ from aspecthook.training.session import (
     StepCounterHook,
     StopAtStepHook,
     SummarySaverHook,
-    _timed,
+    _hooks,
 )
 from tests.training.kit import Clock, both
 from tests.training.session.kit import Fetch, Model, Trail, drive, fit, loader, plain, runner_of
@@ -37,7 +37,7 @@ from tests.training.session.kit import Fetch, Model, Trail, drive, fit, loader, 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(_timed, "clock", made)
+    monkeypatch.setattr(_hooks, "clock", made)
     return made
 
 

@@ -14,6 +14,7 @@ from aspecthook.training import Hook
 from aspecthook.training.session import (
     AbortedError,
     OutOfRangeError,
+    SessionRunArgs,
     SessionRunHook,
 )
 from tests.training.session.kit import Model, Trail, drive, fit, plain
@@ -210,7 +211,7 @@ def test_hooks_are_called_as_by_tensorflow(
     assert found == expected(names, plan, batches * epochs)
     left = [hook for name in ("run", "train_epoch", "train_iter", "forward") for hook in hooks(getattr(runner, name))]
     assert way is fit or not left
-    assert not hooks(runner.forward) and not runner.later
+    assert not hooks(runner.forward) and not runner.after_stage_calls
 
 
 # What stands beside
@@ -240,17 +241,14 @@ def test_a_hook_that_misspells_the_protocol_is_refused() -> None:
 def test_a_foreign_object_with_the_methods_is_one() -> None:
     log: list[str] = []
 
-    class Args:
-        fetches, feed_dict = "loss", {"batch": 5.0}
-
-    class Theirs:  # as TensorFlow's own
+    class Theirs:  # has no base class of ours
         def begin(self) -> None:
             log.append("begin")
 
         def after_create_session(self, session: Any, coord: Any) -> None: ...
 
         def before_run(self, run_context: Any) -> Any:
-            return Args()
+            return SessionRunArgs("loss", {"batch": 5.0})
 
         def after_run(self, run_context: Any, run_values: Any) -> None:
             log.append(str(run_values.results))

@@ -23,7 +23,7 @@ from aspecthook.training.session import (
     StepCounterHook,
     StopAtStepHook,
     SummarySaverHook,
-    _timed,
+    _hooks,
 )
 from tests.training.kit import both
 from tests.training.session.kit import differences, drive, fit, loader, outcome, plain, runner_of
@@ -72,7 +72,7 @@ def test_it_saves_at_creation_every_so_many_steps_and_at_the_end(
 
 def test_by_seconds_it_counts_from_the_last_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(_timed, "clock", lambda: now[0])
+    monkeypatch.setattr(_hooks, "clock", lambda: now[0])
     runner = plain()
     hooks(runner.forward).post(lambda: now.__setitem__(0, now[0] + 1.0))
     runner.register_hook(CheckpointSaverHook(tmp_path, save_secs=2.5))
