@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, MethodType, ModuleType
 
 from aspecthook._errors import HookTypeError, unblamed
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any
 
 from .callables import CODE, code_of, name_of
 
@@ -57,34 +57,6 @@ def weak_predicate(predicate: Callable[..., Any], ref: Callable[[], Any]) -> Cal
     """Return a predicate; one that is a method of the object that is held weakly, in weak form."""
     owner, inner = _parts(predicate)
     return predicate if inner is None or owner is not ref() else _wrapper(ref, inner, predicate)
-
-
-@final
-class Mention:
-    """What `before` or `after` of a weak hook names. It equals the key of that, as long as it is there."""
-
-    __slots__ = ("_inner", "_key", "_ref")
-
-    def __init__(self, meant: Any, key: object) -> None:
-        owner, self._inner = _parts(meant)
-        try:
-            self._ref: Callable[[], Any] = weakref.ref(owner)
-        except TypeError:
-            self._ref = lambda: owner
-        self._key = key
-
-    def __call__(self) -> Any:
-        """Return the hook or callable that is named, or None once it is gone."""
-        owner = self._ref()
-        return None if owner is None else together(owner, self._inner)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Mention):  # an object has only one weak reference without a callback
-            return self._ref is other._ref and self._key == other._key
-        return self._key == other and self._ref() is not None
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
 
 def _parts(function: Any) -> tuple[Any, Callable[..., Any] | str | None]:
