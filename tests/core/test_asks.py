@@ -32,7 +32,7 @@ from aspecthook import (
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.order import Chain
 from aspecthook.testing._calls import Given, values_of
-from tests.properties.worlds import signatures
+from tests.properties.signatures import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
 RESERVED = {  # the kinds in which a reserved word can be asked for
