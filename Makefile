@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 # The extra that the tests are installed with; `tests` leaves out the linters and the type checkers.
 EXTRA ?= dev
-# The same for the benchmarks; `bench-training` has other trainers besides.
+# The same for the benchmarks.
 BENCH_EXTRA ?= bench
 # No test takes minutes unless it hangs, and a hang should say where.
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --timeout 300
@@ -25,8 +25,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all upstream planted coverage mutants law lint types imports docs pictures bench bench-training \
-  dist clean
+.PHONY: help demo test test-all upstream planted coverage mutants law lint types imports docs pictures bench dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -89,11 +88,6 @@ pictures: $(VENV)/.stamp-docs ## Take the pictures of a terminal in the document
 
 bench: $(VENV)/.stamp-$(BENCH_EXTRA) ## Run the benchmarks (minutes); BENCH_ARGS="--fast chains" for less
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
-
-# In an environment of its own, which other trainers and PyTorch fill with 1.6 GB.
-bench-training: ## Time training, ours beside five other trainers; BENCH_ARGS=--fast for less
-	@$(MAKE) --no-print-directory bench VENV=.venv-bench-training BENCH_EXTRA=bench-training \
-	  BENCH_ARGS="training $(BENCH_ARGS)"
 
 dist: $(VENV)/.stamp-dist ## Build the sdist and the wheel into dist/, and check what a package index will show
 	rm -rf dist

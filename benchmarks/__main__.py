@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from subprocess import PIPE, run
 from time import perf_counter
 
 from . import (
-    attaching,
     calls,
     changes,
     events,
     imports,
-    loops,
     modules,
     mounts,
     recording,
@@ -40,10 +38,8 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "events": events.events,
     "record": recording.recording,
     "trace": recording.tracing,
-    "attached": attaching.attaching,
     "torch": modules.modules,
     "import": imports.imports,
-    "loop": loops.loops,
     "training": training.training,
     "saving": saving.saving,
 }
@@ -62,7 +58,7 @@ def main() -> None:
     contests: list[Contest] = []
     for section in options.sections or SECTIONS:
         found = _measured(section, options.processes or (1 if options.fast else 3), fast=options.fast)
-        print(*lines(found), *_remarks(section, found), sep="\n", flush=True)
+        print(*lines(found), sep="\n", flush=True)
         contests += found
     print(*summary(contests), sep="\n")
     print(f"\nTook {perf_counter() - begun:.0f} s.")
@@ -70,13 +66,6 @@ def main() -> None:
         save(contests, options.json)
     if options.goals:
         save_goals(contests, options.goals)
-
-
-def _remarks(section: str, contests: list[Contest]) -> Iterator[str]:
-    if section == "loop":
-        yield from loops.verdict(contests)
-    if section == "training":
-        yield from training.trainers()
 
 
 def _options() -> argparse.Namespace:

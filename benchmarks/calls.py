@@ -72,7 +72,6 @@ def _chain(count: int, limit: float, effort: Effort) -> Contest:
             other.wrapt_once(pre, post),
             other.aspectlib_nested(pre, post),
             other.pluggy_wrappers(pre, post),
-            other.pluggy_told(pre, post),
             signals,
         ],
         effort,
@@ -130,13 +129,9 @@ def _kinds_of_hooks() -> list[Pair]:
     changing.around(targets.through_with)
     yielding.around(targets.one_yield)
     last.always(targets.at_last)
-    with_call, with_state, with_named_state = (targets.target() for _ in range(3))
+    with_call, with_state = (targets.target() for _ in range(2))
     with_call.pre(targets.with_call)
     with_state.pre(targets.with_state)
-    with_named_state.pre(targets.with_named_state)
-    defaulted = targets.target("def {name}(x, y=2):\n    return x + y\n")
-    defaulted.pre(targets.nothing)
-    defaulted.post(targets.seen)
     closure, closure_by_hand = targets.closures()
     closure.pre(targets.nothing)
     closure.post(targets.seen)
@@ -152,24 +147,19 @@ def _kinds_of_hooks() -> list[Pair]:
         ("always hook", call, targets.finally_by_hand, last, 1),
         ("pre hook that asks for call", call, targets.with_call_by_hand, with_call, 1),
         ('call.state["started"] = 1', call, targets.with_state_by_hand, with_state, 1),
-        ("call.state.started = 1", call, targets.with_named_state_by_hand, with_named_state, 1),
-        ("default, 1 pre + 1 post", "f(1)", targets.defaulted_by_hand, defaulted, 1),
         ("closure, 1 pre + 1 post", call, closure_by_hand, closure, 1),
     ]
 
 
 def _styles_of_targets() -> list[Pair]:
-    later, all_later = (targets.target("async def {name}(x, y):\n    return x + y\n") for _ in range(2))
+    later = targets.target("async def {name}(x, y):\n    return x + y\n")
     later.pre(targets.nothing)
     later.post(targets.seen)
-    all_later.pre(targets.nothing_later)
-    all_later.post(targets.seen_later)
     items = targets.target("def {name}(x):\n    yield from (x, x, x, x, x, x, x, x, x, x)\n")
     items.item(targets.each)
     awaiting, drawing = "await f(1, 2)", "for _item in f(1): pass"
     return [
         ("async, 1 pre + 1 post", awaiting, targets.later_by_hand, later, 1),
-        ("async, async hooks", awaiting, targets.all_later_by_hand, all_later, 1),
         ("generator, item hook (an item)", drawing, targets.items_by_hand, items, 10),
     ]
 
@@ -177,12 +167,10 @@ def _styles_of_targets() -> list[Pair]:
 def _wrapped() -> list[Pair]:
     """Return decorators and context managers as around hooks, beside the same above the `def`."""
     source = "def {name}(x, y):\n    return x + y\n"
-    later = f"async {source}"
     lock = Lock()
     rows: list[tuple[str, str, str, Any, Any]] = [
         ("around.wrap, passing on", other.CALL, source, targets.passing, around.wrap(targets.passing)),
         ("around.wrap, lru_cache hit", other.CALL, source, lru_cache, around.wrap(lru_cache)),
-        ("around.wrap, async", "await f(1, 2)", later, targets.passing_later, around.wrap(targets.passing_later)),
         ("around.using, a lock", other.CALL, source, targets.locking(lock), around.using(lock)),
     ]
     pairs: list[Pair] = []

@@ -98,14 +98,6 @@ class Spec:
     def add(self, x: float, y: float) -> float:
         """Add two numbers."""
 
-    @spec
-    def before(self, x: float) -> None:
-        """Receive a call."""
-
-    @spec
-    def after(self, result: float) -> None:
-        """Receive a result."""
-
 
 def _manager(*plugins: object) -> Any:
     manager = pluggy.PluginManager("benchmarks")
@@ -138,22 +130,6 @@ class Wrapping:
         return result
 
 
-class Listening:
-    """A plugin that is called before and after."""
-
-    def __init__(self, before: Function, after: Function) -> None:
-        self._before = before
-        self._after = after
-
-    @impl
-    def before(self, x: float) -> None:
-        self._before(x)
-
-    @impl
-    def after(self, result: float) -> None:
-        self._after(result)
-
-
 def pluggy_wrappers(pre: list[Function], post: list[Function]) -> Contender:
     """N wrappers around one implementation; each may change the result, and sees exceptions; arguments go by name.
 
@@ -161,19 +137,6 @@ def pluggy_wrappers(pre: list[Function], post: list[Function]) -> Contender:
     """
     plugins = [Wrapping(*pair) for pair in zip(pre, post, strict=True)]
     return Contender("pluggy", "f(x=1, y=2)", {"f": _manager(Implementation(), *plugins).hook.add})
-
-
-def pluggy_told(pre: list[Function], post: list[Function]) -> Contender:
-    """Two hook calls in a function, N implementations each, which change nothing; no goal is held against it."""
-    relay = _manager(*[Listening(*pair) for pair in zip(pre, post, strict=True)]).hook
-
-    def told(x: float, y: float) -> float:
-        relay.before(x=x)
-        result = add(x, y)
-        relay.after(result=result)
-        return result
-
-    return Contender("pluggy, called before and after", CALL, {"f": told})
 
 
 def blinker_signals(count: int) -> tuple[Contender, list[Callable[..., None]]]:

@@ -7,7 +7,7 @@ are never specialised, and that would slow down whoever is measured with them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import count
 from typing import Any
@@ -46,11 +46,6 @@ def ten_items(x: float) -> Iterator[float]:
     yield from (x, x, x, x, x, x, x, x, x, x)
 
 
-async def ten_items_later(x: float) -> AsyncIterator[float]:
-    for _ in range(10):
-        yield x
-
-
 def failing(x: float, y: float) -> float:
     raise KeyError(x)
 
@@ -87,26 +82,11 @@ def hook(asks: str) -> Function:
     return function
 
 
-def like_hooks(asks: str, count: int) -> list[Function]:
-    """Make hooks that share their code, as those made in a loop do."""
-    name = f"hooks_{next(_numbers)}"
-    define(f"def {name}():\n    def hook({asks}):\n        pass\n    return hook\n")
-    return [globals()[name]() for _ in range(count)]
-
-
 def nothing(x: float) -> None:
     pass
 
 
 def seen(result: float) -> None:
-    pass
-
-
-async def nothing_later(x: float) -> None:
-    pass
-
-
-async def seen_later(result: float) -> None:
     pass
 
 
@@ -152,16 +132,6 @@ def passing(function: Function) -> Function:
     return wrapper
 
 
-def passing_later(function: Function) -> Function:
-    """Decorate a coroutine function likewise."""
-
-    @wraps(function)
-    async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return await function(*args, **kwargs)
-
-    return wrapper
-
-
 def locking(lock: Any) -> Callable[[Function], Function]:
     """Return a decorator whose calls have a lock."""
 
@@ -189,10 +159,6 @@ def with_call(call: object) -> None:
 
 def with_state(call: Any) -> None:
     call.state["started"] = 1
-
-
-def with_named_state(call: Any) -> None:
-    call.state.started = 1
 
 
 def each(item: float) -> None:
@@ -302,12 +268,6 @@ def with_call_by_hand(x: float, y: float) -> float:
     return result
 
 
-class NamedState:
-    """The least that has entries as attributes."""
-
-    __slots__ = ("started",)
-
-
 class ContextWithState(Context):
     """A context with what the hooks of one call share."""
 
@@ -324,24 +284,6 @@ def with_state_by_hand(x: float, y: float) -> float:
     call = ContextWithState(add, (x, y), {})
     with_state(call)
     call.result = result = add(x, y)
-    return result
-
-
-def with_named_state_by_hand(x: float, y: float) -> float:
-    call = ContextWithState(add, (x, y), NamedState())
-    with_named_state(call)
-    call.result = result = add(x, y)
-    return result
-
-
-def add_two(x: float, y: float = 2) -> float:
-    return x + y
-
-
-def defaulted_by_hand(x: float, y: float = 2) -> float:
-    nothing(x)
-    result = add_two(x, y)
-    seen(result)
     return result
 
 
@@ -369,13 +311,6 @@ async def later_by_hand(x: float, y: float) -> float:
     nothing(x)
     result = await add_later(x, y)
     seen(result)
-    return result
-
-
-async def all_later_by_hand(x: float, y: float) -> float:
-    await nothing_later(x)
-    result = await add_later(x, y)
-    await seen_later(result)
     return result
 
 

@@ -1,135 +1,247 @@
-"""Training: what hooks cost in a step, ours and those of other trainers; and a whole run, beside a loop by hand.
+"""A whole small training run, beside a loop that somebody wrote by hand for this one run.
 
-What is timed of each trainer is said in `benchmarks.trainers` and `benchmarks.other_trainers`, what a run is in
-`benchmarks.training_loops`. Trainers that are not installed are left out; ``make bench-training`` installs them all.
+Both train the same network from the same start on the same batches, with the same layers, loss and optimizer, and both
+read the loss of each step. They must end with the same parameters, to the bit, or nothing is measured. The loop written
+by hand is as short as it can be: it cannot be resumed, nor stopped between two steps, keeps no logs, has no hooks.
+
+A sample is a whole ``fit`` of a runner that is new, from its first line to its last, so that what a run costs where it
+begins counts as well. Runs of both take turns, and what is timed is the processor's time in them: what other programs
+take of it is theirs.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
+from math import cos, pi
+from time import process_time
+from typing import Any, NamedTuple
 
-from .other_trainers import AT_INTERVAL, BUSY, BY_HAND, IN_SESSION, LOOP, OVERRIDING_NOTHING, PROTOCOL, quietly
 from .results import OURS, Contest, Goal
-from .timing import Effort, race
-from .trainers import FETCHING, IDLE, LONG, NONE, NOOP, SOME, Build, Rig, Work, hooks_of_ours, new_runner
+from .timing import Effort
 
-NEEDED = ("numpy", "autograd", "safetensors")
-PACKAGES = {
-    "mmengine": "mmengine",
-    "Keras": "keras",
-    "ignite": "pytorch-ignite",
-    "Lightning": "lightning",
-    "HF Trainer": "transformers",
-    "PyTorch": "torch",
-    "NumPy": "numpy",
-}
+PLAIN = "a loop by hand"
+EPOCHS = 2
+BATCH = 32
+RATE = 3e-3
+NORM = 5.0
+
+
+class Kit(NamedTuple):
+    """What both train: a network of its own, what steps it, its loss, its data; and what clips its gradients."""
+
+    model: Any
+    optimizer: Any
+    loss: Callable[[Any, Any], Any]
+    loader: Any
+    clip: Callable[[], float]
+    values: Callable[[], list[bytes]]
 
 
 def training(effort: Effort) -> list[Contest]:
-    """Time whole runs, while none of the others is loaded yet; then what hooks cost in a step."""
-    if not all(map(find_spec, NEEDED)):
+    """Compare both on NumPy and, where it is installed, on PyTorch; without any hooks, and with two."""
+    if not all(map(find_spec, ("numpy", "autograd", "safetensors"))):
         return []
     # Before NumPy is loaded: where there is little to compute, threads mostly wait for each other.
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
-    from .training_loops import loops
-
-    runs = loops(effort)
-    # Differences of two times are wanted, so the two are timed close together.
-    return [*_hooks(effort._replace(rounds=2 * effort.rounds, sample=effort.sample / 4)), *runs]
-
-
-def _hooks(effort: Effort) -> list[Contest]:
-    what = f"{SOME} hooks before a step, {SOME} after it"
-    busy = [Goal(OURS + style, 1.5, LOOP + style) for style in ("", LONG.name)]
-    every = f"{OURS}, every="
-    session = [Goal(OURS, 2.0, PROTOCOL)]
-    contests = [
-        _contest(f"{what}, no-op", BUSY, NOOP, effort, LOOP, busy),
-        _contest(f"{what}, that override neither", OVERRIDING_NOTHING, IDLE, effort),
-        _contest(f"{what}, not their turn", AT_INTERVAL, NOOP, effort, BY_HAND, [Goal(every, 1.5, BY_HAND)]),
-        _contest("No hooks at all", OVERRIDING_NOTHING, NONE, effort),
-        _contest(f"{SOME} session-run hooks, no-op", IN_SESSION, NOOP, effort, PROTOCOL, session),
-        _contest(f"{SOME} session-run hooks that fetch the loss", IN_SESSION, FETCHING, effort, PROTOCOL, session),
-    ]
-    contests[1].facts["the step still has its own __code__"] = _is_untouched()
+    kits: dict[str, tuple[Callable[[], Kit], Callable[[], Kit]]] = {"NumPy": (numpy_kit, idle_numpy_kit)}
+    if find_spec("torch"):
+        kits["PyTorch"] = (torch_kit, idle_torch_kit)
+    contests = []
+    # Those with hooks come last: a hook on one runner costs the others of its class a look in each stage.
+    for hooked in (False, True):
+        for name, (kit, idle) in kits.items():
+            what = "rate and clipping by hooks" if hooked else "no hooks"
+            goals = [Goal(OURS, 1.03, PLAIN)]
+            contests.append(_contest(f"A small network on {name}, {what}; a step", kit, hooked, effort.rounds, goals))
+            if not hooked:
+                contests.append(_contest(f"What computes nothing, on {name}; a step", idle, False, effort.rounds, []))
     return contests
 
 
-def _contest(
-    title: str, builds: dict[str, Build], work: Work, effort: Effort, against: str = "", goals: list[Goal] | None = None
-) -> Contest:
-    rigs = {name: rig for name, build in builds.items() if (rig := _rig(name, build, work)) is not None}
-    return Contest("training", title, "µs", _times(rigs, effort), against, goals or [])
+def _contest(title: str, make: Callable[[], Kit], hooked: bool, rounds: int, goals: list[Goal]) -> Contest:
+    plain = _plain_with_rate_and_clipping if hooked else _plain
+    ours = partial(_ours, hooked)
+    _check(make, plain, ours)
+    steps = EPOCHS * len(make().loader)
+    times = _in_turn({PLAIN: lambda: partial(plain, make()), OURS: lambda: ours(make())}, rounds)
+    a_step = {name: [taken / steps for taken in row] for name, row in times.items()}
+    return Contest("training", title, "µs", a_step, PLAIN, goals)
 
 
-def _rig(name: str, build: Build, work: Work) -> Rig | None:
-    try:
-        with quietly():
-            _check(name, build, work)
-            return build(work)
-    except ImportError as error:
-        _leave_out(name.partition(",")[0], str(error))
-        return None
+def _in_turn(prepared: dict[str, Callable[[], Callable[[], None]]], rounds: int) -> dict[str, list[float]]:
+    """Time whole runs, in changing order; the first ones warm up, and do not count."""
+    times: dict[str, list[float]] = {name: [] for name in prepared}
+    names = list(prepared)
+    for number in range(rounds + 2):
+        for name in names if number % 2 else reversed(names):
+            run = prepared[name]()
+            begun = process_time()
+            run()
+            times[name].append(process_time() - begun)
+    return {name: row[2:] for name, row in times.items()}
 
 
-@cache  # to say it once
-def _leave_out(name: str, why: str) -> None:
-    if name not in PACKAGES:
-        raise ImportError(why)
-    if _version(PACKAGES[name]):
-        print(f"{name} is installed, and left out: {why}", file=sys.stderr)
+def _check(make: Callable[[], Kit], plain: Callable[[Kit], None], ours: Callable[[Kit], Callable[[], None]]) -> None:
+    by_hand, by_runner = make(), make()
+    plain(by_hand)
+    ours(by_runner)()
+    if by_hand.values() != by_runner.values():
+        raise AssertionError("the loop by hand and the runner do not end with the same parameters")
 
 
-def _check(name: str, build: Build, work: Work) -> None:
-    """See that all hooks before the step run, and then all those after it; or none, if they have nothing to do."""
-    told: list[str] = []
-    words = [("before", work.before), ("after", work.after)]
-    before, after = (body and f"told({word!r})" for word, body in words)
-    rig = build(replace(work, before=before, after=after, names={"told": told.append}))
-    exec(rig.statement, dict(rig.names))
-    a_step = [word for word, body in words if body for _ in range(work.count)]
-    if told != ([] if name in AT_INTERVAL else a_step * rig.steps):
-        raise AssertionError(f"{name} told {told}")
+# By hand
 
 
-def _times(rigs: dict[str, Rig], effort: Effort) -> dict[str, list[float]]:
-    """Return what the hooks cost, round by round; a time below nothing is what the clock makes of nothing."""
-    times = race([contender for name, rig in rigs.items() for contender in rig.contenders(name)], effort)
-    for name, rig in rigs.items():
-        if rig.without is not None:
-            less = times[f"{name}, without hooks"]
-            times[name] = [one - other for one, other in zip(times[name], less, strict=True)]
-    return {name: times[name] for name in rigs}
+def _plain(kit: Kit) -> None:
+    model, optimizer, loss_of = kit.model, kit.optimizer, kit.loss
+    model.train()
+    loss_now = 0.0
+    for _ in range(EPOCHS):
+        for images, labels in kit.loader:
+            loss = loss_of(model(images), labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            loss_now = loss.item()
+    assert loss_now > 0
 
 
-def _is_untouched() -> bool:
-    runner = new_runner()
-    code = type(runner).train_iter.__code__
-    for hook in hooks_of_ours(IDLE):
-        runner.register_hook(hook)
-    return type(runner).train_iter.__code__ is code
+def _plain_with_rate_and_clipping(kit: Kit) -> None:
+    model, optimizer, loss_of, clip = kit.model, kit.optimizer, kit.loss, kit.clip
+    steps = EPOCHS * len(kit.loader)
+    model.train()
+    step, loss_now, norm = 0, 0.0, 0.0
+    for _ in range(EPOCHS):
+        for images, labels in kit.loader:
+            rate = RATE / 2 * (1 + cos(pi * step / steps))
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss = loss_of(model(images), labels)
+            loss.backward()
+            norm = clip()
+            optimizer.step()
+            optimizer.zero_grad()
+            loss_now = loss.item()
+            step += 1
+    assert loss_now > 0 and norm > 0
 
 
-def trainers() -> Iterator[str]:
-    """Name the versions of the trainers, and those that were left out."""
-    if not all(map(find_spec, NEEDED)):
-        yield "training is left out: it needs NumPy, autograd and safetensors; pip install 'aspecthook[train]'"
-        return
-    versions = {name: _version(package) for name, package in PACKAGES.items()}
-    yield f"  with {', '.join(f'{name} {number}' for name, number in versions.items() if number)}"
-    missing = [name for name, number in versions.items() if not number]
-    if missing:
-        yield f"  without {', '.join(missing)}, which are not installed"
+# Ours
 
 
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+def _ours(hooked: bool, kit: Kit) -> Callable[[], None]:
+    from aspecthook.training import LrUpdaterHook, OptimizerHook, Runner
+
+    runner = Runner(kit.model, optimizer=kit.optimizer, loss=kit.loss, max_epochs=EPOCHS)
+    if hooked:
+        runner.register_hook(LrUpdaterHook("cosine", min_lr=0.0, by_epoch=False))
+        runner.register_hook(OptimizerHook(grad_clip={"max_norm": NORM}))
+    return partial(runner.fit, kit.loader)
+
+
+# What they train
+
+
+def _digits() -> tuple[Any, Any]:
+    from aspecthook.training.data import load_digits
+
+    images, labels = load_digits("train")
+    return images.reshape(len(images), -1), labels
+
+
+def numpy_kit() -> Kit:
+    """Make a network with one hidden layer, and our loader."""
+    import numpy as np
+
+    from aspecthook.training.data import ArrayDataset, DataLoader
+    from aspecthook.training.numpy import AdamW, Linear, ReLU, Sequential, cross_entropy, manual_seed
+
+    manual_seed(0)
+    model = Sequential(Linear(64, 64), ReLU(), Linear(64, 10))
+
+    def clip() -> float:
+        held = list(model.parameters())
+        norm = float(np.linalg.norm([np.linalg.norm(parameter.grad.ravel()) for parameter in held]))
+        factor = min(NORM / (norm + 1e-6), 1.0)
+        for parameter in held:
+            parameter.grad = parameter.grad * factor
+        return norm
+
+    loader = DataLoader(ArrayDataset(*_digits()), BATCH, shuffle=True)
+    optimizer = AdamW(model.parameters(), lr=RATE)
+    return Kit(
+        model, optimizer, cross_entropy, loader, clip, lambda: [one.data.tobytes() for one in model.parameters()]
+    )
+
+
+def torch_kit() -> Kit:
+    """Make the same network of PyTorch's, with its own loader, on one core of the CPU."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    data = TensorDataset(*map(torch.from_numpy, _digits()))
+    loader: Any = DataLoader(data, BATCH, shuffle=True, generator=torch.Generator().manual_seed(0))
+    return Kit(
+        model,
+        torch.optim.AdamW(model.parameters(), lr=RATE),
+        torch.nn.functional.cross_entropy,
+        loader,
+        lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), NORM).item(),
+        lambda: [one.detach().numpy().tobytes() for one in model.parameters()],
+    )
+
+
+# What computes nothing: all that there is left to time is the loop.
+
+
+class Nothing:
+    """A loss, and an optimizer."""
+
+    param_groups: tuple[()] = ()
+
+    def item(self) -> float:
+        return 0.5
+
+    def backward(self) -> None: ...
+    def step(self) -> None: ...
+    def zero_grad(self) -> None: ...
+
+
+def idle_numpy_kit() -> Kit:
+    """Make a model that gives back what it is given."""
+    import numpy as np
+
+    batch = (np.zeros((BATCH, 64)), np.zeros(BATCH))
+    return _idle_kit(Idle(), batch)
+
+
+def idle_torch_kit() -> Kit:
+    """Make a module of two layers that it does not use."""
+    import torch
+
+    class Module(torch.nn.Sequential):
+        def forward(self, inputs: Any) -> Any:
+            return inputs
+
+    module = Module(torch.nn.Linear(64, 64), torch.nn.Linear(64, 10))
+    return _idle_kit(module, (torch.zeros(BATCH, 64), torch.zeros(BATCH)))
+
+
+class Idle:
+    """A model for NumPy."""
+
+    def train(self) -> None: ...
+
+    def __call__(self, inputs: Any) -> Any:
+        return inputs
+
+
+def _idle_kit(model: Any, batch: tuple[Any, Any]) -> Kit:
+    loss = Nothing()
+    return Kit(model, Nothing(), lambda outputs, labels: loss, [batch] * 250, lambda: 0.0, list)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from docutils.nodes import Element
+from docutils.nodes import Element, Text, literal_block
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -18,10 +18,14 @@ from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTran
 import aspecthook
 
 project = "aspecthook"
-author = "the aspecthook authors"
+author = project_copyright = "the aspecthook authors"
 version = release = aspecthook.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+
+# What a reader copies has no prompts, and of a session only what is typed.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 html_theme = "furo"
 html_title = "aspecthook"
@@ -67,7 +71,6 @@ NOT_CALLED = {
     "aspecthook.torch.Capture",
     "aspecthook.torch.Seen",
     "aspecthook.training.data.Dataset",
-    "aspecthook.training.schedules.Policy",
     "aspecthook.training.session.Session",
     "aspecthook.training.session.SessionRunContext",
 }
@@ -113,6 +116,19 @@ def signature(_: Sphinx, what: str, name: str, described: Any, *__: object) -> t
     return ("", "") if what in ("class", "exception") and name in NOT_CALLED else None
 
 
+class OneBlankLine(SphinxPostTransform):
+    """Show one blank line where code has two: on a page they only take room."""
+
+    default_priority = 400
+
+    def run(self, **_: object) -> None:
+        """Change the text of all blocks of code."""
+        for block in self.document.findall(literal_block):
+            text = re.sub(r"\n{3,}", "\n\n", block.astext())
+            block.rawsource = text
+            block[:] = [Text(text)]
+
+
 class PublicNames(SphinxPostTransform):
     """Link the names in docstrings and signatures, which are seen from private modules, to where they are described."""
 
@@ -152,5 +168,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", with_links)
     app.connect("autodoc-process-signature", signature)
+    app.add_post_transform(OneBlankLine)
     app.add_post_transform(PublicNames)
     app.connect("missing-reference", is_foreign)

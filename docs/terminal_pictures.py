@@ -62,7 +62,7 @@ def halfway(text: str) -> bool:
 # the text on the screen.
 PICTURES: dict[str, tuple[str, Callable[[str], bool] | None]] = {
     "terminal-help": ("aspecthook --help", None),
-    "terminal-trace": ("aspecthook trace '__main__:*' --redact '*token*' --html calls.html -- app.py tea cake", None),
+    "terminal-trace": ("aspecthook trace '__main__:*' --redact '*token*' -o calls.html -- app.py tea cake", None),
     "terminal-train": ("aspecthook train --epochs 6", halfway),
 }
 

@@ -7,7 +7,7 @@ what must be true of every call is one predicate. Look for
 
 - `make`, the only thing that must be written: a fresh mount point for every run;
 - rules of one's own, plain methods marked with Hypothesis's `@rule`, beside those that the machine has already;
-- the violation: the shortest list of steps, the call and the chain, drawn.
+- the violation: the call and the chain, drawn, and the shortest list of steps, as a test to paste.
 
 Run `python examples/plugin_order.py` with aspecthook[testing] installed.
 """
@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import rule
 
 from aspecthook import Hook, hookable, hooks
 from aspecthook.testing import HookMachine, LawError, Trace, law
@@ -34,8 +34,11 @@ class Plugin(NamedTuple):
 
     def __call__(self, request: str) -> None: ...
 
-    def __repr__(self) -> str:
-        return self.name
+
+PLUGINS = {
+    plugin.name: plugin
+    for plugin in (Plugin("auth"), Plugin("audit", after=("auth",)), Plugin("cache", after=("auth", "audit")))
+}
 
 
 class App:
@@ -49,18 +52,18 @@ class App:
         self.handle = handle
         self.loaded: dict[str, Hook] = {}
 
-    def load(self, plugin: Plugin) -> None:
-        if plugin.name not in self.loaded:
-            after = self.places(plugin)
-            self.loaded[plugin.name] = hooks(self.handle).add("pre", plugin, name=plugin.name, after=after)
+    def load(self, name: str) -> None:
+        if name not in self.loaded:
+            plugin = PLUGINS[name]
+            self.loaded[name] = hooks(self.handle).add("pre", plugin, name=name, after=self.places(plugin))
 
     def places(self, plugin: Plugin) -> Any:
         """Find what a plugin must run after."""
         return [self.loaded[name] for name in plugin.after if name in self.loaded]
 
-    def unload(self, plugin: Plugin) -> None:
-        if plugin.name in self.loaded:
-            self.loaded.pop(plugin.name).remove()
+    def unload(self, name: str) -> None:
+        if name in self.loaded:
+            self.loaded.pop(name).remove()
 
 
 class Repaired(App):
@@ -72,8 +75,6 @@ class Repaired(App):
 
 # The machine.
 
-PLUGINS = Plugin("auth"), Plugin("audit", after=("auth",)), Plugin("cache", after=("auth", "audit"))
-
 
 class Loading(HookMachine):
     candidates = ()  # hooks come and go by the plugin system alone
@@ -83,13 +84,13 @@ class Loading(HookMachine):
         self.app = self.app_type()
         return self.app.handle
 
-    @rule(plugin=st.sampled_from(PLUGINS))
-    def load(self, plugin: Plugin) -> None:
-        self.app.load(plugin)
+    @rule(name=st.sampled_from([*PLUGINS]))
+    def load(self, name: str) -> None:
+        self.app.load(name)
 
-    @rule(plugin=st.sampled_from(PLUGINS))
-    def unload(self, plugin: Plugin) -> None:
-        self.app.unload(plugin)
+    @rule(name=st.sampled_from([*PLUGINS]))
+    def unload(self, name: str) -> None:
+        self.app.unload(name)
 
     @law
     @staticmethod
@@ -102,17 +103,15 @@ class LoadingRepaired(Loading):
 
 
 def main() -> None:
-    # Derandomized and without a database, so that every run of this example is the same.
-    phases = Phase.generate, Phase.shrink
-    chosen = settings(stateful_step_count=20, deadline=None, derandomize=True, database=None, phases=phases)
+    for machine in (Loading, LoadingRepaired):
+        # Derandomized and without a database, so that every run of this example is the same.
+        machine.TestCase.settings = settings(machine.TestCase.settings, derandomize=True, database=None)
     try:
-        run_state_machine_as_test(Loading, settings=chosen)
+        Loading.TestCase().runTest()
     except LawError as error:
-        print(error)
-        print("\nThe shortest list of steps that does it:\n")
-        print(*(note for note in getattr(error, "__notes__", ()) if "state" in note), sep="\n")
-    run_state_machine_as_test(LoadingRepaired, settings=chosen)
-    print("\nWith names in the place of handles the law holds.")
+        print(error, *error.__notes__, sep="\n\n")
+    LoadingRepaired.TestCase().runTest()
+    print("With names in the place of handles the law holds.")
 
 
 if __name__ == "__main__":

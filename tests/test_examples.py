@@ -19,18 +19,6 @@ def run(*args: str) -> str:
     return done.stdout
 
 
-def test_the_tour_reads_repairs_and_rejects_and_leaves_no_trace() -> None:
-    out = run(str(EXAMPLES / "tour.py"))
-    for fact in ("read: 344", "repaired (sex unknown): 6", "rejected: 14", "plain function again? True"):
-        assert fact in out
-    assert "def clean(species, sex, flipper, mass, nitrogen, notes):" in out
-    assert "# needs_isotopes, tour.py:" in out
-
-
-def test_the_tour_has_help() -> None:
-    assert "--brief" in run(str(EXAMPLES / "tour.py"), "--help")
-
-
 @pytest.mark.parametrize(
     ("name", "facts"),
     [
@@ -43,15 +31,43 @@ def test_the_tour_has_help() -> None:
                 "as before: True",
             ),
         ),
-        ("sql_timing", ("ran 342 times", "read as before? True", "that it was? True")),
         ("audit", ("The script was stopped", "kept: True", "that it was? True")),
-        ("retry_and_redact", ("****-9010", "that it was? True")),
-        ("plugin_order", ("auth",)),
+        (
+            "plugin_order",
+            ("name='audit')\n    state.load(name='auth')\n    state.call((0,))", "the law holds"),
+        ),
     ],
 )
 def test_an_example_of_weaving_says_what_it_should(name: str, facts: tuple[str, ...]) -> None:
-    if name == "retry_and_redact":
-        pytest.importorskip("requests")
     out = run(str(EXAMPLES / f"{name}.py"))
     for fact in facts:
         assert fact in out
+
+
+@pytest.mark.torch
+def test_a_running_trainer_is_woven_without_its_callbacks() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("lightning")
+    out = run("-W", "ignore", str(EXAMPLES / "weave_lightning.py"))
+    for fact in (
+        "without hooks True, with hooks False",
+        "the code is that it was? True",
+        "steps: 16, skipped: batches [2, 2]; fit of Classifier ended",
+        "taken off: removed",
+    ):
+        assert fact in out
+
+
+def test_the_observers_of_temperatures_lose_a_reading_and_stay_alive_only_without_events() -> None:
+    by_hand, _, events = run(str(EXAMPLES / "temperature.py")).partition("\n\nWith ")
+    assert "the coldest night was 2012/11/10, -0.6 °C" in events
+    for out in (by_hand, events):
+        assert out.count("the alarm rings") == 1
+    assert "is it alive? True" in by_hand and "was told of 0 later readings; is it alive? False" in events
+
+
+def test_the_example_of_temperatures_says_in_a_line_what_it_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("date,temp_max,temp_min\n2024-01-02,?,1\n", encoding="utf-8")
+    command = [sys.executable, str(EXAMPLES / "temperature.py"), str(tmp_path / "bad.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "2024-01-02" in done.stderr and done.stderr.count("\n") == 1

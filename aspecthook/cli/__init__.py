@@ -13,7 +13,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from aspecthook import __version__
+_WITHOUT_CLICK = """Usage: aspecthook COMMAND
+
+Look at programs through hooks. Each command needs libraries that are not all installed:
+
+  trace, run, list, explain, match, attach, detach, doctor    pip install click rich
+  train    pip install click rich numpy autograd safetensors xxhash matplotlib jinja2"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,9 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The process is ours, and the matrices are small: on a busy machine, threads that wait for each other make the
         # training ten times as slow.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if rest == ["--version"]:
-        print(f"aspecthook {__version__}")
-        return 0
     try:
         from ._commands import run
 
@@ -39,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        extra = "train" if rest[:1] == ["train"] else "trace"
-        print(f"aspecthook: click is not installed: pip install 'aspecthook[{extra}]'", file=sys.stderr)
+        if rest[:1] in ([], ["-h"], ["--help"]):
+            print(_WITHOUT_CLICK)
+            return 0
+        print("aspecthook: click is not installed: pip install click", file=sys.stderr)
         return 2

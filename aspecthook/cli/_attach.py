@@ -9,378 +9,288 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import select
+import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self, final
+from typing import Any, final
 
 import aspecthook
-from aspecthook._errors import plural, printable
-from aspecthook.weave._pointcut import Pointcut
+from aspecthook._errors import AspecthookError, plural, printable
 
 from . import _arrival
-from ._config import read_config
 from ._program import signals
-from ._remote import AttachError, check, send
 from ._report import View
 
+_TRACE = "start the program under it: aspecthook trace 'shop.*:*' -- app.py"
 # The main thread of the process runs it between two bytecodes, and must not be kept from its work.
 _SCRIPT = """\
 try:
     import _thread
-    _thread.start_new_thread(exec, ({guarded!a}, {names!a}))
+    _thread.start_new_thread(exec, ("try: exec(source)\\nexcept BaseException: pass", {names!a}))
 except Exception:
     pass
 """
-_GUARDED = """\
-try:
-    exec(source)
-except BaseException as error:
-    try:
-        with open(folder + "/error", "w") as file:
-            file.write(f"{type(error).__name__}: {error}")
-    except OSError:
-        pass
-"""
 _RESEND_AFTER = 1.0  # seconds after which the script is sent again: another one may have been sent over it
-_SAY_AFTER = 2.0  # seconds after which we say that we wait
 _DETACH_WITHIN = 10.0  # seconds in which a process detaches itself
-
-
-@final
-class Attached:
-    """A process that is attached to, until the `with` block ends.
-
-    ``answer`` is what the process has answered to the request, ``folder`` where it writes. ``left`` are the functions
-    that still had code of ours when it was detached, ``ever_wove`` says whether any function was woven.
-
-    Args:
-        process: Its number.
-        request: What it is asked to do; see `_attached`.
-        wait: How many seconds to wait for it.
-        say: Takes a line for the user.
-    """
-
-    def __init__(self, process: int, request: Mapping[str, Any], *, wait: float, say: Callable[[str], None]) -> None:
-        owner = check(process)
-        self.process = process
-        self.left: list[str] = []
-        self.ever_wove = False
-        self._say = say
-        self._sent = 0  # how often the script was
-        self._connections: list[_Connection] = []
-        self.folder = Path(tempfile.mkdtemp(prefix="aspecthook-"))  # which nobody else can read
-        self._listener = socket.socket(socket.AF_UNIX)
-        try:
-            self._listen(owner, loads=request["do"] != "detach")
-            self._reach(wait)
-            self.answer = self._ask(request)
-        except BaseException:
-            self.close()
-            raise
-
-    # Attaching
-
-    def _listen(self, owner: int, *, loads: bool) -> None:
-        try:
-            self._listener.bind(str(self.folder / "socket"))
-        except OSError as error:
-            raise AttachError(f"{self.folder} is no place for a socket: {error}; set TMPDIR to a shorter one") from None
-        self._listener.listen()
-        self._listener.setblocking(False)
-        script = self.folder / "script.py"
-        script.touch(0o600)
-        script.write_text(_script(str(self.folder), loads=loads), "utf-8")
-        if owner != os.geteuid():  # we are root, and lend it to whom it is for
-            for one in (script, self.folder / "socket", self.folder):
-                os.chown(one, owner, -1)
-        try:
-            os.stat(f"/proc/{self.process}/root{script}")
-        except FileNotFoundError:
-            if not os.path.exists(f"/proc/{self.process}/root"):
-                raise AttachError(f"process {self.process} has ended") from None
-            if sys.platform == "linux":
-                raise AttachError(
-                    f"process {self.process} does not see our files: run aspecthook in the same container, or set "
-                    f"TMPDIR to a folder that both see"
-                ) from None
-        except PermissionError:  # why it is not permitted is said as we send the script
-            pass
-
-    def _reach(self, wait: float) -> None:
-        """Send the script until the process has connected."""
-        begin = monotonic()
-        told = False
-        while not self._connections:
-            waited = monotonic() - begin
-            error = self.folder / "error"
-            if error.exists():
-                raise AttachError(f"process {self.process}: {error.read_text('utf-8', 'replace')}")
-            if waited >= wait:
-                raise AttachError(
-                    f"process {self.process} has not come to where it can be attached to in {wait:g} s; {_WAITS}"
-                )
-            if waited >= _SAY_AFTER and not told:
-                told = True
-                self._say(f"waiting for process {self.process}: {_WAITS}")
-            if waited >= self._sent * _RESEND_AFTER:
-                send(self.process, str(self.folder / "script.py"))
-                self._sent += 1
-            self._receive(min(_RESEND_AFTER, wait - waited, 0.1))
-
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        first = self._connections[0]
-        first.send({"version": aspecthook.__version__, **request})
-        while first.open:
-            for answer in self._receive(1.0):
-                if "error" in answer:
-                    raise AttachError(f"process {self.process}: {answer['error']}")
-                if "woven" in answer or "detached" in answer:
-                    return answer
-        raise AttachError(f"process {self.process} has ended")
-
-    # Attached
-
-    @property
-    def is_attached(self) -> bool:
-        """Whether the process is attached."""
-        return self._connections[0].open
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended without coming off first."""
-        return self._connections[0].gone
-
-    def wait(self, seconds: float) -> None:
-        """Wait so long for messages of the process and its children, and show what they say."""
-        for answer in self._receive(seconds):
-            if answer.get("why"):
-                self._say(f"process {self.process} was detached by {answer['why']}")
-
-    def _receive(self, seconds: float) -> list[dict[str, Any]]:
-        """Return the messages that have come."""
-        poll = select.poll()
-        sources = {one.socket.fileno(): one for one in self._connections if one.open}
-        for number in (*sources, self._listener.fileno()):
-            poll.register(number, select.POLLIN)
-        answers: list[dict[str, Any]] = []
-        for number, _ in poll.poll(max(0.0, seconds * 1000)):
-            source = sources.get(number)
-            if source is not None:
-                answers += source.receive()
-            else:
-                self._connections.append(_Connection(self._listener.accept()[0]))
-        for answer in answers:
-            self.left += answer.get("left", [])
-            self.ever_wove = self.ever_wove or bool(answer.get("woven") or answer.get("off"))
-            for note in answer.get("notes", []):
-                self._say(note)
-        return answers
-
-    # Detaching
-
-    def detach(self) -> bool:
-        """Detach the process and its children. Return whether all have confirmed it, or ended."""
-        for one in self._connections:
-            one.end()
-        until = monotonic() + _DETACH_WITHIN
-        while any(one.open for one in self._connections) and monotonic() < until:
-            self._receive(0.1)
-            for one in self._connections:
-                one.end()  # a child may just have come
-        return all(one.off or one.gone for one in self._connections)
-
-    def close(self) -> None:
-        """Close the connections, and remove the files."""
-        if self._sent and not self._connections:
-            self._revoke()
-        for one in self._connections:
-            one.socket.close()
-        self._listener.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _revoke(self) -> None:
-        """Send a script that does nothing over one that has not been run: Python would complain if it was gone."""
-        try:
-            send(self.process, os.devnull)
-        except AttachError:
-            pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
 _WAITS = (
     "its main thread has to run Python code for that, and may be waiting in C code (for a request, a lock, another "
     "thread, or a long computation)"
 )
 
 
+class AttachError(AspecthookError, RuntimeError):
+    """A process that cannot be attached to; the message says why, and what to do instead."""
+
+
+def _owner(process: int) -> int:
+    """Return the effective user of a process, which its files below /proc need not belong to."""
+    status = Path(f"/proc/{process}/status")
+    if status.exists():
+        return int(re.findall(r"^Uid:\s+\d+\s+(\d+)", status.read_text("utf-8", "replace"), re.MULTILINE)[0])
+    ps = ["ps", "-o", "uid=", "-p", str(process)]
+    return int(subprocess.run(ps, capture_output=True, text=True, check=False).stdout or os.geteuid())
+
+
+def _send(process: int, script: str) -> None:
+    """Send a script to a process, whose main thread runs it as soon as it can; an `AttachError` says what to do."""
+    try:
+        getattr(sys, "remote_exec")(process, script)
+    except (OSError, RuntimeError) as error:
+        raise AttachError(_why(process, error)) from error
+
+
+def _why(process: int, error: BaseException) -> str:
+    with suppress(PermissionError):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return f"there is no process {process}; see ps -x"
+    if "not enabled" in str(error):
+        return (
+            f"process {process} or this one was started with -X disable-remote-debug or PYTHON_DISABLE_REMOTE_DEBUG; "
+            f"start it without, or {_TRACE}"
+        )
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, PermissionError):
+            return (
+                f"the operating system does not let you into process {process}: {inner}; run aspecthook as its user or "
+                f"as root, or see ptrace(2), 'kernel.yama.ptrace_scope'"
+            )
+        inner = inner.__cause__ or inner.__context__
+    return (
+        f"process {process} cannot be attached to: {error}; it has to run the same Python as this one, "
+        f"{os.path.realpath(sys.executable)}; otherwise {_TRACE}"
+    )
+
+
 @final
-class _Connection:
-    """A connection of the process, or of a child of it."""
+class Attached:
+    """A process that is attached to. Its children share the connection, which ends with the last of them.
 
-    def __init__(self, connection: socket.socket) -> None:
-        connection.setblocking(False)
-        self.socket = connection
+    Args:
+        process: Its number.
+        connection: To the process.
+        folder: Where it writes.
+    """
+
+    def __init__(self, process: int, connection: socket.socket, folder: Path) -> None:
+        self.process = process
+        self.folder = folder
         self.open = True
-        self.off = False  # it has said that it is detached
+        self.wove = False  # whether any function was woven so far
+        self._connection = connection
         self._data = b""
-        self._ended = False
 
-    @property
-    def gone(self) -> bool:
-        """Whether it has ended without a word: with its process."""
-        return not self.open and not self.off
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send the request, and return the answer."""
+        with suppress(OSError):  # the other side has said what it has to say, and left
+            self._connection.sendall(json.dumps({"version": aspecthook.__version__, **request}).encode() + b"\n")
+        while self.open:
+            for answer in self.receive(1.0):
+                if answer.get("error"):
+                    raise AttachError(f"process {self.process}: {answer['error']}")
+                if "woven" in answer or "detached" in answer:
+                    return answer
+        raise AttachError(f"process {self.process} has ended")
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def receive(self, seconds: float) -> list[dict[str, Any]]:
+        """Wait so long for messages, show what is for the user, and return them."""
+        self._connection.settimeout(max(0.001, seconds))
         try:
-            self.socket.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:  # the other side has said what it has to say, and left
-            pass
-
-    def receive(self) -> list[dict[str, Any]]:
-        """Return the messages that are complete."""
-        try:
-            data = self.socket.recv(65536)
+            data = self._connection.recv(65536)
+        except TimeoutError:
+            return []
         except ConnectionError:
             data = b""
         self.open = bool(data)
         *lines, self._data = (self._data + data).split(b"\n")
         answers: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        self.off = self.off or any("off" in answer for answer in answers)
+        for answer in answers:
+            self.wove = self.wove or bool(answer.get("woven") or answer.get("off"))
+            if "note" in answer:
+                _say(answer["note"])
         return answers
 
-    def end(self) -> None:
-        """Close our direction of the connection, at which the other side detaches."""
-        if self.open and not self._ended:
-            self._ended = True
+    def detach(self) -> bool:
+        """Close our direction of the connection, at which all detach. Return whether they have, or ended."""
+        with suppress(OSError):  # the other side has left first
+            self._connection.shutdown(socket.SHUT_WR)
+        until = monotonic() + _DETACH_WITHIN
+        while self.open and monotonic() < until:
+            self.receive(0.1)
+        return not self.open
+
+
+@contextmanager
+def attached_to(process: int, wait: float) -> Generator[Attached]:
+    """Attach to a process until the block ends.
+
+    Args:
+        process: Its number.
+        wait: How many seconds to wait for it.
+    """
+    if not hasattr(sys, "remote_exec"):
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise AttachError(f"attaching needs Python 3.14 or later, and this is Python {version}; {_TRACE}")
+    if not hasattr(socket, "AF_UNIX"):
+        raise AttachError(f"attaching needs Linux or macOS; {_TRACE}")
+    folder = Path(tempfile.mkdtemp(prefix="aspecthook-"))  # which nobody else can read
+    script = folder / "script.py"
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
             try:
-                self.socket.shutdown(socket.SHUT_WR)
-            except OSError:  # the other side has left first
-                pass
+                listener.bind(str(folder / "socket"))
+            except OSError as error:
+                raise AttachError(f"{folder} is no place for a socket: {error}; set TMPDIR to a shorter one") from None
+            listener.listen()
+            script.touch(0o600)
+            script.write_text(_script(str(folder)), "utf-8")
+            if os.geteuid() == 0:  # it belongs to whom it is for
+                for one in (script, folder / "socket", folder):
+                    os.chown(one, _owner(process), -1)
+            connection = _connect(process, listener, script, wait)
+        with connection:
+            yield Attached(process, connection, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _script(folder: str, *, loads: bool) -> str:
-    homes: dict[str, str] = {}
-    if loads:
-        import wrapt
+def _connect(process: int, listener: socket.socket, script: Path, wait: float) -> socket.socket:
+    """Send the script until the process has connected."""
+    root = f"/proc/{process}/root"
+    if os.path.exists(f"{root}/") and not os.path.exists(f"{root}{script}"):
+        raise AttachError(
+            f"process {process} does not see our files: run aspecthook in the same container, or set TMPDIR to a "
+            f"folder that both see"
+        )
+    begin = monotonic()
+    try:
+        times = 0
+        while True:
+            _send(process, str(script))
+            listener.settimeout(max(0.001, min(_RESEND_AFTER, begin + wait - monotonic())))
+            with suppress(TimeoutError):
+                return listener.accept()[0]
+            if monotonic() - begin >= wait:
+                raise AttachError(
+                    f"process {process} has not come to where it can be attached to in {wait:g} s; {_WAITS}"
+                )
+            times += 1
+            if times == 2:
+                _say(f"waiting for process {process}: {_WAITS}")
+    except BaseException:
+        with suppress(AttachError):  # Python would complain of a script that is gone when it is to be run
+            _send(process, os.devnull)
+        raise
 
-        homes = {module.__name__: str(Path(module.__file__ or "").parent) for module in (wrapt, aspecthook)}
+
+def _script(folder: str) -> str:
+    import wrapt
+
+    homes = {module.__name__: str(Path(module.__file__ or "").parent) for module in (wrapt, aspecthook)}
     source = f"{inspect.getsource(_arrival)}\n\narrive({folder!a}, {homes!a})\n"
-    names = {"__name__": "aspecthook arrives", "source": source, "folder": folder}
-    return _SCRIPT.format(guarded=_GUARDED, names=names)
-
-
-# The commands
+    return _SCRIPT.format(names={"__name__": "aspecthook arrives", "source": source})
 
 
 def attach(
     process: int,
-    targets: Sequence[str],
-    options: Mapping[str, Any],
+    request: Mapping[str, Any],
     *,
-    config: str | None,
     seconds: float | None,
     wait: float,
     lines: int,
     outputs: Iterable[Path],
-    otlp: str | None,
 ) -> int:
     """Trace a process until it ends, until Ctrl-C, or for some time; weave what a file names. Return the exit status.
 
     Args:
         process: Its number.
-        targets: What is traced.
-        options: Those of `record`.
-        config: A file of what is woven: until it is detached, if there is no time.
-        seconds: That time.
+        request: What is traced (``targets``), the ``options`` of `record`, and the ``config`` with what is woven.
+        seconds: That time. Without it, what is woven and nothing else stays until it is detached.
         wait: How many seconds to wait until the process is attached.
         lines: How many lines of the tree are shown.
-        outputs: The files to write, each in the format that its suffix names.
-        otlp: The address of a collector of OpenTelemetry.
+        outputs: The files to write.
     """
-    for target in targets:
-        Pointcut(target)
-    if config is not None:
-        read_config(config)
-    common = {"do": "attach", "options": options}
-    if config is not None and seconds is None:
-        request: dict[str, Any] = {**common, "targets": [], "config": config, "keep": True}
-        with Attached(process, request, wait=wait, say=_say) as attached:
-            _say(f"{_woven(attached)}; 'aspecthook detach {process}' removes that")
-        if not targets:
-            return 0
-        config = None
-    request = {**common, "targets": targets, "config": config, "keep": False}
-    with _ended_by_signals(), Attached(process, request, wait=wait, say=_say) as attached:
+    targets: Sequence[str] = request["targets"]
+    keep = not targets and seconds is None
+    with _ended_by_signals(), attached_to(process, wait) as attached:
         view = View(attached.folder / "calls", lines)
         until = inf if seconds is None else monotonic() + seconds
+        ends = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
         try:
-            _say(f"{_woven(attached)}; {'Ctrl-C ends it' if seconds is None else f'for {seconds:g} s'}")
-            if targets and attached.answer["why"]:
-                _say(f"nothing is woven yet: {attached.answer['why']}")
-            while attached.is_attached and (rest := until - monotonic()) > 0:
-                attached.wait(min(rest, 0.2))
+            answer = attached.ask({"do": "attach", "keep": keep, **request})
+            if keep:
+                ends = f"'aspecthook detach {process}' removes that"
+            _say(f"attached to process {process}: {plural(answer['woven'], 'function')} woven; {ends}")
+            if keep:
+                return 0
+            if answer["why"]:
+                _say(f"nothing is woven yet: {answer['why']}")
+            why = ""
+            while attached.open and not why and (rest := until - monotonic()) > 0:
+                why = "".join([one.get("why", "") for one in attached.receive(min(rest, 0.2))])
                 view.look()
+            if why:
+                _say(f"process {process} was detached by {why}")
         except KeyboardInterrupt:
             pass
+        ended = not attached.open
         detached = attached.detach()
-        if targets and not attached.ever_wove:
+        if attached.wove and targets:
+            view.report(targets, outputs)
+        elif not attached.wove:
             _say(f"nothing was woven in process {process}, and nothing is written")
-            return max(1, _say_how(attached, detached=detached))
-        if targets:
-            view.report(targets, outputs=outputs, otlp=otlp, service=f"process {process}")
-        return _say_how(attached, detached=detached)
+        if not detached:
+            _say(f"process {process} has not said that it is detached; it will be as soon as it runs")
+        else:
+            _say(f"process {process} has ended" if ended else f"detached from process {process}")
+        return 0 if detached and attached.wove else 1
 
 
 def detach(process: int, *, wait: float) -> int:
     """Remove everything that was attached to a process. Return the exit status."""
-    with Attached(process, {"do": "detach"}, wait=wait, say=_say) as attached:
-        count = attached.answer["detached"]
-        if not count:
-            _say(f"nothing is attached to process {process}")
-            return 1
-        _say(f"{plural(count, 'attachment')} removed from process {process}")
-        return _say_how(attached, detached=True)
-
-
-def _woven(attached: Attached) -> str:
-    return f"attached to process {attached.process}: {plural(attached.answer['woven'], 'function')} woven"
+    with attached_to(process, wait) as attached:
+        removed = attached.ask({"do": "detach"})["detached"]
+    if removed:
+        _say(f"{plural(removed, 'attachment')} removed from process {process}")
+    else:
+        _say(f"nothing is attached to process {process}")
+    return 0 if removed else 1
 
 
 def _say(text: str) -> None:
-    try:
+    with suppress(OSError):  # the terminal is gone
         print(f"aspecthook: {printable(text)}", file=sys.stderr, flush=True)
-    except OSError:  # the terminal is gone
-        pass
-
-
-def _say_how(attached: Attached, *, detached: bool) -> int:
-    """Print how the process was left. Return the exit status."""
-    if attached.left:
-        _say(f"left in process {attached.process}: {', '.join(attached.left)}; please report this")
-    elif not detached:
-        _say(f"process {attached.process} has not said that it is detached; it will be as soon as it runs")
-    elif attached.has_ended:
-        _say(f"process {attached.process} has ended")
-    else:
-        _say(f"detached from process {attached.process}: nothing is left there")
-    return 1 if attached.left or not detached else 0
 
 
 @contextmanager

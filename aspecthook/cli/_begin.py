@@ -7,11 +7,12 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 
-from aspecthook._errors import WarningsTo, WeaveWarning
+from aspecthook._errors import WarningsTo, WeaveWarning, plural
 from aspecthook._hints import Any
 
-from ._definitions import watch_main
+from ._definitions import end_main, watch_main
 from ._names import of_main
 
 # What has been woven is kept for as long as the process lives.
@@ -29,6 +30,7 @@ def begin(text: str) -> None:
     try:
         watch_main()
         _begin(settings, named=named)
+        atexit.register(end_main)
     except Exception as error:
         words = [f"{error}", *getattr(error, "__notes__", ())]
         lead = "aspecthook" if named else f"aspecthook: process {os.getpid()} runs without hooks"
@@ -40,23 +42,20 @@ def begin(text: str) -> None:
 def _begin(settings: dict[str, Any], *, named: bool) -> None:
     config: str | None = settings.get("config")
     before = sys.path.copy()
-    # What is named is looked for where the program looks later, and beside the file that names it.
-    sys.path[:0] = [settings["path"], *([os.path.dirname(config)] if config else [])]
+    sys.path.insert(0, settings["path"])  # what is named is looked for where the program looks later
     try:
         if settings.get("trace"):
             _record(dict(settings["trace"]))
         if config:
-            from ._config import apply, read_config
+            from ._config import apply
 
             # The children of a program need not have what it has.
             with WarningsTo(None if named else _is_of_weaving):
-                _kept.append(apply(read_config(config)))
+                _kept.append(apply(config))
     finally:
         sys.path[:] = before
     if settings.get("list"):
-        from ._listing import list_at_exit
-
-        list_at_exit(named=settings["process"] == os.getpid())
+        _list_at_exit(settings["process"])
 
 
 def _is_of_weaving(_: str, category: type[Warning]) -> bool:
@@ -77,17 +76,10 @@ def _record(options: dict[str, Any]) -> None:
         """Write down what the command says at the end, and the program must not see: it may make errors of warnings."""
         taken = category.__module__.startswith("aspecthook")
         if taken:
-            _append(path.removesuffix("jsonl") + "notes", message)
+            # The disk may be full, or the command gone.
+            with suppress(OSError), open(f"{path}.notes", "a", encoding="utf-8", errors="backslashreplace") as file:
+                print(message, file=file)
         return taken
-
-    def note_left() -> None:
-        from ._matching import left_unexpectedly
-
-        try:
-            left = left_unexpectedly(targets)
-        except Exception:  # a program may have modules of any sort
-            return
-        _append(path.removesuffix("jsonl") + "left", json.dumps(left))
 
     try:
         with WarningsTo(note):
@@ -98,14 +90,20 @@ def _record(options: dict[str, Any]) -> None:
         raise
     # A recorded call takes two frames, and three if it is of an `lru_cache`; what records it takes some more.
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
-    atexit.register(note_left)
     atexit.register(tape.stop)
     _kept.extend((tape, hide_frames()))
 
 
-def _append(path: str, line: str) -> None:
-    try:
-        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
-            print(line, file=file)
-    except OSError:  # the disk is full, or the command gone
-        pass
+def _list_at_exit(named: int) -> None:
+    """Print the mount points as a process ends, and which one it is unless it is the one that was named."""
+    from aspecthook._core.mount.everything import mount_points
+    from aspecthook._core.mount.point import mount_of
+
+    def report() -> None:
+        lines = [] if os.getpid() == named else [f"process {os.getpid()}: {' '.join(sys.orig_argv)}"]
+        points = [(point, point.ref()) for point in mount_points()]
+        found = [f"{point}" for point, made in points if len(point) or (made is not None and mount_of(made) is point)]
+        if found or not lines:
+            print("\n".join([*lines, *found, plural(len(found), "mount point")]), file=sys.stderr, flush=True)
+
+    atexit.register(report)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from pkgutil import iter_modules
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from aspecthook import __version__
 from aspecthook._errors import AspecthookError
+from aspecthook._foreign.places import is_ours
 
-from ._program import Program, ProgramError, end_as
+from ._program import Program, end_as
+
+if TYPE_CHECKING:
+    from ._report import View
 
 _PROGRAM = "program"  # where a command finds the words after `--`, in the `meta` of its context
 
@@ -55,23 +60,13 @@ class _OfProgram(click.Command):
 
 
 def _program() -> Program:
-    try:
-        return Program(click.get_current_context().meta[_PROGRAM])
-    except ProgramError as error:
-        raise click.UsageError(str(error)) from error
-
-
-class _InOrder(click.Group):
-    """Commands that the help lists in the order of this file, which begins with those that are used most."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # as in click
-        return list(self.commands)
+    return Program(click.get_current_context().meta[_PROGRAM])
 
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=_InOrder, context_settings=_SETTINGS, no_args_is_help=False)
+@click.group(context_settings=_SETTINGS, no_args_is_help=False)
 @click.version_option(__version__, message="aspecthook %(version)s")
 def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
@@ -83,36 +78,37 @@ def _aspecthook() -> None:
     """
 
 
-def _output(option: str, suffix: str, purpose: str) -> Callable[[Any], Any]:
-    """Return the option that names a file to write."""
-
-    def check(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-        if path is not None and not path.name.endswith(suffix):
-            raise click.BadParameter(f"{str(path)!r} does not end with {suffix!r}; name it so")
-        if path is not None and not path.parent.is_dir():
+def _check_outputs(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    for path in paths:
+        if path.suffix not in (".html", ".json", ".jsonl"):
+            raise click.BadParameter(f"{str(path)!r} does not end with .html, .json or .jsonl; name it so")
+        if not path.parent.is_dir():
             raise click.BadParameter(f"there is no folder {str(path.parent)!r}; make it first")
-        return path
-
-    kind = click.Path(dir_okay=False, writable=True, path_type=Path)
-    return click.option(option, type=kind, callback=check, metavar="FILE", help=purpose)
+    return paths
 
 
-def _check_url(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
-    if url is None:
-        return None
-    if not url.startswith(("http://", "https://")):
-        raise click.BadParameter(f"{url!r} is not an address; write it as in http://localhost:4318")
-    try:
-        missing = find_spec("opentelemetry.exporter.otlp.proto.http") is None
-    except ModuleNotFoundError:
-        missing = True
-    if missing:
-        raise click.BadParameter("there is no exporter: pip install opentelemetry-exporter-otlp-proto-http")
-    return url
+def _check_targets(_: click.Context, __: click.Parameter, targets: tuple[str, ...]) -> tuple[str, ...]:
+    from aspecthook.weave._pointcut import Pointcut
+
+    for target in targets:
+        Pointcut(target)
+    return targets
+
+
+def _check_config(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
+    from ._config import read_config
+
+    if path is not None:
+        read_config(path)
+    return path
+
+
+_targets = click.argument("targets", nargs=-1, callback=_check_targets, metavar="[POINTCUT]...")
 
 
 def _config_option(**more: Any) -> Callable[[Any], Any]:
-    return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
+    kind = click.Path(exists=True, dir_okay=False, resolve_path=True)
+    return click.option("--config", type=kind, callback=_check_config, **more)
 
 
 _OPTIONS = (
@@ -122,13 +118,15 @@ _OPTIONS = (
     ),
     click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record this many levels of the tree."),
     click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process."),
-    click.option("--no-arguments", is_flag=True, help="Record times alone, which is faster."),
+    click.option("--arguments/--no-arguments", default=True, help="Record values too [so], or times alone: faster."),
     click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200]."),
-    _output("--html", ".html", "One page to look at in a browser; the first 100,000 calls."),
-    _output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev or speedscope.app."),
-    _output("--jsonl", ".jsonl", "JSON lines, which aspecthook.record.read reads."),
     click.option(
-        "--otlp", metavar="URL", callback=_check_url, help="A collector of OpenTelemetry, which is sent spans."
+        *("-o", "--output", "outputs"),
+        multiple=True,
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        callback=_check_outputs,
+        metavar="FILE",
+        help="Write a page for a browser (.html), a trace for ui.perfetto.dev (.json), or JSON lines (.jsonl).",
     ),
 )
 
@@ -140,18 +138,10 @@ def _recording(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def _recorded(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of `record` among these, and what is shown and written of the calls."""
-    options = {name: given.pop(name) for name in ("redact", "sample", "max_depth", "max_calls")}
-    options["arguments"] = not given.pop("no_arguments")
-    shown = {name: given.pop(name) for name in ("lines", "otlp")}
-    return options, {**shown, "outputs": [path for path in given.values() if path is not None]}
-
-
 @_aspecthook.command("trace", short_help="Run a program and show what it calls.", cls=_OfProgram)
-@click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
+@_targets
 @_recording
-def _trace(targets: tuple[str, ...], **given: Any) -> int:
+def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **options: Any) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
 
     Without a pointcut it is the program's own code: its file, and the modules and packages in the same folder (for
@@ -168,56 +158,55 @@ def _trace(targets: tuple[str, ...], **given: Any) -> int:
     examples:
       aspecthook trace app.py
       aspecthook trace 'shop.*:*' -- app.py --port 8000
-      aspecthook trace '__main__:*' --redact '*token*' --html calls.html -- app.py
-      aspecthook trace 'shop:Cart.*' --sample 0.01 --perfetto calls.json -- -m shop
+      aspecthook trace '__main__:*' --redact '*token*' -o calls.html -- app.py
+      aspecthook trace 'shop:Cart.*' --sample 0.01 -o calls.json -- -m shop
       aspecthook trace 'shop.*:*, !shop.views:*' -- pytest tests
     """
-    from aspecthook.weave._pointcut import Pointcut
+    program = _program()
+    chosen = targets or (own_code(program.path),)
+    with TemporaryDirectory(prefix="aspecthook-") as folder:
 
-    from ._trace import trace
+        @cache
+        def view() -> View:
+            from ._report import View  # as the program starts, which need not wait for that
 
-    for target in targets:
-        Pointcut(target)
-    options, shown = _recorded(given)
-    return end_as(trace(_program(), {"targets": targets, **options}, **shown))
+            return View(Path(folder), lines)
 
-
-def _seconds(_: click.Context, __: click.Parameter, time: str | None) -> float | None:
-    """Return a time such as ``30s``, ``1.5m`` or ``500ms`` in seconds; without a unit it is in seconds."""
-    if time is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", time)
-    if found is None:
-        raise click.BadParameter(f"{time!r} is no time; write 30s, 500ms, 5m or 1h")
-    return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
+        status = program.watch({"trace": {**options, "targets": chosen, "to": folder}}, lambda: view().look())
+        if any(Path(folder).glob("*.jsonl")):  # there is none if the program did not start
+            view().report(targets or [f"what the program has in {program.path}"], outputs)
+    return end_as(status)
 
 
+def own_code(folder: str) -> str:
+    """Return the pointcut of what runs as `__main__`, and of the modules and packages in a folder."""
+    names = [module.name for module in iter_modules([folder]) if not is_ours(module.name)]
+    return ", ".join(["__main__:*", *[f"{name}:*, {name}.*:*" for name in names]])
+
+
+_SECONDS = click.FloatRange(0, min_open=True)
 _of_process = click.argument("process", metavar="PID", type=int)
 _wait_option = click.option(
-    "--wait", callback=_seconds, metavar="TIME", default="30s", help="How long to wait for the process [30s]."
+    "--wait", type=_SECONDS, metavar="SECONDS", default=30, help="How long to wait for the process [30]."
 )
 
 
 @_aspecthook.command("attach", short_help="Trace a running process, or weave what a file names into it.")
 @_of_process
-@click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
-@click.option(
-    "--for", "seconds", callback=_seconds, metavar="TIME", help="Detach after this time, such as 30s; otherwise Ctrl-C."
-)
-@_config_option(help="A file for `run`: it is woven until `aspecthook detach`, or for the time of --for.")
+@_targets
+@click.option("--for", "seconds", type=_SECONDS, metavar="SECONDS", help="Detach after this time; otherwise Ctrl-C.")
+@_config_option(help="A file for `run`: it is woven as long; by itself, until `aspecthook detach`.")
 @_wait_option
 @_recording
-def _attach(
-    process: int, targets: tuple[str, ...], seconds: float | None, config: str | None, wait: float, **given: Any
-) -> int:
+def _attach(process: int, targets: tuple[str, ...], config: str | None, **given: Any) -> int:
     """Trace a running process, or weave what a file names into it. It needs Python 3.14 or later, here and there.
 
     The program is neither changed nor restarted, and when it is detached nothing is left in it.
 
     \b
     examples:
-      aspecthook attach 4711 'shop.*:*' --for 30s
-      aspecthook attach 4711 'shop.*:*' --redact '*token*' --html calls.html
+      aspecthook attach 4711 'shop.*:*' --for 30
+      aspecthook attach 4711 'shop.*:*' --redact '*token*' -o calls.html
       aspecthook attach 4711 --config aspects.toml
       aspecthook detach 4711
     """
@@ -225,8 +214,8 @@ def _attach(
 
     if not targets and config is None:
         raise click.UsageError("there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE")
-    options, shown = _recorded(given)
-    return attach(process, targets, options, config=config, seconds=seconds, wait=wait, **shown)
+    options = {name: given.pop(name) for name in ("redact", "sample", "max_depth", "max_calls", "arguments")}
+    return attach(process, {"targets": targets, "options": options, "config": config}, **given)
 
 
 @_aspecthook.command("detach", short_help="Remove what was attached to a running process.")
@@ -258,13 +247,10 @@ def _run(config: str) -> NoReturn:
     aspects.toml:
       [[weave]]
       target = "requests.sessions:Session.send"
-      aspect = "retry"                  # or 'module:name', or an entry point of the group aspecthook.aspects
+      aspect = "retry"                  # or 'module:name'
       arguments = { attempts = 3 }
       priority = "HIGH"                 # and the other options of hooks
     """
-    from ._config import read_config
-
-    read_config(config)
     _program().execute({"config": config})
 
 
@@ -295,13 +281,11 @@ def _explain(target: str, config: str | None) -> int:
     from aspecthook import explain
     from aspecthook.training.registry._import_paths import import_path
 
-    from ._config import apply, read_config
+    from ._config import apply
 
-    _import_from_here(config)
-    if ":" not in target:
-        raise click.BadParameter(f"{target!r} has no colon; write 'module:function'")
+    sys.path.insert(0, os.getcwd())  # as `python -m` does
     found = import_path(target, "explain")
-    woven = apply(read_config(config)) if config is not None else []
+    woven = apply(config) if config is not None else []
     explain(found)
     del woven
     return 0
@@ -322,7 +306,7 @@ def _match(pointcut: str, *, everything: bool) -> int:
     """
     from ._matching import match
 
-    _import_from_here(None)
+    sys.path.insert(0, os.getcwd())  # as `python -m` does
     found = match(pointcut)
     taken = [one for one in found if one.why is None]
     left = [one for one in found if one.why is not None]
@@ -406,8 +390,3 @@ def _train(
     given = {"backend": backend, "max_epochs": max_epochs, "work_dir": work_dir}
     first = [f"run.{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     return run(changes=[*first, *changes], **options)
-
-
-def _import_from_here(config: str | None) -> None:
-    """Import what the user names from the current folder, as `python -m` does, and what a file names from beside it."""
-    sys.path[:0] = [os.getcwd(), *([str(Path(config).parent)] if config else [])]

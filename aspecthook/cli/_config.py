@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import OPTIONS
-from aspecthook._errors import AspecthookError, ConfigError, add_note, described, nearest
-from aspecthook.plugins._entry_points import entry_points_of
-from aspecthook.training.registry._configs import listed, load_toml, string, strings
+from aspecthook._errors import AspecthookError, ConfigError, described, nearest
+from aspecthook.training.registry._configs import listed, load_toml, string
 from aspecthook.training.registry._import_paths import import_path
 from aspecthook.weave import Weaving, weave
 from aspecthook.weave._aspects import marked
@@ -19,46 +19,32 @@ from aspecthook.weave._pointcut import Pointcut
 
 from ._names import of_main
 
-GROUP = "aspecthook.aspects"  # of entry points, which name more aspects
 _OPTIONS = tuple(one for one in OPTIONS if one != "weak")
 _KEYS = ("target", "aspect", "arguments", *KINDS, *_OPTIONS)
 
 
 class Entry(NamedTuple):
-    """One table ``[[weave]]``."""
+    """One table ``[[weave]]``; ``who`` begins messages about it."""
 
-    who: str  # for messages
-    target: str
-    aspect: str | None
-    arguments: dict[str, Any]
-    hooks: dict[str, str]  # by kind
-    options: dict[str, Any]
+    who: str
+    table: dict[str, Any]
 
 
-class Config(NamedTuple):
-    """A file, read and checked as far as it can be without importing anything."""
-
-    entries: tuple[Entry, ...]
-    redact: tuple[str, ...]
-
-
-def read_config(path: str) -> Config:
-    """Return what a file says.
+def read_config(path: str) -> list[Entry]:
+    """Return what a file says, checked as far as it can be without importing anything.
 
     Raises:
         ConfigError: It is not such a file; the message says where and what to do.
         OSError: It cannot be read.
     """
     document = load_toml(path)
-    _check_keys(document, ("weave", "redact"), path)
+    _check_keys(document, ("weave",), path)
     rows: Any = document.get("weave", [])
     if isinstance(rows, dict):
         raise ConfigError(f"{path}: [weave] is one table; write [[weave]], in double brackets, for each target")
     if not isinstance(rows, list) or not rows:
         raise ConfigError(f'{path}: nothing is to be woven; add a table [[weave]] with target = "module:name"')
-    redact = tuple(strings(document["redact"], f"{path}: redact has the name")) if "redact" in document else ()
-    entries = [_entry(row, f"{path}: [[weave]] number {number}") for number, row in enumerate(cast("Any", rows), 1)]
-    return Config(tuple(entries), redact)
+    return [_entry(row, f"{path}: [[weave]] number {number}") for number, row in enumerate(cast("Any", rows), 1)]
 
 
 def _entry(row: Any, who: str) -> Entry:
@@ -68,22 +54,22 @@ def _entry(row: Any, who: str) -> Entry:
     _check_keys(table, _KEYS, who)
     if "target" not in table:
         raise ConfigError(f'{who} has no target; name one: target = "module:name"')
-    target = string(table["target"], f"{who}: target is")
+    for key in ("target", "aspect", *KINDS):
+        if key in table:
+            string(table[key], f"{who}: {key} is")
     try:
-        Pointcut(target)
+        Pointcut(table["target"])
     except AspecthookError as error:
         raise ConfigError(f"{who}: {error}") from None
-    hooks: dict[str, str] = {kind: string(table[kind], f"{who}: {kind} is") for kind in KINDS if kind in table}
-    aspect = string(table["aspect"], f"{who}: aspect is") if "aspect" in table else None
-    if aspect is None and not hooks:
-        raise ConfigError(f'{who} names nothing to weave; add aspect = "retry", or a hook: pre = "module:function"')
     arguments = table.get("arguments", {})
     if not isinstance(arguments, dict):
         raise ConfigError(f"{who}: arguments is {described(arguments)}; write a table: arguments = {{ name = value }}")
-    if arguments and aspect is None:
-        raise ConfigError(f"{who}: arguments are those of an aspect, and there is none; hooks take none")
-    options = {key: table[key] for key in _OPTIONS if key in table}
-    return Entry(who, target, aspect, cast("dict[str, Any]", arguments), hooks, options)
+    if "aspect" not in table:
+        if arguments:
+            raise ConfigError(f"{who}: arguments are those of an aspect, and there is none; hooks take none")
+        if not table.keys() & set(KINDS):
+            raise ConfigError(f'{who} names nothing to weave; add aspect = "retry", or a hook: pre = "module:function"')
+    return Entry(who, table)
 
 
 def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], who: str) -> None:
@@ -92,94 +78,73 @@ def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], who: str) -> N
             raise ConfigError(f"{who} has {key!r}{nearest(key, [*known]) or f'; it may have {listed(known)}'}")
 
 
-def apply(config: Config) -> list[Weaving]:
-    """Weave what a file names: all of it, or nothing.
+def apply(path: str) -> list[Weaving]:
+    """Weave what a file names, all of it or nothing. Modules that it names are looked for beside it, too.
 
     Raises:
         ConfigError: Something that it names is not there, or cannot be woven so.
     """
+    folder = os.path.dirname(path)
+    added = folder not in sys.path
     woven: list[Weaving] = []
+    if added:
+        sys.path.append(folder)
     try:
-        for entry in config.entries:
-            woven.append(_weave(entry, config.redact))  # noqa: PERF401  # what is woven must be known if one fails
+        for entry in read_config(path):
+            woven.append(_weave(entry))  # noqa: PERF401  # what is woven must be known if one fails
     except BaseException:
         for one in woven:
             one.remove()
         raise
+    finally:
+        if added:
+            sys.path.remove(folder)
     return woven
 
 
-def _weave(entry: Entry, redact: tuple[str, ...]) -> Weaving:
-    options = {key: _value(value, entry.who) for key, value in entry.options.items()}
-    hooks: dict[str, Any] = {kind: import_path(path, entry.who) for kind, path in entry.hooks.items()}
-    aspect = _aspect(entry, redact) if entry.aspect is not None else None
+def _weave(entry: Entry) -> Weaving:
+    who, table = entry
+    options = {key: _value(table[key], who) for key in _OPTIONS if key in table}
+    hooks: dict[str, Any] = {kind: import_path(table[kind], who) for kind in KINDS if kind in table}
+    aspect = _aspect(table["aspect"], table.get("arguments", {}), who) if "aspect" in table else None
     try:
-        return weave(of_main(entry.target), aspect=aspect, **hooks, **options)
+        return weave(of_main(table["target"]), aspect=aspect, **hooks, **options)
     except AspecthookError as error:
-        raise ConfigError(f"{entry.who}: {error}") from error
+        raise ConfigError(f"{who}: {error}") from error
 
 
-def _aspect(entry: Entry, redact: tuple[str, ...]) -> object:
-    """Return the aspect that an entry names: made by its class or function, or the very object."""
-    made = _named(entry.aspect or "", entry.who)
+def _aspect(name: str, given: dict[str, Any], who: str) -> object:
+    """Return the aspect of such a name: made by its class or function, or the very object."""
+    made = _named(name, who)
     if not isinstance(made, type) and (marked(made) or not callable(made)):
-        if entry.arguments:
-            raise ConfigError(f"{entry.who}: {entry.aspect!r} is an object and takes no arguments; name its class")
+        if given:
+            raise ConfigError(f"{who}: {name!r} is an object and takes no arguments; name its class")
         return made
-    arguments = {key: _value(value, entry.who) for key, value in entry.arguments.items()}
-    known = _parameters(made)
-    takes_any = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
-    odd = None if takes_any else next((key for key in arguments if key not in known), None)
-    if odd is not None:
-        raise ConfigError(
-            f"{entry.who}: {entry.aspect!r} takes no {odd!r}; what it takes: {listed(known)}{nearest(odd, [*known])}"
-        )
-    if redact and "redact" not in arguments and "redact" in known:
-        arguments["redact"] = redact
+    arguments = {key: _value(value, who) for key, value in given.items()}
     try:
         aspect: Any = made(**arguments)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{entry.who}: {entry.aspect!r} does not take these arguments: {error}") from error
+        raise ConfigError(f"{who}: {name!r} does not take these arguments: {error}") from error
     except ImportError as error:  # the aspect says what to install
-        raise ConfigError(f"{entry.who}: {error}") from error
+        raise ConfigError(f"{who}: {error}") from error
     if not marked(aspect):
         raise ConfigError(
-            f"{entry.who}: {entry.aspect!r} makes {described(aspect)}, which is no aspect; it needs methods marked "
+            f"{who}: {name!r} makes {described(aspect)}, which is no aspect; it needs methods marked "
             f"with pre, post and so on"
         )
     return aspect
-
-
-def _parameters(made: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(made).parameters
-    except ValueError:
-        return {}
 
 
 # Any: an aspect may be made by anything.
 def _named(name: str, who: str) -> Any:
     if ":" in name:
         return import_path(name, who)
-    ready = ready_made()
-    if name in ready:
-        return getattr(import_module("aspecthook.aspects"), name)
-    points = {point.name: point for point in entry_points_of(GROUP)}
-    if name not in points:
-        known = [*ready, *points]
-        hint = nearest(name, known) or f"; there are {listed(known)}"
+    aspects = import_module("aspecthook.aspects")
+    ready = [one for one in aspects.__all__ if one.islower()]  # the functions; classes are what they return and raise
+    if name not in ready:
+        hint = nearest(name, ready) or f"; there are {listed(ready)}"
         raise ConfigError(f"{who}: there is no aspect {name!r}{hint}; for one of your own write 'module:name'")
-    try:
-        return points[name].load()
-    except Exception as error:
-        add_note(error, f"{who}: while loading the {points[name]}")
-        raise
-
-
-def ready_made() -> list[str]:
-    """Return the names of the aspects that come with the package."""
-    names: list[str] = import_module("aspecthook.aspects").__all__
-    return [name for name in names if name.islower()]  # the functions; classes are what they return and raise
+    return getattr(aspects, name)
 
 
 def _value(value: Any, who: str) -> Any:

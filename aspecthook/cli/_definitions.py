@@ -1,25 +1,19 @@
 """Noticing what the program's own file defines, `__main__`, which is run and not imported: each function as it appears.
 
-The invariant: after the instruction that stores a function or a class under a name of the module, and before the next
-one, what is woven on `__main__` is woven on it too. Nothing but the code of that module is watched, and only until its
-last definition; what it calls runs as fast as ever. (On Python 3.11, which cannot watch a single code object, calls are
-slower until then.)
+The invariant: before the line that follows a definition, what is woven on `__main__` is woven on it too. Nothing but
+the code of that module is watched, and only until it is past its last definition; what it calls runs as fast as ever.
+(On Python 3.11, which cannot watch a single code object, calls are slower until then.)
 """
 
 from __future__ import annotations
 
-import dis
 import sys
-from itertools import pairwise
 from types import CodeType, FrameType
 
 from aspecthook._hints import Any, final
 from aspecthook.weave._imports import begin_running, end_running, look_again
 
 from ._names import main_module
-
-_STORES = ("STORE_NAME", "STORE_GLOBAL")
-_DEFINES = ("MAKE_FUNCTION", "LOAD_BUILD_CLASS")
 
 
 def watch_main() -> None:
@@ -34,6 +28,12 @@ def watch_main() -> None:
         _with_tracing(main)
 
 
+def end_main() -> None:
+    """Take the program's own file for one that has defined all it will, as the program ends."""
+    end_running("__main__")
+    end_running(main_module()[0])
+
+
 @final
 class _Definitions:
     """The definitions of the module's code, as it runs."""
@@ -41,29 +41,26 @@ class _Definitions:
     def __init__(self, name: str, code: CodeType, space: dict[str, Any]) -> None:
         self._name = name
         self._space = space
-        self._stored: dict[int, str] = {}  # by the offset of the instruction that comes after it
-        self._last = -1
-        defines = False
-        steps = list(dis.get_instructions(code))
-        # The code that handles exceptions is at the end, and goes back to where the module continues.
-        handlers = [step.offset for step in steps if step.opname == "PUSH_EXC_INFO"]
-        for step, after in pairwise(steps):
-            defines = defines or step.opname in _DEFINES
-            if step.opname in _STORES:
-                self._stored[after.offset] = str(step.argval)
-                if defines:
-                    self._last = after.offset
-                    defines = False
-        self._end = min([offset for offset in handlers if offset > self._last], default=len(code.co_code))
+        self._size = len(space)
+        self._line = 0  # that runs
+        inner = [one for one in code.co_consts if isinstance(one, CodeType) and not one.co_name.startswith("<")]
+        self._begins = {one.co_firstlineno for one in inner}  # of functions and classes, at their first decorator
+        self._last = max(self._begins, default=0)
 
-    def reach(self, offset: int) -> bool:
-        """Take note of the instruction that is to run next. Return whether there is more to come."""
-        if callable(self._space.get(self._stored.get(offset, ""))):
+    def reach(self, line: int) -> bool:
+        """Take note of the line that is to run next. Return whether it matters that it runs again."""
+        grown = len(self._space) > self._size and callable(next(reversed(self._space.values())))
+        if grown or self._line in self._begins:
             look_again(self._name)
-        if not self._last <= offset < self._end:
-            return True
-        end_running(self._name)
-        return False
+        self._size, self._line = len(self._space), line
+        return grown or line in self._begins
+
+    def is_past(self, line: int) -> bool:
+        """Whether there is nothing more to come; if so, say so."""
+        past = line > self._last
+        if past:
+            end_running(self._name)
+        return past
 
 
 def _is_module(frame: FrameType, name: str) -> bool:
@@ -85,18 +82,18 @@ if sys.version_info >= (3, 12):
                 return monitoring.DISABLE
             definitions = _Definitions(name, code, frame.f_globals)
 
-            def step(code: CodeType, offset: int) -> Any:
-                if definitions.reach(offset):
-                    return None if offset in definitions._stored else monitoring.DISABLE
-                monitoring.set_local_events(tool, code, 0)
-                monitoring.register_callback(tool, events.INSTRUCTION, None)
-                monitoring.free_tool_id(tool)
-                return None
+            def step(code: CodeType, line: int) -> Any:
+                again = definitions.reach(line)
+                if definitions.is_past(line):
+                    monitoring.set_local_events(tool, code, 0)
+                    monitoring.register_callback(tool, events.LINE, None)
+                    monitoring.free_tool_id(tool)
+                return None if again else monitoring.DISABLE
 
             monitoring.set_events(tool, 0)
             monitoring.register_callback(tool, events.PY_START, None)
-            monitoring.register_callback(tool, events.INSTRUCTION, step)
-            monitoring.set_local_events(tool, code, events.INSTRUCTION)
+            monitoring.register_callback(tool, events.LINE, step)
+            monitoring.set_local_events(tool, code, events.LINE)
             return None
 
         monitoring.use_tool_id(tool, "aspecthook")
@@ -114,14 +111,14 @@ else:
                 return None
             found = True
             definitions = _Definitions(name, frame.f_code, frame.f_globals)
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
 
             def step(frame: FrameType, event: str, _: object) -> Any:
-                if event == "opcode" and not definitions.reach(frame.f_lasti):
-                    frame.f_trace_opcodes, frame.f_trace_lines = False, True
-                    frame.f_trace = None
-                    if sys.gettrace() is trace:
-                        sys.settrace(None)
+                if event == "line":
+                    definitions.reach(frame.f_lineno)
+                    if definitions.is_past(frame.f_lineno):
+                        frame.f_trace = None
+                        if sys.gettrace() is trace:
+                            sys.settrace(None)
                 return step
 
             return step

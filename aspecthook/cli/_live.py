@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
+from operator import attrgetter
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
@@ -37,13 +39,13 @@ class LiveTree:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: dict[Path, _File] = {}
+        self._files: defaultdict[Path, _File] = defaultdict(_File)
         self._shown: Path | None = None  # the file of the last line
 
     def read(self, *, final: bool = False) -> Iterator[Line]:
         """Yield the lines of what has been written since the last time; finally, all that is left."""
         for path in sorted(self._folder.glob("*.jsonl")):
-            for line in self._files.setdefault(path, _File(path)).read(final=final):
+            for line in self._files[path].read(path, final=final):
                 if path != self._shown and (self._shown is not None or len(self._files) > 1):
                     yield Line(0, f"process {self._files[path].process}", failed=False)
                 self._shown = path
@@ -52,18 +54,18 @@ class LiveTree:
 
 @final
 class _File:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    """What is known of one file: how far it is read, and the calls that are held."""
+
+    def __init__(self) -> None:
         self.process = 0
         self._offset = 0
         self._functions: dict[int, Function] = {}
-        # The calls that have ended in ones that have not, below the number of these; and since when.
-        self._held: dict[int, list[RecordedCall]] = {}
+        self._held: dict[int, list[RecordedCall]] = {}  # by the number of the call around them
         self._since: dict[int, float] = {}
         self._count = 0
 
-    def read(self, *, final: bool) -> Iterator[Line]:
-        with open(self._path, "rb") as file:
+    def read(self, path: Path, *, final: bool) -> Iterator[Line]:
+        with open(path, "rb") as file:
             file.seek(self._offset)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -71,18 +73,8 @@ class _File:
                 self._offset += len(line)
                 yield from self._take(json.loads(line))
                 if self._count > _MOST_HELD:
-                    yield from self._let_go(monotonic())
+                    yield from self._let_go(inf)
         yield from self._let_go(inf if final else monotonic() - _PATIENCE)
-
-    def _let_go(self, until: float) -> Iterator[Line]:
-        """Yield what has been held since then, or longer, without its parents."""
-        for parent in [one for one, since in self._since.items() if since < until]:
-            for call in self._release(parent):
-                yield from self._lines(call, 1)
-
-    def _release(self, parent: int) -> list[RecordedCall]:
-        self._since.pop(parent, None)
-        return self._held.pop(parent, [])
 
     def _take(self, entry: dict[str, Any]) -> Iterator[Line]:
         if "aspecthook" in entry:
@@ -91,23 +83,27 @@ class _File:
             self._functions[entry["function"]] = Function(printable(entry["name"]))  # a process may write what it likes
         elif "call" in entry:
             call, _ = call_of(entry, self._functions[entry["of"]], self.process)
-            call.children = self._release(call.number)
-            parent = entry["parent"]
+            call.children = self._held.pop(call.number, ())
+            self._since.pop(call.number, None)
             self._count += 1
+            parent = entry["parent"]
             if isinstance(parent, int):
                 self._held.setdefault(parent, []).append(call)
                 self._since.setdefault(parent, monotonic())
             else:
-                yield from self._lines(call, 0)
+                yield from self._lines(0, call)
 
-    def _lines(self, call: RecordedCall, depth: int) -> Iterator[Line]:
+    def _let_go(self, until: float) -> Iterator[Line]:
+        """Yield what has been held since then, or longer, without its parents."""
+        for parent in [one for one, since in self._since.items() if since < until]:
+            del self._since[parent]
+            for call in self._held.pop(parent):
+                yield from self._lines(1, call)
+
+    def _lines(self, depth: int, call: RecordedCall) -> Iterator[Line]:
         waiting = [(depth, call)]
         while waiting:
             depth, call = waiting.pop()
             self._count -= 1
             yield Line(depth, line_of(call), call.exc is not None)
-            waiting += [(depth + 1, one) for one in sorted(call.children, key=_begin, reverse=True)]
-
-
-def _begin(call: RecordedCall) -> float:
-    return call.begin
+            waiting += [(depth + 1, one) for one in sorted(call.children, key=attrgetter("begin"), reverse=True)]

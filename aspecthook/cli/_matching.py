@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import walk_packages
 from types import FunctionType, ModuleType
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from aspecthook._core.law.callables import code_of
 from aspecthook._errors import WeaveError, printable
 from aspecthook._foreign.places import space_of
-from aspecthook.weave._members import Member, find, function_in, is_excluded, modules, path_of
+from aspecthook.weave._members import Member, find, function_in, is_excluded, modules
 from aspecthook.weave._pointcut import Pointcut, Term, is_glob
 from aspecthook.weave._reasons import why_unknown
 from aspecthook.weave._spots import spot_of
@@ -25,7 +25,6 @@ class Match(NamedTuple):
     label: str
     why: str | None  # why it is left; None if it is taken
     place: str  # its file and line, as far as they are known
-    hint: str = ""  # if nobody would expect that it is left: what it is, and how to name it
 
 
 def match(text: str) -> list[Match]:
@@ -37,21 +36,6 @@ def match(text: str) -> list[Match]:
     pointcut = Pointcut(text)
     for term in pointcut.terms:
         _import(term)
-    return _found(pointcut)
-
-
-def left_unexpectedly(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return what pointcuts leave in the imported modules and nobody would expect: the functions, by the hint."""
-    found = [one for text in texts for one in _found(Pointcut(text))]
-    taken = {one.key for one in found if one.why is None}
-    left: dict[str, list[str]] = {}
-    for one in found:
-        if one.hint and one.key not in taken:
-            left.setdefault(one.hint, []).append(one.label)
-    return left
-
-
-def _found(pointcut: Pointcut) -> list[Match]:
     found: dict[object, Match] = {}
     for term in pointcut.terms:
         for module in modules(term):
@@ -67,12 +51,14 @@ def _in_module(term: Term, module: ModuleType, pointcut: Pointcut) -> Iterator[M
         taken.add(_key(member))
         place = _place(member.value, member.accessor)
         yield Match(_key(member), member.label, _why_left(member, pointcut), place)
-    for member in _others(module, module, (), term):
+    for member in _others(module):
         if _key(member) not in taken and not is_excluded(member, pointcut):
-            why, hint = _why_unmatched(member, module)
-            # By the module that was searched: there it can be named, whatever it says of itself.
-            label = printable(f"{module.__name__}:{'.'.join(member.path)}")
-            yield Match(_key(member), label, why, _place(member.value, member.accessor), hint)
+            yield Match(_key(member), member.label, _why_unmatched(member), "")
+    for name, value in list(space_of(module).items()):
+        home = getattr(value, "__module__", None)
+        if isinstance(value, (type, FunctionType)) and home != module.__name__:
+            why = f"its __module__ is {home!r}; weave it there, or spell out '{module.__name__}:{name}'"
+            yield Match((id(module), name), printable(f"{module.__name__}:{name}"), why, "")
 
 
 def _key(member: Member) -> tuple[object, ...]:
@@ -89,60 +75,17 @@ def _why_left(member: Member, pointcut: Pointcut) -> str | None:
     return None
 
 
-_SETTER = "setters and deleters of properties; a glob takes getters alone, so name them"
-_FIXTURE = "pytest fixtures; write them as cart = pytest.fixture(make_cart), and name make_cart instead of"
-_MOVED = "functions that name another module as theirs; spell out the function or its class"
+def _others(module: ModuleType) -> Iterator[Member]:
+    """Yield what a module defines, whether its names are private or not."""
+    for names in ("*", "_*", "*._*", "_*._*"):
+        for term in Pointcut(f"{module.__name__}:{names}").terms:
+            yield from find(term, module)
 
 
-def _why_unmatched(member: Member, module: ModuleType) -> tuple[str, str]:
-    """Return why a glob does not choose a member, and a hint if nobody would expect it."""
-    if _is_fixture(member.value):
-        return f"one of the {_FIXTURE} {member.name}", _FIXTURE
-    if member.accessor != "fget":
-        return "a glob takes the getter alone; name it as it stands here", _SETTER
-    if member.name.startswith("_"):
-        return "its name begins with an underscore; spell that out in the pattern", ""
-    top: Any = space_of(module)[member.path[0]]
-    home = getattr(top, "__module__", None)
-    if home == module.__name__:
-        return "its name does not match", ""
-    if _is_written_in(module, member.value):
-        return f"its __module__ says {home!r}; spell out '{module.__name__}:{member.path[0]}'", _MOVED
-    return f"imported from {home}; weave it there", ""
-
-
-def _others(owner: ModuleType | type[Any], module: ModuleType, path: tuple[str, ...], term: Term) -> Iterator[Member]:
-    """Yield the functions of a module, and of the classes that a term opens, also those that it does not choose."""
-    depth = len(path)
-    for name, value in list(space_of(owner).items()):
-        member = Member(owner, name, value, (*path, name))
-        if isinstance(value, type):
-            opened = depth >= len(term.segments) or term.segments[depth].chooses(name)
-            own = value.__module__ == module.__name__ or _is_written_in(module, value)
-            if opened and own and path_of(value) == member.path:
-                yield from _others(value, module, member.path, term)
-        elif _is_dunder(name):
-            continue
-        elif isinstance(function_in(value, "fget"), FunctionType) or _is_fixture(value):
-            yield member
-        for word in ("fset", "fdel") if isinstance(value, property) else ():
-            if isinstance(getattr(value, word), FunctionType):
-                yield member._replace(accessor=word, path=(*member.path, word))
-
-
-def _is_written_in(module: ModuleType, value: Any) -> bool:
-    """Whether the code of a function, a property or a class is that of a module, whatever it says of itself."""
-    parts = list(vars(value).values()) if isinstance(value, type) else [value]
-    functions = [function_in(one, "fget") for one in parts]
-    return any(one is not None and one.__globals__ is space_of(module) for one in functions)
-
-
-def _is_fixture(value: object) -> bool:
-    return type(value).__name__ == "FixtureFunctionDefinition"  # pytest need not be installed
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
+def _why_unmatched(member: Member) -> str:
+    if any(name.startswith("_") for name in member.path):
+        return "its name begins with an underscore; spell that out in the pattern"
+    return "its name does not match"
 
 
 def _place(value: Any, accessor: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from threading import Thread
 
 from aspecthook._errors import AspecthookError
@@ -17,9 +19,6 @@ from aspecthook._hints import Any, Never, final
 from ._names import VARIABLE, names_of
 
 _STARTUP = os.path.join(os.path.dirname(__file__), "_startup")
-# With one of these Python does not read PYTHONPATH, or does not import `site`.
-_ISOLATING = frozenset("IES")
-_WITH_VALUE = frozenset("WX")
 _SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
 # How often the output of the program is looked at while it runs.
 _SECONDS = 0.2
@@ -33,16 +32,13 @@ class ProgramError(AspecthookError, ValueError):
 class Program:
     """A program to run, as it was given after ``--``.
 
-    ``command`` is what to execute, ``name`` what to call it, ``path`` where it finds its modules first.
+    ``command`` is what to execute, ``path`` where it finds its modules first.
     """
-
-    __slots__ = ("command", "name", "path")
 
     def __init__(self, words: Sequence[str]) -> None:
         if not words:
             raise ProgramError("there is no program to run; name it after '--', as in: -- app.py, or: -- pytest")
         self.command, self.path = _command(list(words))
-        self.name = next(iter(names_of(words)), "python")
 
     def _environment(self, settings: Mapping[str, Any], *, spawned: bool) -> dict[str, str]:
         """Return the environment in which each Python process of the program begins with these settings."""
@@ -122,18 +118,11 @@ def end_as(status: int) -> int:
 
 def _has_terminal() -> bool:
     """Whether a key that is pressed at the terminal sends its signal to the program as well as to us."""
-    if sys.platform == "win32":
-        return True
     try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+        with open("/dev/tty", "rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+        return sys.platform == "win32"
 
 
 def _command(words: list[str]) -> tuple[list[str], str]:
@@ -155,14 +144,12 @@ def _command(words: list[str]) -> tuple[list[str], str]:
 
 
 def _refuse_isolation(words: Sequence[str]) -> None:
-    """Refuse options of Python with which our `sitecustomize` would not run."""
-    for word in words:
-        if not word.startswith("-") or word in ("-", "--") or word[1] in "mc" or word.startswith("--"):
+    """Refuse options of Python with which it does not read PYTHONPATH, or does not import our `sitecustomize`."""
+    for word in takewhile(re.compile("-[a-zA-Z]").match, words):
+        found = re.match("-[^WXmc]*([IES])", word)
+        if found is not None:
+            raise ProgramError(
+                f"with {word} Python starts without what aspecthook adds, and nothing is woven; leave out -{found[1]}"
+            )
+        if re.match("-[^WX]*[mc]", word):
             return
-        for letter in word[1:]:
-            if letter in _WITH_VALUE or letter in "mc":
-                break
-            if letter in _ISOLATING:
-                raise ProgramError(
-                    f"with {word} Python starts without what aspecthook adds, and nothing is woven; leave out -{letter}"
-                )

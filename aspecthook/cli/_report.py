@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import sys
 from collections.abc import Iterable
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import Any, final
+from typing import final
+
+import click
 
 from aspecthook._errors import plural
 from aspecthook.record import Tape
 from aspecthook.record._reading import join, read, summary
 
-from ._live import Line, LiveTree
+from ._live import LiveTree
 
 # A page of so many calls opens in about a second.
 _MOST_ON_PAGE = 100_000
@@ -43,23 +45,26 @@ class View:
                 self._say("... the calls that follow are only counted")
                 return
             self._left -= 1
+            text = "  " * line.depth + line.text
             if sys.stderr.isatty():
-                self._show_rich(line)
-            else:
-                self._say("  " * line.depth + line.text)
+                width = shutil.get_terminal_size().columns
+                text = text if len(text) <= width else f"{text[: width - 1]}…"
+                name, mark, rest = text.partition("(")
+                colour = "red" if line.failed else None
+                text = click.style(name, bold=True, fg=colour) + click.style(mark + rest, fg=colour)
+            self._say(text)
 
-    def report(self, targets: Iterable[str], *, outputs: Iterable[Path], otlp: str | None, service: str) -> None:
+    def report(self, targets: Iterable[str], outputs: Iterable[Path]) -> None:
         """Show the rest of the tree and the table, and save the calls.
 
         Args:
             targets: What was to be recorded.
             outputs: The files to write, each in the format that its suffix names.
-            otlp: The address of a collector of OpenTelemetry.
-            service: What the collector knows the calls by.
         """
         self.look(final=True)
         table, left_out = summary(self._folder)
-        notes = self._lines_of("*.notes")
+        texts = [path.read_text(encoding="utf-8") for path in self._folder.glob("*.notes")]
+        notes = sorted({line for text in texts for line in text.splitlines()})
         if table:
             self._say(f"\n{table}")
         elif not notes:
@@ -69,7 +74,6 @@ class View:
             ]
         for why in notes:
             self._say(f"aspecthook: {why}")
-        self._say_left()
         for why, count in left_out.items():
             self._say(f"{plural(count, 'call')} left out: {why}")
 
@@ -85,27 +89,6 @@ class View:
             else:
                 tape(most).save(path)
             self._say(f"written: {path}" + (f", the first {most:,} of {total:,} calls" if most else ""))
-        if otlp is not None:
-            from ._otlp import send
-
-            taken = send(tape(None), otlp, service)
-            spans = plural(len(tape(None)), "span")
-            self._say(f"sent to {otlp}: {spans}" if taken else f"{otlp} has not taken the spans; is it up?")
-
-    def _say_left(self) -> None:
-        """Print which functions are not recorded though one would expect it, and how to name them."""
-        left: dict[str, set[str]] = {}
-        for line in self._lines_of("*.left"):
-            for hint, labels in json.loads(line).items():
-                left.setdefault(hint, set()).update(labels)
-        for hint, labels in left.items():
-            more = "" if len(labels) == 1 else f" and {len(labels) - 1} more ('aspecthook match --all' lists them)"
-            self._say(f"aspecthook: not recorded are {hint}: {min(labels)}{more}")
-
-    def _lines_of(self, pattern: str) -> list[str]:
-        """Return what the processes have noted in files of such names."""
-        texts = [path.read_text(encoding="utf-8") for path in self._folder.glob(pattern)]
-        return sorted({line for text in texts for line in text.splitlines()})
 
     def _say(self, text: str) -> None:
         if not self._open:
@@ -113,21 +96,4 @@ class View:
         try:
             print(text, file=sys.stderr, flush=True)
         except OSError:  # the terminal is gone; the program may go on
-            self._open = False
-
-    # Any: rich need not be installed where there is no terminal.
-    @cached_property
-    def _console(self) -> Any:
-        from rich.console import Console
-
-        return Console(stderr=True, highlighter=None)
-
-    def _show_rich(self, line: Line) -> None:
-        from rich.text import Text
-
-        name, mark, rest = line.text.partition("(")
-        text = Text.assemble("  " * line.depth, (name, "bold"), mark, rest, style="red" if line.failed else "")
-        try:
-            self._console.print(text, overflow="ellipsis", no_wrap=True, soft_wrap=False)
-        except OSError:
             self._open = False

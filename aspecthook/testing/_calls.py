@@ -11,9 +11,10 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook._values import shortened
+
+from ._mount import MountPoint
 
 # A scratch copy of the target, which nobody calls.
 
@@ -66,12 +67,10 @@ def bound_of(target: object) -> tuple[object, ...]:
 
 
 class Given(NamedTuple):
-    """What a call is given, and how its caller makes it."""
+    """What a call is given."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    # How a stream is read before it is read to its end; or when an awaited call is cancelled; or `AT_ONCE`.
-    drive: str = ""
     bound: tuple[object, ...] = ()  # what a bound method passes before the arguments
 
     def to(self, target: object) -> Given:

@@ -8,14 +8,11 @@ from functools import cache
 from inspect import getattr_static
 from typing import Any, Unpack, cast
 
-from aspecthook._core.law.callables import name_of
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.kinds import Kind
-from aspecthook._core.law.options import Adding, Options
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook._values import shortened
 from aspecthook.weave._aspects import MARKS
+
+from ._mount import Adding, Hook, Kind, MountPoint, Options, name_of
 
 
 class Candidate:

@@ -19,9 +19,8 @@ import pytest
 from _pytest.runner import runtestprotocol  # what other plugins use that run a test again
 
 from _aspecthook_pytest import ORDERS
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.order import ties_broken_by
-from aspecthook._core.mount.point import MountPoint
+
+from ._mount import Hook, MountPoint, ties_broken_by
 
 _MOST = 120  # orders that "all" tries: those of five hooks
 

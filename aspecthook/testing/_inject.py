@@ -9,14 +9,11 @@ from random import Random
 from types import MethodType
 from typing import Any, Self, TypedDict, Unpack, cast, final
 
-from aspecthook._core.law.answers import Return
-from aspecthook._core.law.call import Call
-from aspecthook._core.law.callables import HANDS_ON
-from aspecthook._core.law.options import Options
-from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import HookOptionError, HookTypeError
 from aspecthook._values import shortened
 from aspecthook.weave import Weaving
+
+from ._mount import HANDS_ON, Call, Options, Return, under_lock
 
 
 class Condition(TypedDict, total=False):

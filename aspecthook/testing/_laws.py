@@ -8,12 +8,11 @@ from inspect import getattr_static, signature
 from types import FunctionType, NoneType
 from typing import Any, TypeVar, cast
 
-from aspecthook._core.mount.hookable import hooks
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError
 from aspecthook._values import shortened
 
 from ._calls import run_to_end
+from ._mount import MountPoint, hooks
 from ._ready_laws import ReadyLaw
 from ._steps import Trace
 from ._trace import draw_chain, trace_of

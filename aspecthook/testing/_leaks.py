@@ -11,12 +11,10 @@ from typing import Any, Literal, TypeAlias, cast
 
 import pytest
 
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.mount.instance import InstanceMountPoint
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import plural
 
 from ._failures import namespace_of
+from ._mount import Hook, InstanceMountPoint, MountPoint
 
 _FAR = 6  # that many objects from a module to what it holds
 _MOST = 20  # hooks that are listed

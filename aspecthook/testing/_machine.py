@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence
-from functools import cache, wraps
+from collections.abc import Awaitable, Mapping, Sequence, Set
+from functools import cache, cached_property, wraps
 from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.mount.hookable import hooks
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, brief, nearest
 
 from ._calls import blank_of, bound_of, finished, quiet, refuse_running_loop
 from ._candidates import Candidate, keyed, marked_names, put, read
 from ._laws import LawError, check_law, laws_in
+from ._mount import Hook, MountPoint, hooks
 from ._steps import Trace
-from ._stories import Arguments, play_short_stories, read_arguments, samples_of, with_test
+from ._stories import Arguments, Step, play_short_stories, read_arguments, samples_of, shortest, step_of, with_test
 from ._trace import trace_of
 
 Known = TypeVar("Known")
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# A run of a machine without rules of the user's own calls the target as little as it can: short stories do most of it.
 # What Hypothesis can explain of a failure, our error shows; it would trace each line of a run.
-_FEW = settings(
-    max_examples=4,
-    stateful_step_count=14,
+_LONG = settings(
+    max_examples=100,
+    stateful_step_count=20,
     deadline=None,
     suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
-_OWN = settings(_FEW, max_examples=100, stateful_step_count=20)
+# After the short stories, without rules of the user's own: the target is really called, and these find little more.
+_FEW = settings(_LONG, max_examples=4, stateful_step_count=14)
 
 
 @rule()
@@ -48,9 +46,45 @@ def _a_rule(_self: object) -> None: ...
 def _an_initialize_rule(_self: object) -> None: ...
 
 
-def _has_own(owner: type[Any], marked: Any) -> bool:
+# The names of the marks that Hypothesis puts on such functions; what a mark holds is the rule.
+_RULE = vars(_a_rule).keys() - vars(_an_initialize_rule).keys()
+_INITIALIZE = vars(_an_initialize_rule).keys() - vars(_a_rule).keys()
+
+
+def _rule_of(member: object) -> Any:
+    """Return the rule that a method is marked as; None if it is none."""
+    space: dict[str, object] = getattr(member, "__dict__", {})
+    return next((space[mark] for mark in _RULE if mark in space), None)
+
+
+def _record(found: Any) -> None:
+    """Let a rule record that it runs, as a step of a story; and the story, if it fails."""
+    function: Any = found.function
+    if hasattr(function, _RECORDED):
+        return
+
+    @wraps(function)
+    def recorded(machine: Any, **drawn: Any) -> Any:
+        if not isinstance(machine, HookMachine):
+            return function(machine, **drawn)
+        machine._story.append(step_of(function.__name__, drawn))
+        # What comes of a bundle is another object in each run, and what an initialize rule has done is no step.
+        machine._is_repeatable = machine._is_repeatable and not (found.targets or found.bundles)
+        try:
+            return function(machine, **drawn)
+        except Exception:
+            type(machine)._failed = machine._story if machine._is_repeatable else None
+            raise
+
+    setattr(recorded, _RECORDED, True)
+    found.function = recorded
+
+
+_RECORDED = "__aspecthook_recorded__"
+
+
+def _has_own(owner: type[Any], marks: Set[str]) -> bool:
     """Whether a class has a method of the user's own with the mark that Hypothesis puts on such a function."""
-    marks: set[str] = {*vars(marked)}
     members: list[Any] = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
     return any(
         marks & getattr(one, "__dict__", {}).keys() and getattr(one, "__module__", "") != __name__ for one in members
@@ -69,17 +103,22 @@ def _case_of(machine: Any) -> Any:
     plain: Any = cast("Any", super(HookMachine, machine)).TestCase
 
     class Case(plain):  # type: ignore[misc]
-        settings = _OWN if _has_own(machine, _a_rule) else _FEW
+        settings = _LONG
 
         @wraps(plain.runTest)
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
-            if not _has_own(machine, _an_initialize_rule):
+            if not _has_own(machine, _INITIALIZE):
                 play_short_stories(machine)
-            machine._has_played = True
+                if self.settings is _LONG and not _has_own(machine, _RULE):
+                    self.settings = _FEW
+            machine._failed = None
             try:
                 plain.runTest(self)
+            except Exception as error:
+                story = machine._failed
+                raise (error if story is None else shortest(machine, story, error)) from None
             finally:
-                machine._has_played = False
+                machine._failed = None
 
     Case.__name__, Case.__qualname__, Case.__module__ = plain.__name__, plain.__qualname__, machine.__module__
     return Case
@@ -97,10 +136,11 @@ class HookMachine(RuleBasedStateMachine):
     with `law`, and run it: ``TestHandling = Handling.TestCase``.
 
     First come the short stories: up to four of the candidates, in each order, are added and called with several drawn
-    arguments; then one is removed and the call made again. They are the same in each run. Then Hypothesis makes up
-    longer ones, which add, remove, pause and resume hooks, call, and do what your own ``@rule`` methods do.
+    arguments; then one is removed and the call made again. Of more candidates, many orders of all of them are tried.
+    They are the same in each run. Then Hypothesis makes up longer ones, which add, remove, pause and resume hooks,
+    call, and do what your own ``@rule`` methods do.
 
-    The target is really called, on a new mount point for each story: some 60 times for two candidates, some 300 times
+    The target is really called, on a new mount point for each story: some 60 times for two candidates, some 190 times
     for five. When a law is broken, the error ends with a test that repeats it, which you can paste.
 
     Attributes:
@@ -139,9 +179,15 @@ class HookMachine(RuleBasedStateMachine):
     arguments: st.SearchStrategy[Any] | None = None
 
     _loop: asyncio.Runner | None = None
-    _has_played = False  # whether the short stories come before the machine is run
-    _drawn_from: st.SearchStrategy[Any]
-    _drawn_samples: tuple[object, list[Arguments]] = (None, [])
+    _failed: list[Step] | None = None  # the story that has failed last, if it can be played again
+    _drawn_samples: tuple[object, list[Arguments]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for member in [one for base in cls.__mro__ for one in vars(base).values()]:
+            found = _rule_of(member)
+            if found is not None:
+                _record(found)
 
     # To be overridden
 
@@ -178,16 +224,15 @@ class HookMachine(RuleBasedStateMachine):
         self._keys = keyed(read([*(getattr(self, name) for name in marked_names(own)), *self.candidates]))
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
         self._present: dict[str, Hook] = {}
-        self._lines: list[str] = []
-        self._may_begin = not _has_own(own, _an_initialize_rule)
-        self._has_own_rules = _has_own(own, _a_rule)
+        self._story: list[Step] = []  # what the rules have done
+        self._is_repeatable = not _has_own(own, _INITIALIZE)
+        self._has_own_rules = _has_own(own, _RULE)
         self._calls_left: float = float("inf") if self._has_own_rules else len(self._keys)
         if not self._keys and not self._has_own_rules and not self.mount.members:
             raise HookTypeError(
                 f"{own.__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
                 "set candidates, or mark methods with `aspecthook.pre` or another kind"
             )
-        self._samples = self._read_samples()
 
     def _refuse_own(self, name: str, value: object) -> None:
         """Refuse an attribute of the user's own where the machine keeps something else."""
@@ -197,21 +242,24 @@ class HookMachine(RuleBasedStateMachine):
                 f"{'what make() returns' if name == 'target' else 'its mount point'} there; use another name"
             )
 
-    def _read_samples(self) -> list[Arguments]:
-        """Return the arguments of the short stories, which are drawn once for a class."""
+    @property
+    def _samples(self) -> list[Arguments]:
+        """The arguments of the short stories, which are drawn once for a class."""
         own = type(self)
+        known = vars(own).get("_drawn_samples")
+        if known is None or known[0] is not self.arguments:
+            known = own._drawn_samples = self.arguments, [self._read(one) for one in samples_of(self._drawn_from)]
+        return known[1]
+
+    @cached_property
+    def _drawn_from(self) -> st.SearchStrategy[Any]:
         strategy: Any = self.arguments
-        read_from, known = own._drawn_samples
-        if read_from is not strategy or not known:
-            if strategy is not None and not isinstance(strategy, st.SearchStrategy):
-                raise HookTypeError(
-                    f"{own.__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the positional "
-                    "arguments and a dict of the named ones"
-                )
-            drawn_from = self._small_arguments() if strategy is None else cast("Any", strategy)
-            known = [self._read(one) for one in samples_of(drawn_from)]
-            own._drawn_from, own._drawn_samples = drawn_from, (strategy, known)
-        return known
+        if strategy is not None and not isinstance(strategy, st.SearchStrategy):
+            raise HookTypeError(
+                f"{type(self).__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the "
+                "positional arguments and a dict of the named ones"
+            )
+        return self._small_arguments() if strategy is None else strategy
 
     def _read(self, drawn: Any) -> Arguments:
         return read_arguments(type(self).__name__, drawn)
@@ -257,22 +305,11 @@ class HookMachine(RuleBasedStateMachine):
 
     # Rules
 
-    # Three zeros are what Hypothesis begins with, and hardly ever draws again: this plays the stories in the first
-    # example where a machine is run without its `TestCase`. The underscore puts it before the other rules.
-    @precondition(lambda self: self._may_begin and not self._has_played and not self._lines)
-    @rule(which=st.tuples(*[st.integers(0, 2**30)] * 3))
-    def _begin(self, which: tuple[int, ...]) -> None:
-        self._may_begin = False
-        if not any(which):
-            self._calls_left = self._calls_left if self._has_own_rules else 0
-            play_short_stories(type(self))
-
     @precondition(lambda self: self._absent_hooks())
     @rule(hook=_any_of("_absent_hooks"))
     def add(self, hook: str) -> None:
         """Add a hook that is not there; one that contradicts the others stays away."""
         candidate = self._known(hook, self._keys, "has no candidate")
-        self._lines.append(f"state.add({hook!r})")
         try:
             self._present[hook] = self.attach(candidate)
         except HookOrderError:  # it contradicts the others, and is refused as it should be
@@ -287,7 +324,6 @@ class HookMachine(RuleBasedStateMachine):
     def remove(self, hook: str) -> None:
         """Remove a hook."""
         handle = self._known(hook, self._present, "has not added")
-        self._lines.append(f"state.remove({hook!r})")
         del self._present[hook]
         self.detach(handle)
 
@@ -305,7 +341,6 @@ class HookMachine(RuleBasedStateMachine):
 
     def _set_paused(self, hook: str, *, paused: bool) -> None:
         handle = self._known(hook, self._present, "has not added")
-        self._lines.append(f"state.{'pause' if paused else 'resume'}({hook!r})")
         self.mount.set_paused((handle,), paused=paused)
 
     def _known(self, hook: str, known: Mapping[str, Known], reason: str) -> Known:
@@ -318,7 +353,6 @@ class HookMachine(RuleBasedStateMachine):
     def call(self, args: Sequence[Any] | Arguments, kwargs: dict[str, Any] | None = None) -> None:
         """Make one call, and check the laws on it."""
         given = args if isinstance(args, Arguments) else Arguments(tuple(args), kwargs or {})
-        self._lines.append(f"state.call({given!r})")
         self._calls_left -= 1
         with quiet():
             made = trace_of(self.target)(*given.args, **given.kwargs)
@@ -333,7 +367,13 @@ class HookMachine(RuleBasedStateMachine):
             try:
                 check_law(one, self.mount, trace)
             except LawError as error:
-                # Steps of the user's own are not in these lines; Hypothesis prints them.
-                if not self._has_own_rules:
-                    with_test(error, type(self), self._lines)
+                if self._story and self._is_repeatable:
+                    with_test(error, type(self), map(repr, self._story))
                 raise
+
+    def _may_happen(self, step: Step) -> bool:
+        """Whether the preconditions hold of a step that is played again; of a rule of the user's own."""
+        if not isinstance(step.given, dict):
+            return True
+        found = _rule_of(inspect.getattr_static(type(self), step.method))
+        return all(holds(self) for holds in found.preconditions)

@@ -12,14 +12,11 @@ from itertools import combinations, islice
 from random import Random
 from typing import Any, NamedTuple, cast
 
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.kinds import KINDS
-from aspecthook._core.law.order import Chain, graph
-from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn
 
 from ._calls import Given
-from ._repeat import Hooks, ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side, with_order
+from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks, with_order
+from ._repeat import ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side
 from ._steps import Step, Trace
 from ._trace import untraced
 

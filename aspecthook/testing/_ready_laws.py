@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple, cast, final
 
-from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.kinds import KINDS
-from aspecthook._core.mount.instance import InstanceMountPoint
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 from aspecthook._values import shortened
 
-from ._repeat import Hooks, check_repeatable, ending, repeat, same, same_outcome, side_by_side, with_order
+from ._mount import KINDS, Args, Hook, Hooks, MountPoint, Return, levels_of, with_order
+from ._repeat import check_repeatable, ending, repeat, same, same_outcome, side_by_side
 from ._steps import TARGET, Trace
 
 
@@ -52,8 +48,7 @@ class ReadyLaw:
             HookLookupError: No hook has such a name.
             HookTypeError: The law is about the order of hooks that are of different kinds.
         """
-        levels = (mount.parent, mount) if isinstance(mount, InstanceMountPoint) else (mount,)
-        rows = [hook for level in levels for hook in level.members]
+        rows = [hook for level in levels_of(mount) for hook in level.members]
         names = dict.fromkeys(hook.name for hook in rows)
         target = "" if self.word in _OF_HOOKS_ALONE else mount.function.__name__
         for name in self.names:

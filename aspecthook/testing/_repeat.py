@@ -11,16 +11,12 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
-from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.order import Chain
 from aspecthook._errors import AspecthookError, HookTypeError
 from aspecthook._values import shortened
 
 from ._calls import Given
+from ._mount import Chain, Hook, Hooks, type_of
 from ._steps import Trace
-
-Hooks = tuple[Hook, ...]
 
 
 class NotRepeatableError(AspecthookError, RuntimeError):
@@ -167,13 +163,6 @@ def _copied(value: Any) -> Any:
 
 
 # Orders
-
-
-def with_order(chain: Chain, kind: str, order: Hooks) -> Chain:
-    """Return a chain with the hooks of one kind replaced."""
-    changed = copy.copy(chain)
-    setattr(changed, kind, order)
-    return changed
 
 
 def precedes(first: Hook, second: Hook) -> bool:

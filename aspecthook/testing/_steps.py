@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any
 
-from aspecthook._core.law.call import Call
-from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookLookupError, nearest
 from aspecthook._values import shortened
 
-from ._calls import Given, run_to_end
-from ._streams import Resumption
+from ._calls import run_to_end
+from ._mount import Chain
 
-_PENDING: Any = object()
 TARGET = "target"
 
 
-class Recorded:
-    """What is recorded of a block of code: what it raises."""
-
-    __slots__ = ()
-
-    def _fail(self, error: BaseException) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            self._fail(error)
-
-
-@final
 @dataclass(eq=False, repr=False, slots=True)
-class Step(Recorded):
+class Step:
     """One hook of a traced call, or its target: ``kind``, ``name``, ``given``, its ``answer`` or what it ``raised``.
 
     Example:
@@ -51,23 +32,8 @@ class Step(Recorded):
     kind: str
     name: str
     given: dict[str, object]
-    _steps: Sequence[Step] = ()  # those of the call
     answer: object = field(init=False, default=None)
     raised: BaseException | None = field(init=False, default=None)
-    _at: int = field(init=False)  # how many steps had begun before
-    # What a hook that has something inside did, and what was asked of a stream, in the order in which it happened.
-    _events: list[Proceeding | Resumption] = field(init=False, default_factory=list["Proceeding | Resumption"])
-    _is_unfit: bool = field(init=False, default=False)  # whether it could not be called with what it was given
-    _is_pending: bool = field(init=False, default=False)  # whether nobody has awaited its answer
-    _context: BaseException | None = field(init=False, default=None)  # of what it raised, as it raised it
-    # What `call` had; it changes until the call has ended.
-    _call: tuple[object, ...] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self._at = len(self._steps)
-        call: Any = self.given.get("call")
-        if isinstance(call, Call):
-            self._call = (tuple(call.arguments.values()), call.result, call.exc)
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.line}"
@@ -79,35 +45,15 @@ class Step(Recorded):
         came = f"raised {shortened(self.raised)}" if self.raised is not None else f"→ {shortened(self.answer)}"
         return f"{self.name}({given}) {came}"
 
-    def _fail(self, error: BaseException) -> None:
-        self.raised, self._context = error, error.__context__
+    # As a context manager it records what a block raises.
 
-    def _note(self, how: str, value: object, source: Proceeding | None = None) -> Resumption:
-        resumed = Resumption(how, value, self._steps, source)
-        self._events.append(resumed)
-        return resumed
+    def __enter__(self) -> None: ...
 
-
-@final
-@dataclass(eq=False, slots=True)
-class Proceeding(Recorded):
-    """One time that an around hook proceeded: with what, and what came of it."""
-
-    args: tuple[object, ...] = ()
-    kwargs: Mapping[str, object] = field(default_factory=dict[str, object])
-    answer: object = field(init=False, default=_PENDING)
-    raised: BaseException | None = field(init=False, default=None)
-
-    def _fail(self, error: BaseException) -> None:
-        self.raised = error
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether anything has come of it yet."""
-        return self.raised is not None or self.answer is not _PENDING
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self.raised = error
 
 
-@final
 @dataclass(eq=False, repr=False, slots=True)
 class Trace:
     """What happened in one call: its ``steps`` in the order in which they began, and its ``result`` or ``exc``.
@@ -140,13 +86,7 @@ class Trace:
     arguments: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
     result: Any = field(init=False, default=None)
     exc: BaseException | None = field(init=False, default=None)
-    _asked: list[Step] = field(init=False, default_factory=list[Step])  # the predicates `when`
-    # How a stream was read, and what came of it.
-    _resumed: list[Resumption] = field(init=False, default_factory=list[Resumption])
-    _beside: Trace | None = field(init=False, default=None)  # another call, which was made at once
     _target: str = field(init=False, default="")  # its name
-    _given: Given = field(init=False, default=Given((), {}))
-    _values: tuple[object, ...] | None = field(init=False, default=None)  # of the parameters; None: they do not fit
     # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
     _chain: Chain = field(init=False, default_factory=lambda: Chain(()))
     _again: Callable[[Chain], Trace | Awaitable[Trace]] | None = field(init=False, default=None)

@@ -1,7 +1,9 @@
-"""The short stories: up to four hooks, in each order, are added and called; then one is removed, and called again.
+"""Stories: the steps that a machine makes. The short ones are played, and any that fails is made minimal.
 
-The invariant: nothing here is random. The arguments are drawn by Hypothesis, always the same ones; a law that a story
-breaks is broken in every run. A story that fails is made minimal: first its steps, then the arguments of its calls.
+In the short stories up to four hooks, in each order, are added and called; then one is removed, and the call is made
+again. The invariant: nothing here is random. The arguments are drawn by Hypothesis, always the same ones; a law that a
+story breaks is broken in every run. A story that fails is made minimal: first its steps, then the arguments of its
+calls.
 """
 
 from __future__ import annotations
@@ -11,9 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, permutations
 from math import perm
 from pathlib import Path
-from queue import SimpleQueue
 from random import Random
-from threading import Thread
 from typing import Any, NamedTuple, cast
 
 from hypothesis import Phase, find, settings
@@ -27,11 +27,12 @@ from ._repeat import copy_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-_HOOKS = 4  # in the longest stories
-_STORIES = 150  # of one size; if there are more, some that are spread evenly
+_HOOKS = 4  # of which each order is tried
+_STORIES = 120  # of one size; if there are more, some that are spread evenly
+_LONG = 40  # orders of all hooks, if there are more of them: each order of four is in one of these, or nearly each
 # Calls in all stories of one size, if there are few stories; a real function is called, so they are few.
 _CALLS = {1: 6, 2: 24, 3: 48, 4: 48}
-_REMOVALS = 24  # of three hooks and more, one is removed only if there are no more stories than these
+_FEW = 24  # stories of one size, or fewer: then hooks are removed, of two hooks one after the other
 SAMPLES = 12
 _STARTS = 3  # from which the arguments of a story are made simple
 
@@ -47,13 +48,24 @@ class Arguments(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a story: a method of the machine, and what it is given."""
+    """One step of a story: a method of the machine, and what it is given; of a user's own rule, by name."""
 
     method: str
     given: Any
 
     def __repr__(self) -> str:
+        if isinstance(self.given, dict):
+            named = cast("dict[str, object]", self.given).items()
+            return f"state.{self.method}({', '.join([f'{name}={value!r}' for name, value in named])})"
         return f"state.{self.method}({self.given!r})"
+
+
+def step_of(method: str, drawn: dict[str, Any]) -> Step:
+    """Return a step as Hypothesis has drawn it: the machine's own rules take one argument, a hook or arguments."""
+    return Step(method, drawn[_TAKES[method]] if method in _TAKES else drawn)
+
+
+_TAKES = {"add": "hook", "remove": "hook", "pause": "hook", "resume": "hook", "call": "args"}
 
 
 def read_arguments(owner: str, drawn: Any) -> Arguments:
@@ -90,43 +102,14 @@ def samples_of(arguments: st.SearchStrategy[Any]) -> list[Any]:
 
 # Any: arguments of any sort.
 def _search(arguments: st.SearchStrategy[Any], is_wanted: Callable[[Any], bool]) -> Any:
-    """Return the simplest of the drawn arguments that are wanted; None if none of the first ones is.
-
-    Hypothesis may be running the machine in this thread, and would refuse to run another test inside of it. So it
-    draws in a thread of its own, and the question is answered in this one, where the target must be called.
-    """
-    drawn: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
-    answers: SimpleQueue[bool] = SimpleQueue()
-
-    def ask(value: Any) -> bool:
-        drawn.put((True, value))
-        return answers.get()
-
-    def draw() -> None:
-        # Not to be explained: that traces lines, and the machine may be traced already; Hypothesis warns of the second.
-        phases = (Phase.generate, Phase.shrink)
-        few = settings(max_examples=SAMPLES, phases=phases, database=None, deadline=None, print_blob=False)
-        try:
-            drawn.put((False, find(arguments, ask, settings=few, random=Random(0))))
-        except NoSuchExample:
-            drawn.put((False, None))
-        except BaseException as error:  # it is raised where the answer is waited for
-            drawn.put((False, _Failed(error)))
-
-    thread = Thread(target=draw, daemon=True)
-    thread.start()
-    while True:
-        is_question, value = drawn.get()
-        if not is_question:
-            thread.join()
-            if isinstance(value, _Failed):
-                raise value.error
-            return value
-        answers.put(is_wanted(value))
-
-
-class _Failed(NamedTuple):
-    error: BaseException
+    """Return the simplest of the drawn arguments that are wanted; None if none of the first ones is."""
+    # Not to be explained: that traces lines, and the machine may be traced already; Hypothesis warns of the second.
+    phases = (Phase.generate, Phase.shrink)
+    few = settings(max_examples=SAMPLES, phases=phases, database=None, deadline=None, print_blob=False)
+    try:
+        return find(arguments, is_wanted, settings=few, random=Random(0))
+    except NoSuchExample:
+        return None
 
 
 # Playing
@@ -145,16 +128,14 @@ def play_short_stories(machine: type[Any]) -> None:
     for story in _stories(list(first._keys), first._samples):
         played, error = _play(machine, story, seen)
         if error is not None:
-            steps, error = _minimal(machine, played, error)
-            raise with_test(error, machine, map(repr, steps))
+            raise shortest(machine, played, error)
 
 
 def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list[Step]]:
     """Yield the stories, the shortest first."""
     for size in range(1, min(len(keys), _HOOKS) + 1):
-        count = perm(len(keys), size)
-        orders = islice(permutations(keys, size), 0, None, -(-count // _STORIES))
-        turns = max(1, min(len(samples), _CALLS[size] // count))
+        orders = _orders(keys, size)
+        turns = max(1, min(len(samples), _CALLS[size] // len(orders)))
         for number, added in enumerate(orders):
             chosen = [(number + turn) % len(samples) if turns < len(samples) else turn for turn in range(turns)]
             # A hook or a target that remembers something shows it when a call is repeated.
@@ -162,14 +143,23 @@ def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list
             chosen[-1:] = [again] if 2 < turns < len(samples) else chosen[-1:]
             calls = [Step("call", samples[place]) for place in chosen]
             begun = [Step("add", key) for key in added]
-            if size > 2 and count > _REMOVALS:
+            removed = added[number % size]
+            if size > 2 and len(orders) > _FEW:
                 yield [*begun, *calls]
                 continue
             last = [calls[0]]
-            yield [*begun, *calls, Step("remove", added[number % size]), *last]
-            for key in added if size == 2 else ():
-                if key != added[number % size]:
+            yield [*begun, *calls, Step("remove", removed), *last]
+            for key in added if size == 2 and len(keys) < _HOOKS else ():
+                if key != removed:
                     yield [*begun, *last, Step("remove", key), *last]
+
+
+def _orders(keys: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    """Return the orders in which so many hooks are added."""
+    if size == _HOOKS < len(keys):
+        shuffle = Random(0).sample
+        return [tuple(shuffle(keys, len(keys))) for _ in range(_LONG)]
+    return list(islice(permutations(keys, size), 0, None, -(-perm(len(keys), size) // _STORIES)))
 
 
 def _play(
@@ -184,6 +174,8 @@ def _play(
     state = machine()
     try:
         for place, step in enumerate(story):
+            if not state._may_happen(step):
+                break
             if step.method == "remove" and step.given not in state._present:
                 continue  # it has run as often as it may
             if step.method == "call" and seen is not None and state._is_plain():
@@ -193,7 +185,8 @@ def _play(
                 seen.add(chain)
                 seen = None
             played.append(step)
-            getattr(state, step.method)(*_taken(step))
+            method = getattr(state, step.method)
+            method(**step.given) if isinstance(step.given, dict) else method(*_taken(step))
             if step.method == "add" and step.given not in state._present:
                 break  # hooks that contradict each other are refused, as they should be
     except UnsatisfiedAssumption:
@@ -208,6 +201,18 @@ def _play(
 def _taken(step: Step) -> tuple[Any, ...]:
     """Return what the method of a step takes; of arguments a copy, since a call may change them."""
     return tuple(copy_of(Given(*step.given))[:2]) if step.method == "call" else (step.given,)
+
+
+def shortest(machine: type[Any], story: list[Step], error: Exception) -> Exception:
+    """Return what the shortest story raises that fails as this one does, with a test that repeats it.
+
+    That is the error itself, if the story does not fail when it is played again.
+    """
+    _, again = _play(machine, story)
+    if again is None or type(again) is not type(error):
+        return error
+    steps, found = _minimal(machine, story, again)
+    return with_test(found, machine, map(repr, steps))
 
 
 def _minimal(machine: type[Any], story: list[Step], error: Exception) -> tuple[list[Step], Exception]:
@@ -257,7 +262,7 @@ def _simplest(
             first = asked if wanted and first < 0 else first
             return wanted
 
-        drawn = _search(machine._drawn_from, is_wanted)
+        drawn = _search(machine()._drawn_from, is_wanted)
         return first, drawn
 
     found = [story]

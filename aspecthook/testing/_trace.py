@@ -9,26 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
-from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.order import Chain
-from aspecthook._core.mount.hookable import hooks
-from aspecthook._core.mount.instance import InstanceMountPoint
-from aspecthook._core.mount.lock import under_lock
-from aspecthook._core.mount.place import Place
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import nearest, plural
 from aspecthook._values import shortened
 
 from ._calls import Given, values_of
-from ._clones import mapped, recording_clone, recording_target
+from ._mount import Chain, Hook, MountPoint, hooks
+from ._recording import Recorder
 from ._repeat import copy_of, kept_of
 from ._steps import Trace
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-# A trace, and what makes its call. Any: whatever that returns.
-Begun = tuple[Trace, Callable[[], Any]]
 
 
 # Any: the traced function takes what the function takes, and an async one returns an awaitable of the trace.
@@ -68,27 +60,28 @@ def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Tr
 
     The order of that chain need not be that of law 2.
     """
-    trace, call = begun(mount, given, chain)
+    trace = untraced(mount, given)
+    begin = Recorder(mount, trace).call_of(chain)
     style = mount.site().signature.style
     if style == "coroutine":
-        return _awaited(trace, call)
+        return _awaited(trace, begin, given)
     if style == "async generator":
-        return _read(trace, call)
+        return _read(trace, begin, given)
     with held(trace):
-        made = call()
+        made = begin(*given.bound, *given.args, **given.kwargs)
         trace.result = list(made) if style == "generator" else made
     return trace
 
 
-async def _awaited(trace: Trace, call: Callable[[], Any]) -> Trace:
+async def _awaited(trace: Trace, begin: Callable[..., Any], given: Given) -> Trace:
     with held(trace):
-        trace.result = await call()
+        trace.result = await begin(*given.bound, *given.args, **given.kwargs)
     return trace
 
 
-async def _read(trace: Trace, call: Callable[[], Any]) -> Trace:
+async def _read(trace: Trace, begin: Callable[..., Any], given: Given) -> Trace:
     with held(trace):
-        trace.result = [item async for item in call()]
+        trace.result = [item async for item in begin(*given.bound, *given.args, **given.kwargs)]
     return trace
 
 
@@ -101,21 +94,14 @@ def held(trace: Trace) -> Generator[None]:
         trace.exc = error
 
 
-def begun(mount: MountPoint, given: Given, chain: Chain | None) -> Begun:
-    """Return the trace of a call, and what makes the call."""
-    trace = untraced(mount, given)
-    call = _compiled(mount, trace, chain)
-    return trace, lambda: call(*given.bound, *given.args, **given.kwargs)
-
-
-def untraced(mount: MountPoint, given: Given) -> Trace:
+def untraced(mount: MountPoint, given: Given, trace: Trace | None = None) -> Trace:
     """Return the trace of a call that is not made yet."""
-    trace = Trace(mount.name)
-    trace._target, trace._given = mount.function.__name__, given
+    trace = trace or Trace(mount.name)
+    trace._target = mount.function.__name__
     trace.args, trace.kwargs = given.args, given.kwargs
-    trace._values = values_of(mount, given)
-    if trace._values is not None:  # else the call itself raises a TypeError
-        trace.arguments = mount.site().arguments(trace._values)
+    values = values_of(mount, given)
+    if values is not None:  # else the call itself raises a TypeError
+        trace.arguments = mount.site().arguments(values)
     kept = kept_of(given)
 
     def again(other: Chain) -> Trace | Awaitable[Trace]:
@@ -124,26 +110,6 @@ def untraced(mount: MountPoint, given: Given) -> Trace:
     again.__dict__["function"] = mount.function  # mount points do not keep their functions alive
     trace._again = again
     return trace
-
-
-@under_lock
-def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[..., Any]:
-    """Compile the chain as it is now, or another one, on clones that note what they do."""
-    place = place_of(mount)
-    signature = mount.site().signature
-    trace._chain = mount.chain() if chain is None else chain
-    clones = mapped(trace._chain, lambda hook: recording_clone(hook, signature, trace, counts=chain is None))
-    if place is None or not (place.opened or clones.everything()):
-        return recording_target(mount.function, mount, trace)
-    call: Any = place.bind(clones, target=recording_target(place.original, mount, trace))
-    function: Any = mount.function
-    call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    return cast("Callable[..., Any]", call)
-
-
-def place_of(mount: MountPoint) -> Place | None:
-    """Return where the code of a mount point is, if it has hooks; that of an instance is in its class."""
-    return mount.parent.place if isinstance(mount, InstanceMountPoint) else mount.place
 
 
 def draw_chain(mount: MountPoint) -> str:

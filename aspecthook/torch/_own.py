@@ -18,9 +18,8 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.original import copy_description
-from aspecthook._core.mount.place import Moved
+from aspecthook._core.mount.place import MountSite, Moved
 from aspecthook._core.mount.point import MountPoint, mount_of
-from aspecthook._core.mount.site import MountSite
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Fits
@@ -174,7 +173,7 @@ class OwnMountPoint(MountPoint):
         if self._linker is None:
             facts: dict[str, object] = {"site": site}
             self._linker = Linker(site.signature, self._model, self.name, facts, self._stub.__globals__)
-        found = template(site.signature, chain, cells="pins")
+        found = template(site.signature, chain, cells=True, traced=True)
         made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
         function = copy_description(made, self._stub)
         Attributes.put(function, self).wrap(self._stub)

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
     from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
-    from .hooks._evaluation import DistEvalHook, EvalHook
+    from .hooks._evaluation import EvalHook
     from .hooks._hook import HOOKS, Hook
     from .hooks._nan import NanGuardHook, NanLossError
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
     from .hooks._sampler import DistSamplerSeedHook
     from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
-    from .logging._profiler import ProfilerHook
     from .logging._progress import ProgressHook
     from .logging._row import Row, Sink
     from .logging._tensorboard import TensorboardLoggerHook
@@ -39,7 +38,6 @@ __all__ = [
     "CheckpointHook",
     "CheckpointLoaderHook",
     "CsvLoggerHook",
-    "DistEvalHook",
     "DistSamplerSeedHook",
     "EMAHook",
     "EarlyStoppingHook",
@@ -54,7 +52,6 @@ __all__ = [
     "NanLossError",
     "OptimizerHook",
     "PlotHook",
-    "ProfilerHook",
     "ProgressHook",
     "Registry",
     "ReportHook",
@@ -71,7 +68,7 @@ load_lazily(
     __name__,
     {
         "hooks._checkpoint": "CheckpointHook CheckpointLoaderHook",
-        "hooks._evaluation": "DistEvalHook EvalHook",
+        "hooks._evaluation": "EvalHook",
         "hooks._nan": "NanGuardHook NanLossError",
         "hooks._optimizer": "AmpOptimizerHook OptimizerHook",
         "hooks._hook": "HOOKS Hook",
@@ -82,7 +79,6 @@ load_lazily(
         "hooks._early_stop": "EarlyStoppingHook",
         "logging._timers": "IterTimerHook",
         "report._curves": "PlotHook",
-        "logging._profiler": "ProfilerHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
         "logging._row": "Row Sink",

@@ -36,10 +36,14 @@ def flag(who: str, name: str, value: object) -> bool:
     return value
 
 
-def finite_number(who: str, name: str, value: object, *, above: float = -inf, below: float = inf) -> float:
-    """Return a finite int or float between two bounds, which are not allowed themselves."""
+def finite_number(
+    who: str, name: str, value: object, *, above: float = -inf, below: float = inf, least: float = -inf
+) -> float:
+    """Return a finite int or float between two bounds, which are not allowed themselves, and from `least` up."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise HookTypeError(f"{who}: {name}={brief(value)} is not a number")
+    if value < least:
+        raise HookOptionError(f"{who}: {name}={value}; give a number from {least:g} up")
     if not above < value < below:
         bounds = [f"above {above:g}"] * (above > -inf) + [f"below {below:g}"] * (below < inf)
         raise HookOptionError(f"{who}: {name}={value}; give a number {' and '.join(bounds) or 'that is finite'}")

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from aspecthook import __version__
 from aspecthook.cli import main
 from aspecthook.cli._names import names_of
 
@@ -54,11 +53,11 @@ def test_each_command_has_help_with_examples(command: str, capsys: pytest.Captur
     assert f"Usage: aspecthook {command}" in shown and f"  aspecthook {command}" in shown.partition("example")[2]
 
 
-def test_the_help_names_all_commands_those_that_are_used_most_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_names_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
     commands = re.findall(r"^  (\w+) ", shown.partition("Commands:")[2], re.MULTILINE)
-    assert commands == ["trace", "attach", "detach", "run", "list", "explain", "match", "doctor", "train"]
+    assert commands == ["attach", "detach", "doctor", "explain", "list", "match", "run", "trace", "train"]
 
 
 REFUSED: list[tuple[str, list[str], str]] = [
@@ -68,13 +67,12 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("a program that is not there", ["trace", "shop:*", "--", "ap.py"], "there is no file 'ap.py' and no command"),
     ("a pointcut without a colon", ["trace", "shop.price", "--", "shop.py"], "write 'shop:price'"),
     ("a share above one", ["trace", "shop:*", "--sample", "2", "--", "shop.py"], "2.0 is not in the range"),
-    ("a file of another format", ["trace", "shop:*", "--html", "x.txt", "--", "shop.py"], "does not end with '.html'"),
-    ("a folder that is not there", ["trace", "shop:*", "--html", "no/x.html", "--", "shop.py"], "there is no folder"),
     (
-        "an address without a scheme",
-        ["trace", "shop:*", "--otlp", "localhost", "--", "shop.py"],
-        "write it as in http:",
+        "a file of another format",
+        ["trace", "shop:*", "-o", "x.txt", "--", "shop.py"],
+        "does not end with .html",
     ),
+    ("a folder that is not there", ["trace", "shop:*", "-o", "no/x.html", "--", "shop.py"], "there is no folder"),
     ("isolated Python", ["trace", "shop:*", "--", "-I", "shop.py"], "leave out -I"),
     ("Python without site", ["trace", "shop:*", "--", "python3", "-uS", "shop.py"], "leave out -S"),
     ("no config", ["run", "--", "shop.py"], "Missing option '--config'"),
@@ -85,7 +83,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("a glob below an unknown package", ["match", "jsn.*:*"], "did you mean 'json'?"),
     ("an unknown function", ["explain", "shop:pric"], "did you mean 'price'?"),
     ("a function without hooks", ["explain", "shop:order"], "not a mount point"),
-    ("a function without a colon", ["explain", "shop.price"], "write 'module:function'"),
+    ("a function without a colon", ["explain", "shop.price"], "nor an import path of the form"),
 ]
 
 
@@ -114,15 +112,9 @@ def test_without_click_one_line_says_what_to_install(
 
     monkeypatch.setattr(builtins, "__import__", without)
     assert main(["doctor"]) == 2
-    assert capsys.readouterr().err == "aspecthook: click is not installed: pip install 'aspecthook[trace]'\n"
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"aspecthook {__version__}\n"
-
-
-def test_explain_prints_the_source_of_a_call(aspecthook: Run, shop: Path) -> None:
-    done = aspecthook("explain", "shop:price")
-    assert done.returncode == 0, done.stderr
-    assert "# shop:price, 1 hook" in done.stdout and "discount, shop.py:9" in done.stdout
+    assert capsys.readouterr().err == "aspecthook: click is not installed: pip install click\n"
+    assert main(["--help"]) == 0
+    assert "trace, run, list, explain, match, attach, detach, doctor    pip install" in capsys.readouterr().out
 
 
 def test_explain_weaves_a_file_first(aspecthook: Run, shop: Path) -> None:
@@ -147,48 +139,7 @@ def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, sh
     assert f"shop:price  {shop}:5" in taken
     assert "shop:Cart.clear: excluded with '!'" in left
     assert "shop:_hidden: its name begins with an underscore" in left
-    assert "shop:join: imported from posixpath; weave it there" in left
-
-
-LEFT = """
-import pytest
-
-class Till:
-    @property
-    def total(self): return 1
-    @total.setter
-    def total(self, value): ...
-    @total.deleter
-    def total(self): ...
-
-class Index:
-    def get_loc(self, key): ...
-    def _inner(self): ...
-
-Index.__module__ = "shop"
-
-def moved(n): ...
-
-moved.__module__ = "shop"
-
-@pytest.fixture
-def cart(): return Till()
-"""
-
-
-def test_match_says_what_nobody_would_expect_to_be_left_and_how_to_name_it(aspecthook: Run, tmp_path: Path) -> None:
-    (tmp_path / "left.py").write_text(LEFT)
-    done = aspecthook("match", "--all", "left:*")
-    taken, _, left = done.stdout.partition(" taken, ")
-    assert taken.startswith("left:Till.total  ") and taken.endswith("\n1")
-    for name in ("left:Till.total.fset", "left:Till.total.fdel"):
-        assert f"{name}: a glob takes the getter alone; name it as it stands here" in left
-    assert "left:Index.get_loc: its __module__ says 'shop'; spell out 'left:Index'" in left
-    assert "left:moved: its __module__ says 'shop'; spell out 'left:moved'" in left
-    assert "left:cart: one of the pytest fixtures; write them as cart = pytest.fixture(make_cart)" in left
-    assert "left:Index._inner: its name begins with an underscore" in left
-    named = aspecthook("match", "left:Till.total.fset, left:Till.total.fdel, left:Index.*, left:moved").stdout
-    assert "4 taken" in named, named
+    assert "shop:join: its __module__ is 'posixpath'; weave it there, or spell out 'shop:join'" in left
 
 
 def test_match_imports_what_is_below_a_package(aspecthook: Run, tmp_path: Path) -> None:
@@ -211,19 +162,12 @@ def test_match_says_that_a_glob_for_a_package_imports_nothing(aspecthook: Run, s
     )
 
 
-def test_match_fails_if_nothing_is_taken(aspecthook: Run, shop: Path) -> None:
-    done = aspecthook("match", "--all", "builtins:str.upper")
-    assert done.returncode == 1
-    assert "belongs to the immutable C type str" in done.stdout
-
-
-def test_doctor_prints_versions_and_finds_hooks_working(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_prints_versions_and_extras(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
-    assert f"Python {sys.version.split()[0]}" in shown and "hypothesis" in shown
+    assert f"Python {sys.version.split()[0]}" in shown
     for extra in ("trace", "aspects", "otel", "testing", "train", "tensorboard", "torch"):
         assert f"\n{extra} " in shown
-    assert "hooks:" not in shown
     assert ("attach:" in shown) == (sys.version_info < (3, 14))
 
 
@@ -245,7 +189,7 @@ def test_completion_knows_commands_and_options() -> None:
         return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
     assert asked("tra") == ["trace", "train"]
-    assert {"--redact", "--sample", "--html"} <= {*asked("trace", "--")}
+    assert {"--redact", "--sample", "--output"} <= {*asked("trace", "--")}
 
 
 @pytest.mark.parametrize(
@@ -304,19 +248,12 @@ def test_commands_run_where_python_has_no_more_than_on_windows(
     assert done.returncode == 0 and said in done.stdout + done.stderr, done.stderr
 
 
-def test_attach_is_refused_in_one_line_where_there_are_no_sockets_for_it(
-    aspecthook: Run, elsewhere: dict[str, str]
-) -> None:
-    done = aspecthook("attach", "1", "shop:*", env=elsewhere)
-    assert done.returncode == 2 and "attaching needs" in done.stderr and done.stderr.count("\n") == 1
-
-
 def test_no_module_reads_as_it_is_imported_what_windows_lacks(python: Run, elsewhere: dict[str, str]) -> None:
     program = """
 import importlib, pkgutil
 for package in ("aspecthook.cli", "aspecthook.record"):
     for info in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
-        if info.name not in ("aspecthook.cli._otlp", "aspecthook.record.otel"):  # they need more to be installed
+        if info.name != "aspecthook.record.otel":  # it needs more to be installed
             importlib.import_module(info.name)
 """
     done = python("-c", program, env=elsewhere)

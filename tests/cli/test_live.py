@@ -115,7 +115,7 @@ def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
             work(number)
     monkeypatch.setattr(_report, "_MOST_ON_PAGE", 3)
     page, lines, slices = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.json"))
-    View(folder, 0).report(["shop:*"], outputs=[page, lines, slices], otlp=None, service="shop")
+    View(folder, 0).report(["shop:*"], [page, lines, slices])
     err = capsys.readouterr().err
     assert f"written: {page}, the first 3 of 10 calls\nwritten: {lines}\nwritten: {slices}\n" in err
     assert '"left_out":7' in page.read_text() and page.read_text().count('"call":') == 3

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -59,6 +57,9 @@ def test_a_program_is_what_it_is_without_us(aspecthook: Run, python: Run, app: P
     traced = aspecthook("trace", "__main__:*", "--", "app.py", "a b", "--flag")
     assert (traced.returncode, traced.stdout) == (alone.returncode, alone.stdout) and alone.returncode == 3
     assert traced.stderr.startswith("to stderr\n")
+    alone, traced = python("-X", "dev", "-m", "app"), aspecthook("trace", "app:Cart.*", "--", "-X", "dev", "-m", "app")
+    assert (traced.returncode, traced.stdout) == (3, alone.stdout) and "dev_mode=True" in traced.stdout
+    assert "__main__:Cart.add" in traced.stderr and "__main__:price" not in traced.stderr
 
 
 def test_the_tree_and_the_table_are_shown(aspecthook: Run, app: Path) -> None:
@@ -77,7 +78,7 @@ def test_the_tree_and_the_table_are_shown(aspecthook: Run, app: Path) -> None:
 
 @pytest.mark.parametrize("target", ["app:price", "__main__:price"])
 def test_the_file_of_a_program_has_two_names(aspecthook: Run, app: Path, target: str) -> None:
-    done = aspecthook("trace", target, "--jsonl", "calls.jsonl", "--lines", "0", "--", "app.py")
+    done = aspecthook("trace", target, "-o", "calls.jsonl", "--lines", "0", "--", "app.py")
     tape = read(app.parent / "calls.jsonl")
     assert [call.label for call in tape] == ["__main__:price", "__main__:price"] and "Cart" not in done.stderr
 
@@ -86,27 +87,23 @@ def test_code_that_a_program_executes_does_not_end_the_watch_for_its_definitions
     aspecthook: Run, tmp_path: Path
 ) -> None:
     """Dataclasses are made so; up to Python 3.11 nothing that followed was traced."""
-    (tmp_path / "app.py").write_text("def first(): ...\nexec('pass')\ndef second(): ...\nfirst()\nsecond()\n")
-    assert "__main__:second() -> None" in aspecthook("trace", "app:*", "--", "app.py").stderr
-
-
-def test_a_module_runs_with_m(aspecthook: Run, python: Run, app: Path) -> None:
-    alone, traced = python("-m", "app"), aspecthook("trace", "app:Cart.*", "--", "-m", "app")
-    assert (traced.returncode, traced.stdout) == (3, alone.stdout)
-    assert "__main__:Cart.add" in traced.stderr and "__main__:price" not in traced.stderr
-
-
-def test_options_of_python_go_to_python(aspecthook: Run) -> None:
-    done = aspecthook(
-        "trace", "json:*", "--", "-X", "dev", "-c", "import json, sys; print(sys.flags.dev_mode, json.dumps(1))"
-    )
-    assert done.stdout == "True 1\n" and "json:dumps(obj=1" in done.stderr
+    (tmp_path / "app.py").write_text("""
+def fail(): raise KeyError
+try: fail()
+except KeyError: exec('pass')
+def second(): ...
+if second is None:
+    def slow(): return 2
+else:
+    def slow(): return 3
+second(), slow()
+""")
+    said = aspecthook("trace", "app:*", "--", "app.py").stderr
+    assert "__main__:second() -> None" in said and "__main__:slow() -> 3" in said
 
 
 def test_what_is_redacted_is_in_no_output(aspecthook: Run, app: Path) -> None:
-    done = aspecthook(
-        *("trace", "app:*", "--redact", "*token*", "--jsonl", "a.jsonl", "--perfetto", "a.json", "--", "app.py")
-    )
+    done = aspecthook(*("trace", "app:*", "--redact", "*token*", "-o", "a.jsonl", "-o", "a.json", "--", "app.py"))
     assert done.returncode == 3 and "token=<redacted>" in done.stderr
     outputs = [done.stderr, *[(app.parent / name).read_text() for name in ("a.jsonl", "a.json")]]
     assert not [text for text in outputs if "s3cret" in text]
@@ -117,30 +114,6 @@ def test_limits_are_told(aspecthook: Run, app: Path) -> None:
     done = aspecthook("trace", "app:*", "--max-depth", "1", "--lines", "1", "--", "app.py")
     assert "__main__:main" in done.stderr and "__main__:price" not in done.stderr
     assert "calls left out: max_depth" in done.stderr
-
-
-def test_what_nobody_would_expect_to_be_left_is_told_at_the_end(aspecthook: Run, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text("""
-class Till:
-    @property
-    def total(self): return 1
-    @total.setter
-    def total(self, value): ...
-    @total.deleter
-    def total(self): ...
-
-class Index:
-    def find(self): ...
-
-Index.__module__ = "shop"
-Till().total
-""")
-    said = aspecthook("trace", "app:*", "--", "app.py").stderr
-    assert "not recorded are setters and deleters of properties; a glob takes getters alone, so name them: " in said
-    assert "__main__:Till.total.fdel and 1 more ('aspecthook match --all' lists them)" in said
-    assert "not recorded are functions that name another module as theirs" in said and "__main__:Index.find" in said
-    named = "app:*, app:Till.total.fset, app:Till.total.fdel, app:Index.*"
-    assert "not recorded are" not in aspecthook("trace", named, "--", "app.py").stderr
 
 
 def test_without_a_pointcut_the_programs_own_code_is_traced(aspecthook: Run, tmp_path: Path) -> None:
@@ -155,8 +128,8 @@ print(main(), sys.argv[1:])
     (tmp_path / "till" / "__init__.py").touch()
     (tmp_path / "till" / "drawer.py").write_text("def count(): return 2")
     for words in (["app.py"], ["--", sys.executable, "-m", "app"]):
-        done = aspecthook("trace", "--jsonl", "calls.jsonl", *words, "--html", "x")
-        assert (done.returncode, done.stdout) == (0, "3 ['--html', 'x']\n"), done.stderr
+        done = aspecthook("trace", "-o", "calls.jsonl", *words, "-o", "x")
+        assert (done.returncode, done.stdout) == (0, "3 ['-o', 'x']\n"), done.stderr
         tape = read(tmp_path / "calls.jsonl")
         assert [call.label for call in tape] == ["__main__:main", "till.drawer:count", "util:add"]
         assert "settings" not in done.stderr
@@ -169,17 +142,6 @@ def test_a_name_that_the_program_lacks_is_told_once(aspecthook: Run, tmp_path: P
         "aspecthook: __main__ is imported, but '__main__:wrk' could not be woven: the module __main__ has no 'wrk'; "
         "did you mean 'work'?"
     )
-
-
-def test_a_target_that_is_never_called_is_told(aspecthook: Run) -> None:
-    done = aspecthook("trace", "json:load", "--", "-c", "import json")
-    assert done.returncode == 0 and "no call of json:load" in done.stderr
-
-
-def test_a_target_that_the_program_does_not_have_is_told_with_the_nearest_one(aspecthook: Run, app: Path) -> None:
-    done = aspecthook("trace", "__main__:prize", "--", "app.py")
-    assert done.returncode == 3 and "the module __main__ has no 'prize'; did you mean 'price'?" in done.stderr
-    assert "WeaveWarning" not in done.stderr
 
 
 def test_a_module_that_is_not_there_is_told(aspecthook: Run, app: Path) -> None:
@@ -202,12 +164,6 @@ def test_a_target_that_is_not_there_ends_a_program_before_it_begins(aspecthook: 
     done = aspecthook("trace", "os:no_such_function", "--", "-c", "print('it ran')")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("aspecthook: os:no_such_function cannot be woven") and done.stderr.count("\n") == 1
-
-
-def test_options_that_are_refused_start_no_program(aspecthook: Run) -> None:
-    done = aspecthook("trace", "json:*", "--lines", "many", "--", "-c", "print('it ran')")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "'many' is not a valid integer" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_descriptors_that_are_meant_for_the_program_reach_it(tmp_path: Path) -> None:
@@ -370,28 +326,11 @@ def test_a_program_recurses_as_deep_as_without_us_and_is_recorded_after_its_recu
     cached = 240 if sys.version_info[:2] == (3, 12) else 450
     (tmp_path / "app.py").write_text(DEEP.replace("cached(450)", f"cached({cached})"))
     alone = python("app.py")
-    traced = aspecthook("trace", "app:*", "--lines", "0", "--jsonl", "calls.jsonl", "--", "app.py")
+    traced = aspecthook("trace", "app:*", "--lines", "0", "-o", "calls.jsonl", "--", "app.py")
     assert (traced.returncode, traced.stdout) == (0, alone.stdout) and alone.stdout == f"980 {cached}\nhandled\n"
     tape = read(tmp_path / "calls.jsonl")
     assert (len(tape.calls("down")), len(tape.calls("cached")), len(tape.calls("after"))) == (981, cached + 1, 1)
     assert all(call.ended for call in tape) and "Warning" not in traced.stderr
-
-
-def test_what_a_program_defines_after_it_has_handled_an_exception_is_traced(aspecthook: Run, tmp_path: Path) -> None:
-    # Code that handles exceptions is behind all else in a code object of Python 3.12 and later.
-    (tmp_path / "app.py").write_text("""
-def fail(): raise KeyError
-try: fail()
-except KeyError: fast = None
-def after(): return 1
-if fast is None:
-    def slow(): return 2
-else:
-    def slow(): return 3
-after(), slow()
-""")
-    said = aspecthook("trace", "app:*", "--", "app.py").stderr
-    assert "__main__:after() -> 1" in said and "__main__:slow() -> 2" in said
 
 
 def test_a_program_that_closes_all_descriptors_gets_nothing_of_ours_in_its_files(
@@ -407,7 +346,7 @@ with open("its own", "w") as file, open("another", "w"):
     file.write("mine")
 note(3)
 """)
-    done = aspecthook("trace", "app:*", "--jsonl", "calls.jsonl", "--", "app.py")
+    done = aspecthook("trace", "app:*", "-o", "calls.jsonl", "--", "app.py")
     assert (done.returncode, (tmp_path / "its own").read_text(), (tmp_path / "another").read_text()) == (0, "mine", "")
     assert [call.shown_arguments() for call in read(tmp_path / "calls.jsonl")] == [{"n": "1"}, {"n": "2"}, {"n": "3"}]
 
@@ -431,22 +370,11 @@ def test_calls_of_children_are_traced(aspecthook: Run, tmp_path: Path, way: str)
         "import multiprocessing, os, subprocess, sys, shop\n"
         f"if __name__ == '__main__':\n    shop.price(0)\n    {CHILDREN[way]}"
     )
-    done = aspecthook("trace", "shop:*", "--jsonl", "calls.jsonl", "--", "app.py")
+    done = aspecthook("trace", "shop:*", "-o", "calls.jsonl", "--", "app.py")
     assert done.returncode == 0, done.stderr
     calls = read(tmp_path / "calls.jsonl").calls("shop:price")
     assert [call.shown_arguments() for call in calls] == [{"n": "0"}, {"n": "1"}]
     assert len({call.process for call in calls}) == 2
-
-
-@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
-def test_functions_of_the_program_itself_are_traced_in_children(aspecthook: Run, tmp_path: Path, way: str) -> None:
-    (tmp_path / "app.py").write_text(
-        "import multiprocessing\ndef price(n): return n\nif __name__ == '__main__':\n"
-        f"    print(multiprocessing.get_context('{way}').Pool(1).map(price, [1]))"
-    )
-    done = aspecthook("trace", "app:price", "--", "app.py")
-    assert (done.returncode, done.stdout) == (0, "[1]\n"), done.stderr
-    assert "main__:price(n=1) -> 1" in done.stderr
 
 
 def test_a_subinterpreter_begins_without_us(aspecthook: Run, tmp_path: Path) -> None:
@@ -482,7 +410,7 @@ def test_a_program_that_replaces_itself_is_still_traced(aspecthook: Run, tmp_pat
         "import os, sys, json\njson.dumps(len(sys.argv))\n"
         "if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, 'app.py', 'again'])\n"
     )
-    done = aspecthook("trace", "json:dumps", "--jsonl", "calls.jsonl", "--", "app.py")
+    done = aspecthook("trace", "json:dumps", "-o", "calls.jsonl", "--", "app.py")
     assert done.returncode == 0 and "obj=1" in done.stderr and "obj=2" in done.stderr
     assert [call.shown_arguments()["obj"] for call in read(tmp_path / "calls.jsonl")] == ["1", "2"]
 
@@ -497,19 +425,18 @@ def test_run_weaves_what_a_file_names(aspecthook: Run, app: Path) -> None:
 from aspecthook import post, Priority
 
 class Times:
-    def __init__(self, factor, kind=None, redact=()):
-        self.factor, self.kind, self.redact = factor, kind, redact
+    def __init__(self, factor, kind=None):
+        self.factor, self.kind = factor, kind
 
     @post
     def change(self, result):
-        print(self.kind, self.redact)
+        print(self.kind)
         return result * self.factor
 
 def note(item):
     print("note", item)
 """)
     (folder / "aspects.toml").write_text("""
-redact = "token"
 
 [[weave]]
 target = "app:price"
@@ -524,9 +451,7 @@ every = 2
 """)
     done = aspecthook("run", "--config", "config/aspects.toml", "--", "app.py")
     assert done.returncode == 3, done.stderr
-    assert done.stdout.startswith(
-        "<class 'KeyError'> ('token',)\nnote tea\n<class 'KeyError'> ('token',)\n35.0 ['app.py']"
-    )
+    assert done.stdout.startswith("<class 'KeyError'>\nnote tea\n<class 'KeyError'>\n35.0 ['app.py']")
     listed = aspecthook("list", "--config", "config/aspects.toml", "--", "app.py")
     assert listed.returncode == 3
     assert "__main__:price, 2 hooks" in listed.stderr and " noted " in listed.stderr
@@ -541,7 +466,7 @@ every = 2
         ("[weave]\ntarget = 'app:f'", "[weave] is one table; write [[weave]], in double brackets, for each target"),
         (
             "[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = { attemps = 5 }",
-            "'retry' takes no 'attemps'; what it takes: 'on', 'attempts'",
+            "does not take these arguments: retry() got an unexpected keyword argument 'attemps'",
         ),
         ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
         ("[[weave]]\naspect = 'retry'", 'has no target; name one: target = "module:name"'),
@@ -573,13 +498,6 @@ def test_a_config_that_is_wrong_is_refused_in_one_line(aspecthook: Run, app: Pat
     assert said in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_run_weaves_ready_made_aspects(aspecthook: Run, app: Path) -> None:
-    pytest.importorskip("cachetools")
-    (app.parent / "a.toml").write_text("[[weave]]\ntarget = 'app:price'\naspect = 'cached'\n")
-    done = aspecthook("list", "--config", "a.toml", "--", "app.py")
-    assert done.returncode == 3 and "__main__:price, 1 hook\n" in done.stderr and "cached" in done.stderr
-
-
 def test_run_is_the_program_and_no_process_beside_it(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[[weave]]\ntarget = 'json:dumps'\npre = 'builtins:print'\n")
     command = [
@@ -607,44 +525,3 @@ def test_list_prints_the_mount_points_of_a_program(aspecthook: Run, tmp_path: Pa
     assert done.returncode == 0 and done.stdout == ""
     assert "__main__:price, 0 hooks" in done.stderr and "json:dumps, 1 hook" in done.stderr
     assert " note " in done.stderr and done.stderr.endswith("2 mount points\n")
-
-
-def test_spans_are_sent_to_a_collector(aspecthook: Run, app: Path) -> None:
-    service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
-    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
-    requests: list[tuple[str, bytes]] = []
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            requests.append((self.path, body))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        done = aspecthook("trace", "app:*, app:Cart.*", "--redact", "token", "--otlp", url, "--", "app.py")
-        server.shutdown()
-        thread.join()
-    assert done.returncode == 3 and f"sent to {url}: 4 spans" in done.stderr
-    ((path, body),) = requests
-    message = service.ExportTraceServiceRequest.FromString(body)
-    spans = {span.name: span for span in message.resource_spans[0].scope_spans[0].spans}
-    assert path == "/v1/traces" and b"s3cret" not in body
-    assert spans["__main__:Cart.add"].parent_span_id == spans["__main__:main"].span_id
-    begin, end = spans["__main__:main"].start_time_unix_nano, spans["__main__:main"].end_time_unix_nano
-    assert begin < spans["__main__:price"].start_time_unix_nano < end
-    attributes = {one.key: one.value.string_value for one in spans["__main__:main"].attributes}
-    (event,) = spans["__main__:main"].events
-    assert attributes["error.type"] == "SystemExit" and (event.name, event.time_unix_nano) == ("exception", end)
-
-
-def test_a_collector_that_is_not_there_changes_no_status(aspecthook: Run, app: Path) -> None:
-    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
-    env = {"OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
-    done = aspecthook("trace", "app:*", "--otlp", "http://127.0.0.1:1", "--", "app.py", env=env)
-    assert done.returncode == 3 and "has not taken the spans" in done.stderr

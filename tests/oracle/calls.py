@@ -4,46 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from functools import partial
 from types import CodeType
-from typing import Any, cast
+from typing import Any
 
-from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
-from aspecthook.testing._calls import Given
-from aspecthook.testing._steps import Trace
-from aspecthook.testing._streams import Resumption
-from aspecthook.testing._trace import Begun, held
-from aspecthook.testing._trace import begun as begin
+from aspecthook.testing._calls import Given, values_of
+from aspecthook.testing._trace import held, untraced
 from tests.oracle.drives import AT_ONCE, cancelled_after, read_stream
-from tests.oracle.streams import finish
+from tests.oracle.recording import NotedRecorder, NotedTrace, Resumption
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _ENDED: Any = object()
+# A trace, and what makes its call. Any: whatever that returns.
+Begun = tuple[NotedTrace, Callable[[], Any]]
 
 
-def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Trace | Awaitable[Trace]:
-    """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
+# Any: a trace, or an awaitable of it.
+def make_call(mount: MountPoint, given: Given, drive: str = "") -> Any:
+    """Make one call with the hooks that act now, and return its trace; of a coroutine function, an awaitable of it.
 
-    The order of that chain need not be that of law 2. Of two calls that are made at once, the first is returned.
+    ``drive`` says how a stream is read before it is read to its end, or when an awaited call is cancelled; or it is
+    `AT_ONCE`, and of two calls that are made at once the first is returned.
     """
-    begun = [begin(mount, given, chain)]
+    begun = [_begin(mount, given)]
     trace, call = begun[0]
-    drive = given.drive.split()
-    if given.drive == AT_ONCE:
-        begun.append(begin(mount, given, chain))
-        trace._beside, drive = begun[1][0], []
+    steps = drive.split()
+    if drive == AT_ONCE:
+        begun.append(_begin(mount, given))
+        trace.beside, steps = begun[1][0], []
     style = mount.site().signature.style
     if style == "coroutine":
-        return _awaited_at_once(begun, len(drive))
+        return _awaited_at_once(begun, len(steps))
     if "generator" in style:
-        reading = _read_in_turn(begun, drive)
-        return reading if style == "async generator" else cast("Trace", finish(reading))
+        reading = _read_in_turn(begun, steps)
+        return reading if style == "async generator" else _finish(reading)
     with held(trace):
         trace.result = call()
     return trace
+
+
+def _begin(mount: MountPoint, given: Given) -> Begun:
+    trace = NotedTrace(mount.name)
+    untraced(mount, given, trace)
+    trace.values = values_of(mount, given)
+    call = NotedRecorder(mount, trace).call_of(None)
+    return trace, lambda: call(*given.bound, *given.args, **given.kwargs)
+
+
+# Any: a coroutine of anything.
+def _finish(running: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its end without an event loop."""
+    try:
+        while True:
+            running.send(None)
+    except StopIteration as stop:
+        return stop.value
 
 
 async def _at_once(jobs: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
@@ -59,10 +77,10 @@ async def _at_once(jobs: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
             group.create_task(job())
 
 
-async def _awaited_at_once(begun: list[Begun], turns: int) -> Trace:
+async def _awaited_at_once(begun: list[Begun], turns: int) -> NotedTrace:
     """Await the calls, each in a task of its own if there are several; cancel them after some turns of the loop."""
 
-    async def one(trace: Trace, call: Callable[[], Any]) -> None:
+    async def one(trace: NotedTrace, call: Callable[[], Any]) -> None:
         with held(trace):
             trace.result = await (cancelled_after(call, turns) if turns else call())
 
@@ -73,19 +91,19 @@ async def _awaited_at_once(begun: list[Begun], turns: int) -> Trace:
     return begun[0][0]
 
 
-async def _read_in_turn(begun: list[Begun], drive: Sequence[str]) -> Trace:
+async def _read_in_turn(begun: list[Begun], drive: Sequence[str]) -> NotedTrace:
     """Read streams to their ends, a step of each in turn; sync ones wait for nothing."""
 
-    async def one(trace: Trace, call: Callable[[], Any]) -> AsyncGenerator[None]:
+    async def one(trace: NotedTrace, call: Callable[[], Any]) -> AsyncGenerator[None]:
         def note(how: str, value: object) -> Resumption:
             resumed = Resumption(how, value, trace.steps)
-            trace._resumed.append(resumed)
+            trace.resumed.append(resumed)
             return resumed
 
         with held(trace):
             async for _ in read_stream(call(), drive, note):
                 yield
-            trace.result = [resumed.answer for resumed in trace._resumed if resumed.came == "item"]
+            trace.result = [resumed.answer for resumed in trace.resumed if resumed.came == "item"]
 
     readings = [one(*each) for each in begun]
     while readings:

@@ -10,9 +10,8 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from aspecthook.testing._streams import CLOSE, NEXT, SEND, THROW, Note, is_astream
 from tests.oracle.guests import MARK, PlannedError
-from tests.oracle.streams import CANCEL, DROP, resume
+from tests.oracle.recording import CANCEL, CLOSE, DROP, NEXT, SEND, THROW, Note, is_astream, resume
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -19,6 +19,7 @@ from aspecthook.testing._ready_laws import ReadyLaw
 from aspecthook.testing._steps import Trace
 from tests.oracle.calls import code_in, make_call
 from tests.oracle.model import differs
+from tests.oracle.recording import NotedTrace
 from tests.oracle.refusals import not_refused
 from tests.oracle.rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from tests.oracle.traced_call import TracedCall
@@ -220,7 +221,7 @@ def check_laws(
     if args is not None or kwargs is not None:
         rows = acting(mount)
         made: Any = make_call(mount, Given(tuple(args or ()), dict(kwargs or {})).to(function))
-        trace: Trace = made if isinstance(made, Trace) else run_to_end(made)
+        trace = made if isinstance(made, NotedTrace) else run_to_end(made)
         check_call(TracedCall(mount, rows, trace, Counts(), {}))
         for one in laws:
             check_law(one, mount, trace)

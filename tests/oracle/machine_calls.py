@@ -13,13 +13,13 @@ from typing import Any
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.hookable import hooks
 from aspecthook.testing._calls import Given, quiet
-from aspecthook.testing._steps import Trace
 from tests.oracle.calls import make_call, outcome
 from tests.oracle.drives import AT_ONCE
 from tests.oracle.guests import ADDS, AGAIN, ANSWERS, REMOVES, Guest, function_of
 from tests.oracle.laws import check_call, check_law, law_error
 from tests.oracle.machine_state import MachineState
 from tests.oracle.model import differs, interpreted
+from tests.oracle.recording import NotedTrace as Trace
 from tests.oracle.rows import Row, row_of
 from tests.oracle.traced_call import TracedCall
 
@@ -29,12 +29,12 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 class CallingMachine(MachineState):
     """Makes calls of the target, and checks what they do."""
 
-    def _call(self, given: Given) -> None:
-        self._check_laws(given, [self._trace(given)])
+    def _call(self, given: Given, drive: str = "") -> None:
+        self._check_laws([self._trace(given, drive)], drive)
 
-    def _check_laws(self, given: Given, traces: list[Trace]) -> None:
+    def _check_laws(self, traces: list[Trace], drive: str) -> None:
         """Check the user's laws on calls that were read to their end: a law may repeat a call, but only like that."""
-        if given.drive:
+        if drive:
             return
         counted = self._counted()
         for trace in traces:
@@ -51,22 +51,22 @@ class CallingMachine(MachineState):
         skips = [[*islice(one.skips, one.every)] for one in guards if one is not None and one.skips is not None]
         return [repr(one._runs) for one in guards if one is not None], skips
 
-    def _trace(self, given: Given) -> Trace:
+    def _trace(self, given: Given, drive: str) -> Trace:
         """Make a call, and check it against the laws of every mount point."""
         self._nested = {}
         rows = self._expected.acting()
         with quiet():
-            traces = self._traced(given)
+            traces = self._traced(given, drive)
             check_call(*[self._call_of(trace, rows) for trace in traces])
         self._drop_used_up()
         return traces[0]
 
-    def _traced(self, given: Given) -> list[Trace]:
-        if given.drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
+    def _traced(self, given: Given, drive: str = "") -> list[Trace]:
+        if drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
             self._counts.forget()  # nothing shows which call is counted first
-        made = make_call(self.mount, given.to(self.target))
+        made = make_call(self.mount, given.to(self.target), drive)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
-        traces = [trace] if trace._beside is None else [trace, trace._beside]
+        traces = [trace] if trace.beside is None else [trace, trace.beside]
         for one in traces:
             one._wait = self.wait_for  # where a law makes the call again
         return traces
@@ -118,12 +118,12 @@ class CallingMachine(MachineState):
             raise law_error("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
         self._drop_used_up()
 
-    def _call_with(self, guest: Guest, given: Given) -> None:
+    def _call_with(self, guest: Guest, given: Given, drive: str) -> None:
         with self._guest(guest, given):
-            traces = [self._trace(given) for _ in range(guest.calls)]
+            traces = [self._trace(given, drive) for _ in range(guest.calls)]
         # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
         if guest.does not in ANSWERS:
-            self._check_laws(given, traces)
+            self._check_laws(traces, drive)
 
     @contextmanager
     def _guest(self, guest: Guest, given: Given) -> Generator[None]:
@@ -164,7 +164,7 @@ class CallingMachine(MachineState):
     def _call_again(self, hook: Hook, given: Given, *, waits: bool) -> Any:
         present = {id(one) for level in self._expected.levels for one in level.members}
         rows = [row for row in self._expected.acting() if id(row.hook) in present]
-        made: Any = make_call(self.mount, given._replace(drive="").to(self.target))
+        made: Any = make_call(self.mount, given.to(self.target))
 
         def note(trace: Trace) -> None:
             self._nested.setdefault(id(hook), []).append(partial(differs, self._call_of(trace, rows)))

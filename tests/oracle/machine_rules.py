@@ -321,13 +321,12 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         """
         if not isinstance(given, Given):
             given = Given(tuple(given), dict(kwargs or {}))
-        given = given._replace(drive=drive)
         code = [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
         self._write("call", *code, **_shown(guest=guest, drive=drive))
         if guest:
-            self._call_with(Guest.read(guest), given)
+            self._call_with(Guest.read(guest), given, drive)
         else:
-            self._call(given)
+            self._call(given, drive)
             if self._has_kit_hooks:
                 self._call_live(given)
                 self._call_other(given)

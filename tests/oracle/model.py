@@ -20,18 +20,19 @@ from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import RESERVED
 from aspecthook._core.law.order import Chain
+from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
 from aspecthook.testing._calls import Given, values_of
-from aspecthook.testing._clones import mapped
-from aspecthook.testing._steps import TARGET, Step, Trace
-from aspecthook.testing._streams import Resumption
-from aspecthook.testing._trace import place_of
+from aspecthook.testing._mount import mapped
+from aspecthook.testing._steps import TARGET
 from tests.oracle.calls import attempt
+from tests.oracle.recording import NotedStep as Step
+from tests.oracle.recording import NotedTrace as Trace
+from tests.oracle.recording import Resumption, is_iterator
 from tests.oracle.replay import Replay
 from tests.oracle.rows import Counts, Row
-from tests.oracle.streams import is_iterator
 from tests.oracle.traced_call import COUNTED, Admission, TracedCall, chain_of, same_object, site_of
 
 
@@ -61,7 +62,7 @@ def differs(*calls: TracedCall) -> str | None:
 
 def _unfit(call: TracedCall) -> str | None:
     """Return what is wrong with a call whose arguments do not fit: ``""`` if nothing is, None if they fit."""
-    if call.trace._values is not None:
+    if call.trace.values is not None:
         return None
     fails = not call.trace.steps and isinstance(call.trace.exc, TypeError)
     return "" if fails else "it ran, but its arguments do not fit"
@@ -69,7 +70,7 @@ def _unfit(call: TracedCall) -> str | None:
 
 def _leaves_open(step: Step) -> bool:
     """Whether a hook has not read a stream to its end that it was given by `proceed`, nor closed it."""
-    last = {id(one.source): one for one in step._events if isinstance(one, Resumption) and one.source is not None}
+    last = {id(one.source): one for one in step.events if isinstance(one, Resumption) and one.source is not None}
     return any(one.came == "item" for one in last.values())
 
 
@@ -81,8 +82,8 @@ def _is_exact(call: TracedCall) -> bool:
 
 def _changes(call: TracedCall) -> str | None:
     """Return which step was not given the arguments as pre hooks left them; this uses no code of the library."""
-    mount, trace, values = call.mount, call.trace, call.trace._values
-    unfit = next((step for step in trace.steps if step._is_unfit), None)
+    mount, trace, values = call.mount, call.trace, call.trace.values
+    unfit = next((step for step in trace.steps if step.is_unfit), None)
     if unfit is not None:
         return f"{unfit!r} was not called with what it takes"
     if values is None or call.chain.around:  # these may have given it anything
@@ -138,7 +139,7 @@ def interpreted(
     if values is None:
         return None, TypeError()
     chain = mapped(chain_of(rows), lambda hook: _counted(hook, counts))
-    place = place_of(mount)
+    place = mount.parent.place if isinstance(mount, InstanceMountPoint) else mount.place
     original = place.original if place is not None and place.opened else mount.function
 
     def target(*args: Any, **kwargs: Any) -> object:
@@ -165,8 +166,8 @@ def _is_plain(trace: Trace) -> bool:
     If a hook proceeds several times at once, nothing shows which steps belong to which time. What comes of a stream
     that is left open comes whenever it is collected. Nothing can be sent to an iterator, so none is recorded.
     """
-    events = [event for step in trace.steps for event in step._events]
-    ended = [event.came if isinstance(event, Resumption) else event.has_ended for event in [*events, *trace._resumed]]
+    events = [event for step in trace.steps for event in step.events]
+    ended = [event.came if isinstance(event, Resumption) else event.has_ended for event in [*events, *trace.resumed]]
     unseen = any(step.kind == "around" and (is_iterator(step.answer) or _leaves_open(step)) for step in trace.steps)
     return all(ended) and not unseen
 

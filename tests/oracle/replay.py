@@ -21,11 +21,25 @@ from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._errors import HookAnswerError
 from aspecthook._values import shortened
-from aspecthook.testing._clones import given_of, labels, mapped, with_proceed, words_of
-from aspecthook.testing._steps import TARGET, Proceeding, Step
-from aspecthook.testing._streams import CLOSE, NEXT, SEND, THROW, Resumption, is_astream, is_stream
+from aspecthook.testing._mount import mapped
+from aspecthook.testing._recording import given_of, labels, words_of
+from aspecthook.testing._steps import TARGET
 from tests.oracle.calls import attempt
-from tests.oracle.streams import DROP, is_own, resume
+from tests.oracle.recording import (
+    CLOSE,
+    DROP,
+    NEXT,
+    SEND,
+    THROW,
+    Proceeding,
+    Resumption,
+    is_astream,
+    is_own,
+    is_stream,
+    resume,
+    with_proceed,
+)
+from tests.oracle.recording import NotedStep as Step
 from tests.oracle.traced_call import COUNTED, Admission, TracedCall, same_object, site_of, step_name
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -57,7 +71,7 @@ class Replay:
 
     def playing(self) -> Generator[None]:
         """Play the call, and note in what it differs; halt after each time that a stream is resumed."""
-        call = Call(self.site, self.trace._values or ())
+        call = Call(self.site, self.trace.values or ())
         try:
             if "generator" in self.style:
                 yield from self.read(_law.generate(self.chain, call, self.stream))
@@ -65,8 +79,8 @@ class Replay:
                 self.call(call)
             if self.at < len(self.trace.steps):
                 self.wrong = self.wrong or f"{self.trace.steps[self.at]!r} ran, and nothing should have"
-            if self.asked < len(self.trace._asked):
-                who = step_name(self.trace._asked[self.asked])
+            if self.asked < len(self.trace.asked):
+                who = step_name(self.trace.asked[self.asked])
                 self.wrong = self.wrong or f"the `when` of {who} was asked, and should not have been"
         except Astray:
             pass  # it is noted
@@ -89,9 +103,9 @@ class Replay:
     def read(self, stream: Generator[Any, Any, Any]) -> Generator[None]:
         """Read a stream as it was read, and compare what comes of it each time."""
         try:
-            if self.trace.exc is not None and not self.trace._resumed:
+            if self.trace.exc is not None and not self.trace.resumed:
                 raise self.astray("it should have returned a stream")
-            for number, noted in enumerate(self.trace._resumed, 1):
+            for number, noted in enumerate(self.trace.resumed, 1):
                 what = f"{noted.how} number {number}"
                 self.resume(stream, noted, noted.how, noted.value, what)
                 if self.at != noted.until:
@@ -159,8 +173,8 @@ class Replay:
 
     def answer_of_when(self, should: Step) -> object:
         """Answer what a `when` has answered, which should have been asked now."""
-        known = self.trace._asked[self.asked] if self.asked < len(self.trace._asked) else None
-        if known is None or step_name(known) != step_name(should) or known._at != self.at:
+        known = self.trace.asked[self.asked] if self.asked < len(self.trace.asked) else None
+        if known is None or step_name(known) != step_name(should) or known.at != self.at:
             steps = self.trace.steps
             place = f"before {step_name(steps[self.at])}" if self.at < len(steps) else "at the end"
             raise self.astray(f"the `when` of {step_name(should)} should have been asked {place}")
@@ -257,8 +271,8 @@ class Replay:
                 raise self.astray(f"{who} should have been given {name}={shortened(value)}")
         for name in sorted(step.given.keys() - should.given.keys()):
             raise self.astray(f"{who} should not have been given {name!r}")
-        if not same_object(should._call, step._call):
-            raise self.astray(f"{who} should see arguments, result and exception {shortened(should._call)} in `call`")
+        if not same_object(should.call, step.call):
+            raise self.astray(f"{who} should see arguments, result and exception {shortened(should.call)} in `call`")
 
     def is_next(self, kind: str, name: str) -> bool:
         """Whether this is what ran next."""
@@ -309,7 +323,7 @@ class Part:
         self.hook = hook
         self.step = step
         self.proceeds = proceeds  # one, if it has something inside
-        self.events = [*step._events]
+        self.events = [*step.events]
         self.resumed = [event for event in self.events if isinstance(event, Resumption)]
         self.streams: dict[int, Any] = {}
 
@@ -343,7 +357,7 @@ class Part:
     def answered(self) -> object:
         """Answer what the hook has answered, or raise what it has raised."""
         step = self.step
-        if step._is_pending:
+        if step.is_pending:
             raise self.replay.astray(f"{step_name(step)} answered an awaitable, which should have been awaited")
         if step.raised is None:
             return step.answer
@@ -359,9 +373,9 @@ class Part:
 
     def own_context(self) -> BaseException | None:
         """Return the exception that the hook was handling when it raised, if it came from inside of the hook."""
-        came = [one.value if isinstance(one, Resumption) and is_own(one) else one.raised for one in self.step._events]
+        came = [one.value if isinstance(one, Resumption) and is_own(one) else one.raised for one in self.step.events]
         known = {id(one) for one in came if isinstance(one, BaseException) and one is not self.step.raised}
-        context, seen = self.step._context, set[int]()
+        context, seen = self.step.context, set[int]()
         while context is not None and id(context) not in known and id(context) not in seen:
             seen.add(id(context))
             context = context.__context__

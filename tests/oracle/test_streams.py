@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Return, hookable, hooks
-from aspecthook.testing import Trace
 from aspecthook.testing._calls import Given
 from tests.oracle.calls import make_call
 from tests.oracle.drives import DRIVES, drives_of
 from tests.oracle.guests import MARK, Later
 from tests.oracle.laws import check_laws
 from tests.oracle.model import differs
+from tests.oracle.recording import NotedTrace as Trace
 from tests.oracle.rows import Counts, acting
 from tests.oracle.traced_call import TracedCall
 
@@ -130,26 +130,26 @@ def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) 
     hooks(function).add("exception", lambda exc: None, name="exception")
     hooks(function).add("always", seen)
     mount = hooks(function)
-    trace = made(make_call(mount, Given((3,), {}, drive=drive)))
-    assert played(function, *([trace] if trace._beside is None else [trace, trace._beside])) is None
+    trace = made(make_call(mount, Given((3,), {}), drive))
+    assert played(function, *([trace] if trace.beside is None else [trace, trace.beside])) is None
     assert len(trace.steps) > 1 or drive == "close"
 
 
 def test_send_throw_and_close_reach_the_target() -> None:
     function = generator()
     mount = hooks(function)
-    sent = made(make_call(mount, Given((2,), {}, drive="next send")))
-    assert sent.result == [1, 2] and sent._resumed[-1].answer == [MARK, None]
-    assert made(make_call(mount, Given((3,), {}, drive="next throw"))).exc.args == ("thrown",)
-    assert isinstance(made(make_call(mount, Given((3,), {}, drive="next close")))["count"].raised, GeneratorExit)
+    sent = made(make_call(mount, Given((2,), {}), "next send"))
+    assert sent.result == [1, 2] and sent.resumed[-1].answer == [MARK, None]
+    assert made(make_call(mount, Given((3,), {}), "next throw")).exc.args == ("thrown",)
+    assert isinstance(made(make_call(mount, Given((3,), {}), "next close"))["count"].raised, GeneratorExit)
 
 
 def another_item(trace: Trace) -> None:
-    trace._resumed[0].answer = object()
+    trace.resumed[0].answer = object()
 
 
 def another_end(trace: Trace) -> None:
-    trace._resumed[-1].answer = object()
+    trace.resumed[-1].answer = object()
 
 
 def a_step_too_few(trace: Trace) -> None:
@@ -157,15 +157,15 @@ def a_step_too_few(trace: Trace) -> None:
 
 
 def a_step_earlier(trace: Trace) -> None:
-    trace._resumed[0].until -= 1
+    trace.resumed[0].until -= 1
 
 
 def another_thing_sent(trace: Trace) -> None:
-    trace["count"]._events[1].value = object()  # type: ignore[union-attr]
+    trace["count"].events[1].value = object()  # type: ignore[union-attr]
 
 
 def nothing_closed(trace: Trace) -> None:
-    del trace["count"]._events[1:]
+    del trace["count"].events[1:]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def nothing_closed(trace: Trace) -> None:
 )
 def test_wrong_steps_of_a_generator_are_found(change: Callable[[Trace], None], drive: str, says: str) -> None:
     function = generator()
-    trace = made(make_call(hooks(function), Given((3,), {}, drive=drive)))
+    trace = made(make_call(hooks(function), Given((3,), {}), drive))
     assert played(function, trace) is None
     change(trace)
     assert says in str(played(function, trace))
@@ -191,7 +191,7 @@ def test_an_answer_that_nobody_awaits_is_found() -> None:
     function = coroutine()
     trace = made(make_call(hooks(function), Given((3,), {})))
     assert trace["an awaitable"].answer == Args(n=3) and trace.result == 6
-    trace["an awaitable"]._is_pending = True
+    trace["an awaitable"].is_pending = True
     assert "answered an awaitable, which should have been awaited" in str(played(function, trace))
 
 

@@ -14,7 +14,8 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
-from aspecthook.testing._steps import Step, Trace
+from tests.oracle.recording import NotedStep as Step
+from tests.oracle.recording import NotedTrace as Trace
 from tests.oracle.rows import Counts, Row, of_kind, ordered
 
 COUNTED = frozenset({"once", "times", "every", "reentrant"})

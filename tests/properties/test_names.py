@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 import sys
 from types import CodeType
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 
 from aspecthook import hooks
-from aspecthook._core.compile.link import _adapted, compiled, template
-from aspecthook._core.compile.text import Text, unlike
+from aspecthook._core.compile.link import Linker, compiled, template
+from aspecthook._core.compile.text import LINKED, unlike
 from aspecthook._core.mount import point as _mount
 from aspecthook._core.mount.place import Moved
 
@@ -39,7 +40,7 @@ def _seen(operand: object) -> object:
 def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
     style: str, permanent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_mount, "module_of", lambda function: sys.modules[__name__] if permanent else None)
+    monkeypatch.setattr(_mount, "watch_module", lambda *_: sys.modules[__name__] if permanent else None)
 
     @given(scenarios((style,)))
     def same(scenario: Scenario) -> None:
@@ -48,20 +49,26 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
         place, chain, signature = mount.place, mount.chain(), mount.site().signature
         assert place is not None
         found = template(signature, chain, weak=place.weak)
-        shown = "".join([line for line in mount.explain().splitlines(keepends=True) if not line.startswith("#")])
-        text = found.text
-        named = Text(
-            shown,
-            {unlike(pin, signature.names): role for pin, role in text.pins.items()},
-            (),
-            tuple([unlike(pin, signature.names) for pin in text.links]),
-            (),
-        )
-        code, layers = compiled(named)
-        assert facts(_adapted(found.code, "", signature.names, {})) == facts(code)
+        # The same source with the names of the parameters, and other names for variables that are called as these are.
+        constants = found.text.pins.keys() - {*found.text.links}
+        words = re.compile(r"\$(\w+)")
+
+        def name(word: re.Match[str]) -> str:
+            if word[1].isdigit():
+                return signature.names[int(word[1])]
+            kept = word[1] == LINKED or (word[1] in constants and word.start() < layers_at)
+            return word[0] if kept else unlike(word[1], signature.names)
+
+        source = found.text.template
+        layers_at = source.find(f"${LINKED}") if f"${LINKED}" in source else len(source)
+        text = found.text._replace(template=words.sub(name, source))
+        code, layers = compiled(text)
+        values: Any = {pin: "\0" for pin, _ in found.open_pins}
+        linker = Linker(signature, code, "", {}, {})
+        assert facts(linker._named(found.code, "", values)) == facts(code)
         assert (found.layers is None) == (layers is None)
         if found.layers is not None and layers is not None:
-            assert facts(_adapted(found.layers, "", signature.names, {})) == facts(layers)
+            assert facts(linker._named(found.layers, "", values)) == facts(layers)
         linked, _ = place._link(chain, Moved())
         assert linked.co_varnames == code.co_varnames
         assert len(set(linked.co_varnames)) == len(linked.co_varnames)

@@ -33,7 +33,6 @@ from aspecthook.training import (
     CheckpointHook,
     CheckpointLoaderHook,
     CsvLoggerHook,
-    DistEvalHook,
     EarlyStoppingHook,
     EMAHook,
     EvalHook,
@@ -182,7 +181,7 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
 # The other hooks of the package that have a state, but for those that only measure time.
 OTHERS: dict[str, Callable[[Path], Any]] = {
     "evaluation": lambda _: EvalHook(batches(2, seed=6), interval=2, by_epoch=False, save_best="loss", rule="less"),
-    "report": lambda _: ReportHook(share=0),
+    "report": lambda _: ReportHook(),
     "progress": lambda _: ProgressHook(2, file=io.StringIO()),
     "text": lambda _: TextLoggerHook(2, ignore_last=False),
     "tensorboard": lambda folder: TensorboardLoggerHook(log_dir=folder / "events"),
@@ -192,9 +191,8 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "keras csv": lambda folder: CSVLogger(folder / "keras.csv"),
     "keras tensorboard": lambda folder: TensorBoard(folder / "keras events"),
     "keras backup": lambda folder: BackupAndRestore(folder / "backup", save_freq=2),
-    "distributed evaluation": lambda _: DistEvalHook(batches(2, seed=7), interval=3, by_epoch=False),
-    "plots": lambda _: PlotHook(share=0),
-    "loss scale": lambda _: AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 4.0, "growth_interval": 2}),
+    "plots": lambda _: PlotHook(),
+    "loss scale": lambda _: AmpOptimizerHook(kind="fp16", loss_scale="dynamic"),
     "session saver": lambda folder: CheckpointSaverHook(folder / "session", save_steps=3),
     "session stop": lambda _: StopAtStepHook(last_step=11),
     "session log": lambda _: LoggingTensorHook(["loss"], every_n_iter=3),
@@ -328,7 +326,6 @@ TIMES = (
     "CheckpointSaverHook.files",  # it saves whenever a session begins, as in TensorFlow
     "TensorBoard.files",  # their names have the time in them
     "TextLoggerHook.file.sum",
-    *(f"{hook}.{name}" for hook in ("PlotHook", "ReportHook") for name in ("began", "seconds", "resumed")),
 )
 
 

@@ -206,8 +206,7 @@ def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
     assert vars(json.dumps) == {} and type(vars(json.dumps)) is dict
 
 
-OPENING = [("open", "place.py"), ("_stub", "place.py"), ("hold", "place.py"), ("_store", "members.py")]
-OPENING += [("occupy", "occupancy.py")]
+OPENING = [("open", "place.py"), ("hold", "place.py"), ("store", "members.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 

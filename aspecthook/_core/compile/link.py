@@ -1,40 +1,40 @@
 """From source to code: compile a shape once, and link it for every chain of that shape.
 
-The invariant: the names of pins are replaced in the syntax tree by string constants, and these by the objects in the
-finished code (`code.replace(co_consts=...)`). So no object is ever turned into text, and a hook costs one LOAD_CONST.
-The names of the parameters get into the finished code in the same way, so that one template serves all targets with as
-many parameters. The source that is shown has these names; the code has lines, but no columns, which would not fit it.
+The invariant: no object is ever turned into text. In the source that is compiled, a pin is an expression of which the
+compiler makes one string constant, and linking puts the object in its place (`code.replace(co_consts=...)`), so that a
+hook costs one LOAD_CONST. The names of the parameters get into the finished code in the same way, so that one template
+serves all targets with as many parameters.
+
+Code has one of two forms. Where the function lives as long as its module, all objects are constants. The garbage
+collector does not look into code (on builds with the GIL), so where the function may die sooner, nothing of the chain
+or of the mount point is a constant: the code looks all of it up at each call, in one slot. Only a function that we make
+ourselves, such as that of one instance, can have its objects in cells.
 """
 
 from __future__ import annotations
 
-import gc
 from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
-from sys import intern, version_info
 from types import CellType, CodeType, FunctionType
 
-from aspecthook._core.law.hook import Hook, Predicate
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import Predicate
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
-from aspecthook._hints import Any, Literal, cast, final
+from aspecthook._hints import Any, TypeAlias, cast, final
 
 from .copies import Constants
 from .show import FREE_THREADED, file_name, origins_of, show
 from .source import Source
-from .text import PLACEHOLDER, Role, Text, unlike
+from .text import PIN, PLACEHOLDER, Text, unlike
 from .words import TABLE
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-_PIN = "\0aspecthook "
 # The forty thousand functions of a program with large libraries have some six hundred shapes of parameters, and 256 of
 # these are those of 99 functions out of a hundred. A template of a short chain takes 8 KB, so all of them take 4 MB.
 _MOST_TEMPLATES = 512
 _templates: dict[object, Template] = {}
-
-# Linked code, by its template and the `id` of each hook that is a constant of it.
-Codes = MutableMapping[object, CodeType]
 
 
 def template(
@@ -44,7 +44,8 @@ def template(
     free: int = 0,
     weak: bool = False,
     instances: bool = False,
-    cells: Literal["", "links", "pins"] = "",
+    cells: bool = False,
+    traced: bool = False,
 ) -> Template:
     """Return the template of a shape, compiled unless it is one of the last five hundred that were.
 
@@ -52,19 +53,24 @@ def template(
         signature: The parameters of the target.
         chain: The hooks; None: the stub, which stands in until the first call after a change.
         free: The number of free variables of the target.
-        weak: Whether the target may die before its module, and is looked up at each call, as are the hooks that may.
+        weak: Whether the target may die before its module, so that its code looks its objects up at each call.
         instances: Whether some instances have hooks of their own.
-        cells: What are free variables, since the code goes into a function of its own: what it would look up, or all.
+        cells: Whether the code is for a function of its own, whose cells hold its objects.
+        traced: Whether tracers may read such a function, and it may be called when a newer one has replaced it.
     """
-    shapes = None if chain is None else tuple([hook.shape for hook in chain.everything()])
-    loose = weak or (FREE_THREADED and cells != "pins")
-    lasting = tuple([hook.lasting for hook in chain.everything()]) if loose and chain is not None else ()
-    key = (signature.shape, shapes, free, weak, instances, cells, lasting)
+    shapes = None if chain is None else chain.shapes
+    key = (signature.shape, shapes, free, weak, instances, cells, traced)
     known = _templates.get(key)
     if known is not None:
         return known
-    writer = Source(signature, chain or Chain(()), weak=weak, loose=loose, instances=instances, bound=cells == "links")
-    new = Template(writer.stub() if chain is None else writer.text(), free=free, cells=cells)
+    writer = Source(
+        signature,
+        chain or Chain(()),
+        slot=(weak or FREE_THREADED) and not cells,
+        instances=instances,
+        alone=cells and not traced,
+    )
+    new = Template(writer.stub() if chain is None else writer.text(), free=free, cells=cells, traced=traced)
     # A list, made in one step: another thread may store a template meanwhile.
     for oldest in list(_templates)[: max(0, len(_templates) - _MOST_TEMPLATES + 1)]:
         _templates.pop(oldest, None)
@@ -76,44 +82,23 @@ def template(
 class Template:
     """The code of one shape, with placeholders for the objects of a chain; those of the library are in place.
 
-    With `cells` it is for a function of its own, whose free variables are its links or all pins.
+    With `cells` it is for a function of its own, whose free variables are the pins; those of the library only if it is
+    `traced`.
     """
 
-    __slots__ = (
-        "cells",
-        "code",
-        "consts",
-        "fixed",
-        "keywords",
-        "layers",
-        "library",
-        "links",
-        "nested",
-        "open_pins",
-        "places",
-        "text",
-    )
+    __slots__ = ("cells", "code", "keywords", "layers", "links", "nested", "open_pins", "places", "text")
 
-    def __init__(self, text: Text, *, free: int = 0, cells: str = "") -> None:
+    def __init__(self, text: Text, *, free: int = 0, cells: bool = False, traced: bool = False) -> None:
         self.text = text
         self.cells = cells
-        in_cells = {"": (), "links": text.links, "pins": tuple(text.pins)}[cells]
+        in_cells = [pin for pin in text.pins if traced or pin not in TABLE] if cells else []
         self.code, self.layers = compiled(text, free=free, cells=in_cells)
-        # Pins of the library, with their objects; and the others, whose objects come with a chain.
-        self.library: dict[str, object] = {}
-        self.open_pins: list[str] = []
-        for pin, role in text.pins.items():
-            if role.what.startswith("library "):
-                self.library[pin] = TABLE[role.what.removeprefix("library ")]
-            else:
-                self.open_pins.append(pin)
+        # The pins whose objects come with a chain.
+        self.open_pins = [(pin, role) for pin, role in text.pins.items() if pin not in TABLE]
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
-        # The pins of hooks that are constants.
-        self.fixed = [pin for pin in self.open_pins if text.pins[pin].what == "hook" and pin not in self.links]
-        # The constants; the places among them of the placeholders for open pins, of those with names of parameters, and
-        # of the code inside this code.
-        self.consts: list[object] = list(self.code.co_consts)
+        # Of the constants: the places of the placeholders for open pins, of those for names of parameters, and of the
+        # code inside this code.
         self.places: list[tuple[int, str]] = []
         self.keywords: list[int] = []
         self.nested: list[int] = []
@@ -121,29 +106,19 @@ class Template:
         for place, const in enumerate(self.code.co_consts):
             if isinstance(const, CodeType):
                 self.nested.append(place)
+            elif isinstance(const, str) and const.startswith(PIN):
+                self.places.append((place, const.removeprefix(PIN)))
             elif _filled(const, no_names) != const:
                 self.keywords.append(place)
-            elif isinstance(const, str) and const.startswith(_PIN):
-                pin = const.removeprefix(_PIN)
-                if pin in self.library:
-                    self.consts[place] = self.library[pin]
-                else:
-                    self.places.append((place, pin))
 
 
-@final
-class Linked:
-    """A linked chain: the code for the function, and the objects that travel beside it.
+# Linked code, by its template. Only code whose constants are the same for all chains of its shape is kept here.
+Codes = MutableMapping[Template, CodeType]
 
-    These are the objects in the cells, or those that the code looks up at each call.
-    """
 
-    __slots__ = ("code", "links", "template")
-
-    def __init__(self, template: Template, code: CodeType, links: tuple[object, ...]) -> None:
-        self.template = template
-        self.code = code
-        self.links = links
+# A linked chain: the code for the function, and the objects that travel beside it, in its cells or to be looked up at
+# each call.
+Linked: TypeAlias = tuple[CodeType, tuple[object, ...]]
 
 
 @final
@@ -166,24 +141,40 @@ class Linker:
     def link(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> Linked:
         """Put the objects of a chain, and facts of this link alone, into a template.
 
-        With `codes`, code is taken from there if it was made before for a chain of this shape that has the same hooks
-        as constants; what else is a constant must be the same too.
+        With `codes`, code is taken from there if it was made before for a chain of this shape.
         """
-        values = template.library.copy()
-        for pin in template.open_pins:
-            values[pin] = self._value(template.text.pins[pin], chain, facts)
-        key = None if codes is None else (template, *[id(values[pin]) for pin in template.fixed])
-        code = None if codes is None else codes.get(key)
+        values: dict[str, object] = {}
+        for pin, role in template.open_pins:
+            what = role.what
+            if what == "hook":
+                value = getattr(getattr(chain, role.kind)[role.first], role.fields[0])
+                values[pin] = value.holds if type(value) is Predicate else value
+            elif what == "row":
+                values[pin] = _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
+            elif what == "names":
+                values[pin] = role.fields
+            elif what == "default":
+                shown = cast("Site", self.facts["site"]).shown()
+                values[pin] = None if shown is None else shown.default(role.fields[0])
+            elif what in ("on_hooks", "exception_hooks", "always_hooks"):
+                values[pin] = getattr(chain, what.removesuffix("_hooks"))
+            else:
+                values[pin] = facts[what] if what in facts else self.facts.get(what)
+        code = None if codes is None else codes.get(template)
         filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:
-            link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names, {}), self.space)
-            values["inside"] = link_layers(*[values[pin] for pin in template.text.layer_pins])
+            link_layers = FunctionType(self._named(template.layers, filename, values), self.space)
+            values["inside"] = link_layers(
+                *[TABLE[pin] if pin in TABLE else values[pin] for pin in template.text.layer_pins]
+            )
         if code is None:
             code = self._code(template, values, filename)
             if codes is not None:
-                codes[key] = code
-        self.show(template, chain, code)
-        return Linked(template, code, tuple([values[pin] for pin in template.links]))
+                codes[template] = code
+        # Tracebacks find the source of the code.
+        show(code, template.text, self.signature.names, origins_of(chain))
+        pins = template.links
+        return code, tuple([values.get(pin, TABLE.get(pin)) for pin in pins]) if pins else ()
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
         """Return a function made of a template in cells, its cells holding the objects of a chain.
@@ -191,25 +182,22 @@ class Linker:
         With `codes`, its code is the same for all chains of a shape: what a tracer has compiled for one can serve the
         next.
         """
-        linked = self.link(template, chain, codes, facts)
-        return FunctionType(linked.code, self.space, self.model.co_name, None, tuple(map(CellType, linked.links)))
-
-    def show(self, template: Template, chain: Chain, code: CodeType) -> None:
-        """Let tracebacks find the source of linked code."""
-        show(code, template.text, self.signature.names, origins_of(chain))
+        code, links = self.link(template, chain, codes, facts)
+        return FunctionType(code, self.space, self.model.co_name, None, tuple(map(CellType, links)))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         model, names, code = self.model, self.signature.names, template.code
-        consts = template.consts.copy()
+        consts: list[Any] = list(code.co_consts)
         for place, pin in template.places:
             consts[place] = values[pin]
         for place in template.keywords:
             consts[place] = _filled(consts[place], names)
         for place in template.nested:
-            nested = _adapted(cast("CodeType", consts[place]), filename, names, values)
-            consts[place] = nested.replace(co_consts=self._consts(nested.co_consts, template))
+            consts[place] = self._named(consts[place], filename, values, ours=not template.cells)
+        # Picklers may meet all code but that in cells, which belongs to a function that nobody can name.
+        ours = tuple(consts) if template.cells else Constants((*consts, self.facts["first"], model))
         return code.replace(
-            co_consts=self._consts(consts, template),
+            co_consts=ours,
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
@@ -221,44 +209,38 @@ class Linker:
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
         )
 
-    def _consts(self, consts: Sequence[object], template: Template) -> tuple[object, ...]:
-        """Return constants for code of ours; if no objects of ours are among them, they are pickled as they are."""
-        holds_ours = bool(template.text.pins) and template.cells != "pins"
-        return Constants((*consts, self.facts["first"], self.model)) if holds_ours else tuple(consts)
+    def _named(self, code: CodeType, filename: str, values: dict[str, object], *, ours: bool = False) -> CodeType:
+        """Return code of a function inside a template, and all code inside it, with objects and names in place."""
+        names = self.signature.names
+        consts: list[object] = []
+        for const in code.co_consts:
+            if isinstance(const, CodeType):
+                consts.append(self._named(const, filename, values, ours=ours))
+            elif isinstance(const, str) and const.startswith(PIN):
+                consts.append(values[const.removeprefix(PIN)])
+            else:
+                consts.append(_filled(const, names))
+        return code.replace(
+            co_consts=Constants((*consts, self.facts["first"], self.model)) if ours else tuple(consts),
+            co_varnames=_all_named(code.co_varnames, names),
+            co_cellvars=_all_named(code.co_cellvars, names),
+            co_freevars=_all_named(code.co_freevars, names),
+            co_filename=filename,
+        )
 
-    def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
-        """Return the object that a pin stands for."""
-        what = role.what
-        if what in facts:
-            return facts[what]
-        if what in self.facts:
-            return self.facts[what]
-        if what == "hook":
-            return _field(getattr(chain, role.kind)[role.first], role.fields[0])
-        if what == "row":
-            return _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
-        if what in ("on_hooks", "exception_hooks", "always_hooks"):
-            return getattr(chain, what.removesuffix("_hooks"))
-        return role.fields if what == "names" else None
 
-
-def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...]:
-    """Return what a loop over hooks goes through: a field of each, or a tuple of its fields."""
+def _rows(hooks: tuple[object, ...], fields: tuple[str, ...]) -> tuple[object, ...]:
+    """Return what a loop over hooks goes through: the function of each, or a tuple of its fields."""
     if fields == ("function",):
-        return tuple([hook.function for hook in hooks])
-    return tuple([tuple([_field(hook, field) for field in fields]) for hook in hooks])
-
-
-def _field(hook: Hook, field: str) -> object:
-    """Return what a field of a hook is in generated code: of its predicates, the callable."""
-    value: object = getattr(hook, field)
-    return value.holds if isinstance(value, Predicate) else value
+        return tuple([getattr(hook, "function") for hook in hooks])
+    rows = [[getattr(hook, field) for field in fields] for hook in hooks]
+    return tuple([tuple([one.holds if type(one) is Predicate else one for one in row]) for row in rows])
 
 
 # The names of parameters, which are placeholders in a template.
 
 
-def _named(variable: str, names: tuple[str, ...]) -> str:
+def _name_of(variable: str, names: tuple[str, ...]) -> str:
     """Return the name of a variable: that of a parameter for its placeholder, else one that no parameter has."""
     place = variable.removeprefix(PLACEHOLDER)
     return unlike(variable, names) if place is variable else names[int(place)]
@@ -266,39 +248,20 @@ def _named(variable: str, names: tuple[str, ...]) -> str:
 
 @lru_cache(_MOST_TEMPLATES)
 def _all_named(variables: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple([_named(one, names) for one in variables])
+    return tuple([_name_of(one, names) for one in variables])
 
 
 def _filled(const: Any, names: tuple[str, ...]) -> Any:
     """Return a constant, in which names of parameters replace their placeholders."""
     if type(const) is tuple:
         return tuple([_filled(one, names) for one in cast("tuple[object, ...]", const)])
-    return _named(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
-
-
-def _adapted(code: CodeType, filename: str, names: tuple[str, ...], values: dict[str, object]) -> CodeType:
-    """Return code, and all code inside it, with objects and names in place of placeholders, under another file name."""
-    consts: list[object] = []
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            consts.append(_adapted(const, filename, names, values))
-        elif isinstance(const, str) and const.startswith(_PIN):
-            consts.append(values.get(const.removeprefix(_PIN), const))
-        else:
-            consts.append(_filled(const, names))
-    return code.replace(
-        co_consts=tuple(consts),
-        co_varnames=_all_named(code.co_varnames, names),
-        co_cellvars=_all_named(code.co_cellvars, names),
-        co_freevars=_all_named(code.co_freevars, names),
-        co_filename=filename,
-    )
+    return _name_of(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
 
 
 # Compiling a text.
 
 
-def compiled(text: Text, *, free: int = 0, cells: tuple[str, ...] = ()) -> tuple[CodeType, CodeType | None]:
+def compiled(text: Text, *, free: int = 0, cells: Sequence[str] = ()) -> tuple[CodeType, CodeType | None]:
     """Compile a text: return the code of the function, and that of the function that links its layers.
 
     Args:
@@ -306,121 +269,53 @@ def compiled(text: Text, *, free: int = 0, cells: tuple[str, ...] = ()) -> tuple
         free: The number of free variables that the function is to have, for which names are invented.
         cells: The pins that become free variables, and not constants.
     """
-    tree: Any = _parsed(text.compiled())
-    function = tree.body[0]
-    _pin(function, text.pins.keys() - {*text.links, *cells})
-    for layers in tree.body[1:]:
-        _pin(layers, set())
-    names = [*cells] or [f"free_{number}_{len(text.template)}" for number in range(free)]
+    source, layers = text.compiled(text.pins.keys() - {*text.links, *cells})
+    names = [*cells] or [f"free_{number}_{len(source)}" for number in range(free)]
     if names:
-        outer: Any = _parsed(f"def outer({', '.join(names)}):\n if 0: {', '.join(names)}").body[0]
+        lines = source.split("\n")
         # An invented name is a free variable only if the function mentions it. Where the code has fewer than the
         # target, 3.11 crashes as a debugger reads the locals of its frame.
-        if not cells:
-            function.body[:0] = outer.body
-        outer.body = [function]
-        tree.body[0] = outer
-    module = compile(tree, "<aspecthook>", "exec", dont_inherit=True)
-    codes = _codes_in(module)
-    code = _codes_in(codes[0])[0] if names else codes[0]
-    return code, (codes[1] if len(codes) > 1 else None)
+        lines[1] = lines[1] if cells else f"    nonlocal {', '.join(names)}; {lines[1].strip()}"
+        source = "\n ".join([f"def outer({', '.join(names)}):", *lines]).rstrip(" ")
+    module = compile(source + layers, "<aspecthook>", "exec", dont_inherit=True)
+    codes = [_settled(const, -bool(names)) for const in module.co_consts if isinstance(const, CodeType)]
+    code = next(const for const in codes[0].co_consts if isinstance(const, CodeType)) if names else codes[0]
+    return code, (codes[1] if layers else None)
 
 
-def _codes_in(code: CodeType) -> list[CodeType]:
-    return [const for const in code.co_consts if isinstance(const, CodeType)]
+def _settled(code: CodeType, shift: int) -> CodeType:
+    """Return code, and all code inside it, with the objects of the library, and with the lines of the text alone.
 
-
-# Before 3.12 the compiler cannot make a tree while it is making one, which a finalizer does that calls a mount point.
-_FRAGILE = version_info < (3, 12)
-
-
-_ONLY_AST = 0x400  # `ast.PyCF_ONLY_AST`
-
-
-def _parsed(source: str) -> Any:
-    """Return the syntax tree of a source."""
-    if not _FRAGILE or not gc.isenabled():
-        return compile(source, "<aspecthook>", "exec", _ONLY_AST, dont_inherit=True)
-    gc.disable()
-    try:
-        return compile(source, "<aspecthook>", "exec", _ONLY_AST, dont_inherit=True)
-    finally:
-        gc.enable()
-
-
-@lru_cache(1)
-def _made_nodes() -> tuple[Any, Any]:
-    """Return the classes of the syntax nodes that are made here: of constants, and of conditional expressions.
-
-    The interpreter makes all classes of nodes with its first tree, or when `_ast` is imported: a tenth of the time that
-    it takes to import the package.
+    The columns would be those of a source that nobody sees.
     """
-    expression = _parsed("None if None else None").body[0].value
-    return expression.body.__class__, expression.__class__
+    consts: list[object] = []
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            consts.append(_settled(const, shift))
+        elif isinstance(const, str) and const.startswith(PIN):
+            consts.append(TABLE.get(const.removeprefix(PIN), const))
+        else:
+            consts.append(const)
+    return code.replace(
+        co_consts=tuple(consts), co_firstlineno=code.co_firstlineno + shift, co_linetable=_without_columns(code)
+    )
 
 
-# Fields of syntax nodes that hold no node; walking only the others takes half the time.
-_LEAVES = frozenset(
-    ("id", "ctx", "ops", "op", "name", "names", "attr", "arg", "type_comment", "conversion", "kind", "is_async")
-)
-_fields: dict[type, tuple[str, ...]] = {}
-
-
-def _fields_of(node: Any) -> tuple[str, ...]:
-    """Return the fields of a syntax node that hold other nodes."""
-    kind = cast("type[object]", type(node))
-    fields = _fields.get(kind)
-    if fields is None:
-        constant, _ = _made_nodes()
-        fields = () if kind is constant else tuple(field for field in node._fields if field not in _LEAVES)
-        _fields[kind] = fields
-    return fields
-
-
-def _pin(function: Any, pins: set[str]) -> None:
-    """Replace the names of pins by constants, and remove the columns."""
-    waiting: list[Any] = [function]
-    while waiting:
-        node = waiting.pop()
-        node.col_offset = node.end_col_offset = -1
-        for field in _fields_of(node):
-            child = getattr(node, field)
-            if isinstance(child, list):
-                nodes: list[Any] = getattr(node, field)
-                for place, one in enumerate(nodes):
-                    if getattr(one, "id", None) in pins:  # only names have an `id`
-                        nodes[place] = _constant(one) if field == "args" else _wrapped(one)
-                    elif one is not None:
-                        waiting.append(one)
-                        if place and hasattr(one, "test"):
-                            _join(nodes[place - 1], one)
-            elif getattr(child, "id", None) in pins:
-                setattr(node, field, _wrapped(child))
-            elif child is not None:
-                waiting.append(child)
-
-
-def _join(before: Any, branch: Any) -> None:
-    """Move the test of an answer into the line that got it: CPython fuses instructions only within a line (3.13)."""
-    test = branch.test
-    tested = getattr(getattr(test, "left", None), "id", None)
-    if tested is not None and tested == getattr(getattr(before, "targets", [None])[0], "id", None):
-        branch.lineno = before.lineno
-        for node in (test, test.left, *test.comparators):
-            node.lineno = node.end_lineno = before.lineno
-
-
-def _constant(name: Any) -> Any:
-    """Return the constant that stands for a pin."""
-    constant, _ = _made_nodes()
-    line = name.lineno
-    # Interned: each hook is called by a few words, and constants like this one are kept with each template.
-    return constant(intern(_PIN + name.id), None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
-
-
-def _wrapped(name: Any) -> Any:
-    """Return the constant in an expression: the compiler warns of a call of a bare string, and computes others."""
-    constant, conditional = _made_nodes()
-    pin, line = _constant(name), name.lineno
-    never = constant(None, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
-    return conditional(pin, pin, never, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+def _without_columns(code: CodeType) -> bytes:
+    """Return the location table of a code object without columns (InternalDocs/code_objects.md in CPython)."""
+    table = bytearray()
+    before = code.co_firstlineno
+    for start, end, line in code.co_lines():
+        for at in range(start, end, 16):  # an entry is for at most eight instructions of two bytes
+            count = (min(end, at + 16) - at) // 2 - 1
+            if line is None:
+                table.append(0xF8 | count)  # code 15: no location
+                continue
+            table.append(0xE8 | count)  # code 13: no columns
+            step = 2 * (line - before) if line >= before else 2 * (before - line) + 1
+            while step > 63:
+                table.append(step & 63 | 64)
+                step >>= 6
+            table.append(step)
+            before = line
+    return bytes(table)

@@ -14,7 +14,12 @@ from aspecthook._hints import final
 
 from .layers import write_around, write_layers, write_subscribers
 from .show import FREE_THREADED
-from .text import Group, Role, Text, Writer, groups, wanted
+from .text import Group, Text, Writer, groups, wanted
+
+# What belongs to the chain or the mount point, and is no constant where the code looks its objects up.
+_LINKED_UP = frozenset(
+    ("always_hooks", "default", "exception_hooks", "hook", "inside", "instances", "on_hooks", "row", "site", "target")
+)
 
 
 @final
@@ -90,10 +95,10 @@ class Source(Writer):
         """
         body = self.lines[opening:]
         del self.lines[opening:]
-        links = tuple([pin for pin in self.pins_in(body) if self.loose and self._is_link(self.pins[pin])])
-        looked_up = bool(links) and not self.bound
-        if looked_up:
+        links = tuple([pin for pin in self.pins_in(body) if self.slot and self.pins[pin].what in _LINKED_UP])
+        if links:
             with self.block("try:"):
+                # Without the GIL the garbage collector looks into code, and a weak reference costs more.
                 slot = "$moved" if FREE_THREADED else "$slot()"
                 self.line(f"{', '.join(['$' + pin for pin in links])}{',' * (len(links) == 1)} = {slot}.links")
             with self.block(
@@ -104,22 +109,14 @@ class Source(Writer):
             body = ["    " + line for line in body]
             if self.style == "async generator":
                 body.append("        return")
-        elif not self.bound:
+        elif not self.alone:
             with self.block("if $moved.run is not None:  # somebody else kept this code: step aside"):
                 self.delegate("$moved.run")
         self.notes = [note._replace(line=note.line + len(self.lines) - opening) for note in self.notes]
         self.lines += body
-        if looked_up:
+        if links:
             self.delegate("$first()")
         return links
-
-    def _is_link(self, role: Role) -> bool:
-        """Whether an object is looked up at each call: as a constant, it might outlive what it belongs to."""
-        if role.what == "hook":
-            return role.fields != ("function",) or not getattr(self.chain, role.kind)[role.first].lasting
-        if role.what in ("instances", "site", "target"):
-            return self.weak
-        return role.what in ("always_hooks", "exception_hooks", "inside", "on_hooks", "row")
 
     def _instances(self) -> None:
         """Write the call of an instance's own function, if some instances have hooks of their own."""
@@ -181,7 +178,9 @@ class Source(Writer):
             for group in groups(self.chain.pre):
                 self._pre(group)
             self._body()
-            if self.chain.pre:
+            if self.chain.pre and self.lines[-1].startswith("    " * self.depth + "$"):
+                self.lines[-1] += "; break"  # on a line of its own it would be one more instruction
+            elif self.chain.pre:
                 self.line("break")
 
     def _pre(self, group: Group) -> None:
@@ -224,7 +223,7 @@ class Source(Writer):
             extra = ["$call"] if self.wants_call else []
             source = f"$inside({', '.join([*self.idents, *extra])})"
         else:
-            source = f"$target({self.passed()})"
+            source = self._target_call()
         emission = self.signature.emission
         if emission is not None and self.chain.on:
             write_subscribers(self, emission, f"{self.awaits}{source}")
@@ -239,6 +238,14 @@ class Source(Writer):
                 self.line(f"$result = yield from {source}")
         else:
             self.line(f"$result = {self.awaits}{source}")
+
+    def _target_call(self) -> str:
+        """Return the call of the target."""
+        signature, called = self.signature, f"$target({self.passed()})"
+        if signature.varkw is None or signature.regular > signature.positional:
+            return called
+        # Unpacking a dict costs a copy of it, and most calls of wrappers have nothing in theirs.
+        return f"({called} if {self.idents[signature.varkw]} else $target({self.passed(keywords=False)}))"
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
         """Write out what `yield from` does (PEP 380), with each item passed through the item hooks."""

@@ -14,12 +14,12 @@ from functools import lru_cache
 from itertools import groupby
 from sys import intern
 
-from aspecthook._core.law.asks import Asks, shown_name
+from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.signature import Signature, is_plain
-from aspecthook._hints import Any, NamedTuple
+from aspecthook._core.law.signature import Signature, Sought, is_plain
+from aspecthook._hints import Any, NamedTuple, cast
 
 from .words import FACTS, TABLE
 
@@ -71,10 +71,24 @@ class Text(NamedTuple):
     # The parameters of the function that links the layers.
     layer_pins: tuple[str, ...]
 
-    def compiled(self) -> str:
-        """Return the source that is compiled, with placeholders for the names of the parameters."""
+    def compiled(self, constants: Container[str]) -> tuple[str, str]:
+        """Return the source that is compiled: that of the function, and that of the function that links its layers.
+
+        Parameters have placeholders for names. Where a pin is to be a constant, an expression stands of which the
+        compiler makes a string constant: a conditional one, as it would warn of a call of a bare string.
+        """
         first, *parts = self.template.split("$")
-        return first + "".join([PLACEHOLDER + part if part[0].isdigit() else part for part in parts])
+        in_layers = False
+        for place, part in enumerate(parts):
+            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+            in_layers = in_layers or word == LINKED
+            if word.isdigit():
+                parts[place] = PLACEHOLDER + part
+            elif word in constants and not in_layers:
+                constant = f'"\\0{PIN[1:]}{word}"'
+                parts[place] = f"({constant} if {constant} else None){part[len(word) :]}"
+        source, head, layers = (first + "".join(parts)).partition(f"def {LINKED}(")
+        return source, head + layers
 
     def shown(self, names: tuple[str, ...]) -> str:
         """Return the source that is shown, with the names of the parameters."""
@@ -88,8 +102,11 @@ class Text(NamedTuple):
         return first + "".join(parts)
 
 
-# The names of the parameters in the source that is compiled: this, and their places.
+# The names of the parameters in the source that is compiled: this, and their places. The constants that stand for pins
+# begin with this, and then have the pin's word. And the name of the function that links the layers.
 PLACEHOLDER = "argument_"
+PIN = "\0aspecthook "
+LINKED = "linked"
 
 # Spaces for all characters of a template that are in no word.
 _NOT_IN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in "$_"}
@@ -118,8 +135,8 @@ def groups(hooks: Sequence[Hook]) -> Iterator[Group]:
 class Writer:
     """Writes the lines of one function, for one signature and one chain.
 
-    With `weak`, the code looks up its target at each call, and with `loose` the hooks that may die before their
-    modules; else they are constants. Code that is `bound` has a function of its own, which nobody takes it from.
+    With `slot`, the code looks up at each call what belongs to the chain or the mount point. Code that is `alone` has a
+    function of its own, which nobody takes it from and no other replaces.
     """
 
     def __init__(
@@ -127,19 +144,17 @@ class Writer:
         signature: Signature,
         chain: Chain,
         *,
-        weak: bool = False,
-        loose: bool = False,
+        slot: bool = False,
         instances: bool = False,
-        bound: bool = False,
+        alone: bool = False,
     ) -> None:
         self.signature = signature
         self.chain = chain
         self.style = signature.style
         # The words for the parameters at this point of the text: a value that is folded has another one there.
         self.idents = [f"${place}" for place in range(len(signature.names))]
-        self.weak = weak
-        self.loose = loose
-        self.bound = bound
+        self.slot = slot
+        self.alone = alone
         self.instances = instances
         self.awaits = "await " if self.style in ("coroutine", "async generator") else ""
         self.a = "a" if self.awaits else ""
@@ -232,36 +247,43 @@ class Writer:
         """Return the arguments that a hook asks for."""
         return ", ".join(part for how, what in asks for part in self._given(how, what, f'"{kind}", {function}'))
 
-    def _given(self, how: str, what: int | str | tuple[int | str, ...], hook: str) -> list[str]:
-        if isinstance(what, tuple):
-            return self._keywords("$%d=%s", what)
+    def _given(self, how: str, what: int | str | Sought | tuple[int | str, ...], hook: str) -> list[str]:
+        if isinstance(what, Sought):
+            sought = self._sought(what, hook)
+            return [sought if what.optional else self._passed_as(how, sought)]
+        if how == "**":
+            return self._keywords("$%d=%s", cast("tuple[int | str, ...]", what))
         if how == "*":
             return [self.passed(keywords=False)] if self.passed(keywords=False) else []
-        if isinstance(what, str) and what[0] in ":?":
-            return [self._shown(how, what, hook)]
+        return [self._passed_as(how, self._word(cast("int | str", what)))]
+
+    def _passed_as(self, how: str, value: str) -> str:
+        """Return an argument by position or by name, which is text only where it can be."""
         if how and (not is_plain(how[1:]) or how[1:].startswith(PLACEHOLDER)):
-            return [f"**{{{self._text_pin((how[1:],))}[0]: {self._word(what)}}}"]
-        return [(how[1:] + "=" if how else "") + self._word(what)]
+            return f"**{{{self._text_pin((how[1:],))}[0]: {value}}}"
+        return (how[1:] + "=" if how else "") + value
 
-    def _shown(self, how: str, what: str, hook: str) -> str:
-        """Return an argument that a wrapper shows; an optional one is left out if the call does not have it.
-
-        Most calls pass it by position. Only the others have to be searched for it.
-        """
+    def _sought(self, what: Sought, hook: str) -> str:
+        """Return an argument that a wrapper shows, searched where calls may have it: by position, then by name."""
         values = f"({', '.join(self.idents)}{',' if len(self.idents) == 1 else ''})"
-        name = f"{self._text_pin((shown_name(what),))}[0]"
-        by_name = how != "" or what[0] == "?"
-        found = f"$shown($site, {hook}, {values}, {name})"
-        if what[0] == "?":
+        name = f"{self._text_pin((what.name,))}[0]"
+        if what.optional:
             found = f"$shown_if_there($site, {values}, {name})"
-        elif by_name:
-            found = f"{{{name}: {found}}}"
-        place = what[1:].partition(" ")[0]
-        if place and self.signature.varargs is not None:
+        elif what.defaulted:
+            number = [role.fields[0] for role in self.pins.values() if role.what == "default"]
+            place = number.index(what.name) if what.name in number else len(number)
+            found = self.pin(f"default_{place + 1}", Role("default", fields=(what.name,)))
+        else:
+            found = f"$shown($site, {hook}, {values}, {name})"
+        if what.named and self.signature.varkw is not None and not what.optional:
+            extra = self.idents[self.signature.varkw]
+            found = f"{extra}[{name}] if {name} in {extra} else {found}"
+        if what.place is not None and self.signature.varargs is not None:
             rest = self.idents[self.signature.varargs]
-            there = f"{{{name}: {rest}[{place}]}}" if by_name else f"{rest}[{place}]"
-            found = f"({there} if $len({rest}) > {place} else {found})"
-        return f"**{found}" if by_name else found
+            there = f"{{{name}: {rest}[{what.place}]}}" if what.optional else f"{rest}[{what.place}]"
+            test = f"$len({rest}) > {what.place}" if what.place else rest
+            found = f"{there} if {test} else {found}"
+        return f"**({found})" if what.optional else f"({found})"
 
     def _word(self, what: int | str) -> str:
         """Return the expression for one thing that hooks ask for."""

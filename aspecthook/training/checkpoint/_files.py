@@ -1,34 +1,31 @@
 """Files that are written atomically: readers, even after a crash, find the old file or the new one, never a part.
 
-A file is written under a temporary name in its folder, synced, and renamed. `safetensors.numpy.save_file` renames its
-file too, but does not sync it and makes it readable by its owner alone; and after a kill nobody can tell that its
-temporary file is left over (version 0.8, issue 782).
+A file is written in a hidden folder beside its place, synced, and renamed. The folder is that of one process alone, and
+what a killed one leaves of it is found by its name: see `sweep`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
-from secrets import token_hex
-from typing import IO, Any
+from tempfile import TemporaryDirectory
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._run import Run
 
-_TEMPORARY = ".checkpoint-{}.saving"
+_HIDDEN = ".saving-"
 
 
 def path_of(who: str, path: object, option: str = "path", if_none: str = "") -> Path:
     """Return a path that a method or a hook was given, after a check of its type."""
-    given: Any = path
     if isinstance(path, (str, os.PathLike)):
-        return Path(given)
+        return Path(path)  # pyright: ignore[reportUnknownArgumentType]
     raise HookTypeError(f"{who}: {option}={brief(path)} is not a path{if_none if path is None else ''}")
 
 
@@ -72,101 +69,41 @@ def unused_path(path: Path) -> Path:
 
 def put(path: Path, data: bytes) -> None:
     """Write a file atomically; if that fails, a file that was there before is unchanged."""
-    with replacing(path) as file:
-        write(file, memoryview(data))
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Generator[FileIO]:
-    """Yield a new file that replaces another one after the block, or is removed if the block fails.
+def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
+    """Yield the path of a new file that replaces another one after the block, or is removed if the block fails.
 
-    Symlinks are followed, and missing folders are made.
+    Symlinks are followed, and missing folders are made. Until the file is complete, only its owner can read it; then it
+    has the mode of the one that it replaces, or that of any new file.
     """
-    target = _target(path)
-    sweep(target.parent)
-    temporary, file = _created(target.parent, 0o600 if target.exists() else 0o666)
-    with file:
-        try:
-            yield file
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            os.fsync(file.fileno())
-            if os.name == "nt":  # Windows cannot rename an open file
-                file.close()
-            temporary.replace(target)
-        except BaseException:
-            with _ignored():
-                temporary.unlink()
-            raise
-    _sync_folder(target.parent)
-
-
-def _target(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a path leads to, and make its folder."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise OSError(errno.EEXIST, "it exists and is not a regular file, so it is not replaced")
-    missing = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
-    for folder in missing:
-        _sync_folder(folder.parent)
-    return target
-
-
-def _created(folder: Path, mode: int = 0o666) -> tuple[Path, FileIO]:
-    """Create a temporary file, locked as long as this process lives and has it open.
-
-    It is never readable by more users than the file that it will replace, whose own mode it gets last.
-    """
-    while True:
-        temporary = folder / _TEMPORARY.format(token_hex(8))
-        file = FileIO(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "r+")
-        try:
-            with _ignored():  # some network file systems have no locks; `sweep` fails there too and removes nothing
-                _lock(file, wait=True)
-            if os.fstat(file.fileno()).st_nlink:
-                return temporary, file
-        except BaseException:
-            file.close()
-            with _ignored():
-                temporary.unlink()
-            raise
-        file.close()  # another process has removed it before it was locked
-
-
-def allocate(file: FileIO, size: int) -> None:
-    """Reserve the space of a file where the system can: a full disk is noticed at once, and writing is faster."""
-    if hasattr(os, "posix_fallocate") and size:
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
-                raise
-
-
-def write(file: FileIO, rest: memoryview) -> None:
-    """Write everything, unbuffered: closing a buffered file after an error would write again."""
-    while rest:
-        rest = rest[file.write(rest) :]
+    with TemporaryDirectory(prefix=_HIDDEN, dir=target.parent, ignore_cleanup_errors=True) as hidden:
+        temporary = Path(hidden, "file")
+        temporary.touch()
+        mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        temporary.replace(target)
+    _sync_folder(target.parent)
 
 
 def sweep(folder: Path) -> None:
-    """Remove the temporary files of killed processes, whose locks are gone, so that they do not fill the disk."""
-    for leftover in folder.glob(_TEMPORARY.format("*")):
-        with _ignored(), leftover.open("r+b") as file:
-            _lock(file, wait=False)
-            leftover.unlink()
-
-
-def _lock(file: IO[bytes] | FileIO, *, wait: bool) -> None:
-    if os.name == "posix":  # Windows does not remove an open file anyway
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """Remove what killed processes have left, so that it does not fill the disk."""
+    for hidden in folder.glob(f"{_HIDDEN}*"):
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, where the system supports it."""
+    """Make a rename durable, where the system can."""
     if os.name != "posix":
         return
     try:
@@ -180,11 +117,3 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(number)
-
-
-@contextmanager
-def _ignored() -> Generator[None]:
-    try:
-        yield
-    except OSError:
-        pass

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aspecthook.training._errors import TrainingError
 
-from ._files import own_path, put
+from ._files import own_path, put, sweep
 from ._format import oldest_first, origin_of, saved_by
 from ._identity import KEY, NAME, identity_in
 
@@ -25,6 +25,7 @@ def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pat
     Returns:
         The folder that they were moved to, which now is that of the other run; None if there were none.
     """
+    sweep(folder)
     is_ours = identity_in(folder) == identity
     others = [path for path in oldest_first(folder) if _is_other(path, identity, resumed=resumed, done=done)]
     if is_ours and not others:

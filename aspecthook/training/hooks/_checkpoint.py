@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from aspecthook._core.law.answers import Args
-from aspecthook._errors import HookOptionError, HookTypeError, brief
+from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
-from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint._files import folder_of, path_of
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._logs import VAL, validation_numbers
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-from ._kept_files import KeptFiles, check_names, is_inside
+from ._kept_files import KeptFiles, check_names
 from ._monitor import RULES, Monitor, Rule, missing_score
 
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
@@ -45,7 +44,6 @@ class CheckpointHook(Hook):
         rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.
-        filename_template: The names of the files: for `str.format`, called with the number, ``epoch`` and ``iter``.
         save_last: Save when the run ends, unless that checkpoint exists already.
         asynchronous: Training waits only until the state is copied, and a thread writes it. The files are written and
             removed in the same order, and the run ends when the last one is written. An error is raised after an
@@ -77,7 +75,6 @@ class CheckpointHook(Hook):
         rule: Rule | None = None,
         save_optimizer: bool = True,
         out_dir: str | os.PathLike[str] | None = None,
-        filename_template: str | None = None,
         save_last: bool = True,
         asynchronous: bool = False,
     ) -> None:
@@ -97,7 +94,6 @@ class CheckpointHook(Hook):
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self.save_last: bool = flag(who, "save_last", save_last)
         self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
-        self._template = _template(filename_template, by_epoch)
         self._key: str | None = None  # the name in the logs, once a score was found there
         self._files = KeptFiles(self.out_dir, self.max_keep)
         self._best = KeptFiles(self.out_dir, 1)
@@ -190,12 +186,9 @@ class CheckpointHook(Hook):
 
     def _name(self, runner: Run) -> str:
         """Return the file name of a checkpoint that is saved now."""
-        epoch, number = runner.progress["epoch"], runner.progress["iter"]
-        if not self.by_epoch:
-            return filled(self._template, number, epoch=epoch, iter=number)
-        if runner.progress["inner_iter"] == 0:
-            return filled(self._template, epoch, epoch=epoch, iter=number)
-        return f"iter_{number}.safetensors"
+        if self.by_epoch and runner.progress["inner_iter"] == 0:
+            return f"epoch_{runner.progress['epoch']}.safetensors"
+        return f"iter_{runner.progress['iter']}.safetensors"
 
     # The best
 
@@ -324,23 +317,6 @@ class CheckpointLoaderHook(Hook):
                 f"CheckpointLoaderHook: {missing}; give another path, or missing_ok=True to start from scratch"
             )
         runner.logger.info("%s; starting from scratch", missing)
-
-
-def _template(given: str | None, by_epoch: bool) -> str:
-    if given is None:
-        return "epoch_{}.safetensors" if by_epoch else "iter_{}.safetensors"
-    try:
-        name = filled(given, 1, epoch=1, iter=1)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise HookOptionError(
-            f"CheckpointHook: filename_template={brief(given)} cannot be filled in ({brief(error)}); it may use {{}}, "
-            "{epoch} and {iter}"
-        ) from error
-    if not is_inside(name):
-        raise HookOptionError(
-            f"CheckpointHook: filename_template={brief(given)} leads outside the folder; give the folder as out_dir"
-        )
-    return given
 
 
 def _number(who: str, key: str, logs: Mapping[str, Any]) -> float:

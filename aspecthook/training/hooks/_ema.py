@@ -12,9 +12,9 @@ from math import exp
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Args
-from aspecthook._errors import HookOptionError, brief, nearest
+from aspecthook._errors import HookOptionError
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, flag, whole_number
+from aspecthook.training._options import finite_number, flag, one_of, whole_number
 from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
 
@@ -33,12 +33,6 @@ _OPTIONS: dict[Kind, dict[str, float]] = {
     "annealing": {"momentum": 0.0002, "gamma": 100, **_BEGIN},
     "exponential": {"momentum": 0.0002, "gamma": 2000, **_BEGIN},
     "stochastic": {**_BEGIN},
-}
-_MMENGINES: dict[str, Kind] = {
-    "ExponentialMovingAverage": "constant",
-    "MomentumAnnealingEMA": "annealing",
-    "ExpMomentumEMA": "exponential",
-    "StochasticWeightAverage": "stochastic",
 }
 
 
@@ -67,7 +61,7 @@ class EMAHook(Hook):
     each validation. A step that a hook skips is counted too, as the run counts it.
 
     Args:
-        kind: See above; mmengine's and mmdet's names are accepted too.
+        kind: See above.
         momentum: M, above 0 and below 1; a small one averages over many steps. The default, 0.0002, is for runs of some
             ten thousand steps: in a short run, the average would stay near its start. Try 10 divided by the number of
             steps.
@@ -109,7 +103,7 @@ class EMAHook(Hook):
         begin_epoch: int | None = None,
         update_buffers: bool = False,
     ) -> None:
-        self.kind: Kind = _kind(kind)
+        self.kind: Kind = one_of("EMAHook", "kind", kind, [*_OPTIONS])
         words = ("momentum", "warm_up", "gamma", "begin_step", "begin_epoch")
         given = (momentum, warm_up, gamma, begin_step, begin_epoch)
         options = _options(self.kind, dict(zip(words, given, strict=True)))
@@ -286,16 +280,6 @@ class EMAHook(Hook):
         self.steps = int(state["steps"])
         self._average, self._aside = _thawed(state["average"]), _thawed(state["aside"])
         self._placed = self._average is None
-
-
-def _kind(given: object) -> Kind:
-    kind = _MMENGINES.get(str(given), given)
-    if kind not in _OPTIONS:
-        names = [*_OPTIONS, *_MMENGINES]
-        raise HookOptionError(
-            f"EMAHook(kind={brief(given)}): the kinds are {', '.join(names)}{nearest(str(given), names)}"
-        )
-    return kind
 
 
 def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:

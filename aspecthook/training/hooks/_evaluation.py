@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, final
 
@@ -16,9 +15,9 @@ from aspecthook import hooks
 from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, optional_function, optional_number, whole_number
-from aspecthook.training._ranks import all_gather, broadcast, process_group
+from aspecthook.training._ranks import all_gather, broadcast
 from aspecthook.training.backends._state import is_tensor, map_leaves
-from aspecthook.training.loop._logs import VAL, Means, validation_numbers, without_validation
+from aspecthook.training.loop._logs import VAL, validation_numbers, without_validation
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import is_divided
 
@@ -30,7 +29,7 @@ from ._monitor import Monitor, Rule
 Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
 
 
-@HOOKS.register
+@HOOKS.register(name=("EvalHook", "DistEvalHook"))
 class EvalHook(Hook):
     """Validate every few epochs or iterations, on data of its own, and keep the best checkpoint.
 
@@ -38,7 +37,8 @@ class EvalHook(Hook):
     the prefix ``val_``.
 
     Args:
-        loader: The data. If the ranks share it, the metrics are those of all of it.
+        loader: The data. If the ranks share it, as by a `DataLoader` with a `Sampler`, the metrics are those of all of
+            it, and `evaluate` gets the outputs and batches of all ranks, taken in turn.
         start: The first epoch or iteration after which to validate; None for the first that `interval` allows. A run
             that begins at `start` or later also validates once before training, if `interval` allows it: with
             ``start=0, interval=1`` every new run does.
@@ -173,41 +173,32 @@ class EvalHook(Hook):
         validated = False
 
         def collect(result: Any, batch: Any) -> None:
-            rows.append(self._row(_on_cpu(result), batch))
+            rows.append((_on_cpu(result), _on_cpu(batch)))
 
         def complete(proceed: Callable[[], Any]) -> None:
             nonlocal validated
             proceed()
             validated = True
-            self.metrics = broadcast(self._all_metrics(runner.logs, rows))
+            self.metrics = broadcast({**self._computed(rows), **validation_numbers(runner.logs)})
             runner.logs = without_validation(runner.logs)
             runner.log(self.metrics)  # in their order
 
         with ExitStack() as stack:
             # An around hook ends before all post hooks of the stage.
             stack.enter_context(hooks(runner.val_epoch).add("around", complete))
-            if self._collects():
+            if self.evaluate is not None:
                 stack.enter_context(hooks(runner.val_iter).add("post", collect, priority=100))
             runner.validate(self.loader)
         return validated
 
-    def _collects(self) -> bool:
-        return self.evaluate is not None
-
-    def _rows(self, rows: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Return the rows of all ranks that share the data, taken in turn."""
-        return _in_turn(all_gather(rows)) if self.evaluate is not None and is_divided(self.loader) else rows
-
-    def _row(self, outputs: Any, batch: Any) -> tuple[Any, Any]:
-        return outputs, _on_cpu(batch)
-
-    def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:
-        """Return the metrics of this validation, those of `evaluate` first."""
-        return {**self._computed(self._rows(rows)), **validation_numbers(logs)}
-
     def _computed(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
+        """Return the metrics of `evaluate`."""
         if self.evaluate is None:
             return {}
+        if is_divided(self.loader):
+            shares = all_gather(rows)
+            # The rows of the ranks in turn.
+            rows = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
         made: Any = self.evaluate([outputs for outputs, _ in rows], [batch for _, batch in rows])
         if not isinstance(made, Mapping):
             raise TrainingError(
@@ -235,58 +226,7 @@ class _BestSaver(CheckpointHook):
     _who = "EvalHook"
 
 
-@final
-@HOOKS.register
-class DistEvalHook(EvalHook):
-    """Validate on data that are split over several ranks; all ranks get the metrics of all data.
-
-    The arguments are those of `EvalHook`: `loader` has the data of this rank, and `evaluate` is called with the outputs
-    and batches of all ranks, taken in turn. Samples that a sampler has repeated, so that all ranks have equally many,
-    count twice. Batch normalisations take the running averages of rank 0 first.
-
-    Example:
-        >>> DistEvalHook([], save_best="auto", interval=2).interval
-        2
-    """
-
-    def _validate(self, runner: Run) -> None:
-        _share_averages(runner.model)
-        super()._validate(runner)
-
-    def _collects(self) -> bool:
-        return True
-
-    def _row(self, outputs: Any, batch: Any) -> tuple[Any, Any]:
-        if self.evaluate is not None or not isinstance(outputs, Mapping):
-            return super()._row(outputs, batch)
-        # The means need only these, so nothing else is sent to the other ranks.
-        made = cast("Mapping[str, Any]", outputs)
-        return {name: made[name] for name in ("num_samples", "log_vars") if name in made}, None
-
-    def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
-        everything = _in_turn(all_gather(rows))
-        means = Means()
-        for outputs, _ in everything:
-            means.add(outputs)
-        return {**self._computed(everything), **{f"{VAL}{name}": mean for name, mean in means.now().items()}}
-
-
 # Any: batches and outputs are made of anything.
 def _on_cpu(value: Any) -> Any:
     """Return a value with its tensors on the CPU: there is room for many batches, and every rank can read them."""
     return map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, value)
-
-
-def _in_turn(shares: list[list[tuple[Any, Any]]]) -> list[tuple[Any, Any]]:
-    return [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-
-
-def _share_averages(model: Any) -> None:
-    group = process_group()
-    if group is None:
-        return
-    attributes: list[Any] = list(getattr(model, "__dict__", {}).values())
-    for module in chain.from_iterable(part.modules() for part in (model, *attributes) if hasattr(part, "modules")):
-        if getattr(module, "track_running_stats", False):
-            group.broadcast(module.running_mean, 0)
-            group.broadcast(module.running_var, 0)

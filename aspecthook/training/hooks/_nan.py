@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf, isfinite, isnan
+from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
 from aspecthook._core.law.answers import Return
@@ -47,7 +47,6 @@ class NanGuardHook(Hook):
 
     Args:
         action: ``"raise"`` an error before the backward pass, ``"skip"`` the step, or skip it and ``"stop"`` the run.
-        infinite: Treat an infinite loss like NaN, since its gradients are NaN.
         gradients: Check the gradients too, which can overflow where the loss does not. This takes about as long as
             clipping them. With float16 the scaler checks them, and this option does nothing.
         max_skips: Raise an error after this many skipped steps in a row; None for never.
@@ -71,12 +70,10 @@ class NanGuardHook(Hook):
         self,
         action: Action = "raise",
         *,
-        infinite: bool = True,
         gradients: bool = False,
         max_skips: int | None = None,
     ) -> None:
         self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
-        self.infinite: bool = flag("NanGuardHook", "infinite", infinite)
         self.gradients: bool = flag("NanGuardHook", "gradients", gradients)
         self.max_skips: int | None = optional_number("NanGuardHook", "max_skips", max_skips, 1)
         self.skipped: int = 0
@@ -86,7 +83,7 @@ class NanGuardHook(Hook):
     def before_backward(self, runner: Run, loss: Any) -> None:
         """Check the loss, and raise on all ranks if it is bad on one, and the action is ``"raise"``."""
         value = runner.backend.item(loss)
-        bad = isnan(value) or (self.infinite and not isfinite(value))
+        bad = not isfinite(value)
         if self.action != "raise":
             self._bad = value if bad else self._bad
         elif any_rank(bad):

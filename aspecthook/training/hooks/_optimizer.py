@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf
-from typing import Any, Literal, TypeAlias, cast, final
+from typing import Any, Literal, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, flag, optional_number, whole_number
+from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
@@ -80,16 +80,16 @@ def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None
     what = f"{who}(grad_clip={brief(given)})"
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
         raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-    _check_names(what, given, ("max_norm", "norm_type"))
+    for name in given:
+        if name not in ("max_norm", "norm_type"):
+            near = nearest(str(name), ["max_norm", "norm_type"])
+            raise HookOptionError(f"{what}: {name!r} is unknown; the options are 'max_norm' and 'norm_type'{near}")
     if "max_norm" not in given:
         raise HookOptionError(f"{what} has no 'max_norm'; give the norm to clip to")
     norm_type = given.get("norm_type", 2.0)
     if norm_type != inf:  # the norm that is the greatest absolute value
         norm_type = finite_number(what, "norm_type", norm_type, above=0)
     return finite_number(what, "max_norm", given["max_norm"], above=0), norm_type
-
-
-Scale: TypeAlias = float | Mapping[str, float] | Literal["dynamic"]
 
 
 @final
@@ -103,11 +103,10 @@ class AmpOptimizerHook(OptimizerHook):
         grad_clip, cumulative_iters, detect_anomalous_params: See `OptimizerHook`; gradients are unscaled before they
             are clipped.
         kind: ``"fp16"``, ``"bf16"``, or True for what suits the device.
-        loss_scale: ``"dynamic"``, adapted by ``torch.amp.GradScaler``; a number, which stays fixed; or arguments of
-            the scaler: ``init_scale``, ``growth_factor``, ``backoff_factor``, ``growth_interval``.
+        loss_scale: ``"dynamic"``, adapted by ``torch.amp.GradScaler``; or a number, which stays fixed.
 
     Example:
-        >>> AmpOptimizerHook(grad_clip={"max_norm": 1.0}, loss_scale={"init_scale": 1024.0}).priority
+        >>> AmpOptimizerHook(grad_clip={"max_norm": 1.0}, loss_scale=1024.0).priority
         'ABOVE_NORMAL'
     """
 
@@ -118,7 +117,7 @@ class AmpOptimizerHook(OptimizerHook):
         cumulative_iters: int | None = None,
         detect_anomalous_params: bool = False,
         kind: bool | str = True,
-        loss_scale: Scale = "dynamic",
+        loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters, detect_anomalous_params=detect_anomalous_params)
         if kind not in (True, "fp16", "bf16"):
@@ -126,7 +125,11 @@ class AmpOptimizerHook(OptimizerHook):
         if kind == "bf16" and loss_scale != "dynamic":
             raise HookOptionError("AmpOptimizerHook(kind='bf16') does not scale losses; leave loss_scale out")
         self.kind = kind
-        self._scaling = _scaling(loss_scale)
+        self._scaling: dict[str, float] = {}  # what is changed in the state of the scaler
+        if loss_scale != "dynamic":
+            scale = finite_number("AmpOptimizerHook", "loss_scale", loss_scale, above=0)
+            # With these factors, neither an overflow nor the lack of one changes the scale.
+            self._scaling = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
         self._loaded: dict[str, Any] | None = None
         self._amp: Any = None
 
@@ -152,29 +155,3 @@ class AmpOptimizerHook(OptimizerHook):
             self._loaded = state["scaler"]
         else:
             self._amp.load_state_dict(state["scaler"] or {})
-
-
-def _scaling(given: object) -> dict[str, float]:
-    """Return the part of the scaler's state that the option `loss_scale` sets."""
-    if given == "dynamic":
-        return {}
-    if not isinstance(given, Mapping):
-        scale = finite_number("AmpOptimizerHook", "loss_scale", given, above=0)
-        # With these factors, neither an overflow nor the lack of one changes the scale.
-        return {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
-    options = cast("Mapping[str, object]", given)
-    what = f"AmpOptimizerHook(loss_scale={brief(options)})"
-    # The arguments of torch.amp.GradScaler.
-    _check_names(what, options, ("init_scale", "growth_factor", "backoff_factor", "growth_interval"))
-    found = {name: finite_number(what, name, value, above=0) for name, value in options.items()}
-    if "growth_interval" in found:
-        whole_number(what, "growth_interval", found["growth_interval"], 1)
-    # All but one have the same name in the state of the scaler.
-    return {{"init_scale": "scale"}.get(name, name): value for name, value in found.items()}
-
-
-def _check_names(what: str, given: Mapping[str, object], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
-            near = nearest(str(name), list(known))
-            raise HookOptionError(f"{what}: {name!r} is unknown; the options are {', '.join(map(repr, known))}{near}")

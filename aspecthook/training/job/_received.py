@@ -17,7 +17,7 @@ from aspecthook.training.registry._configs import shown_path
 _TYPES = """
     digits mlp cnn SGD Adam AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
     TextLoggerHook JsonLoggerHook CsvLoggerHook TensorboardLoggerHook IterTimerHook NanGuardHook ProgressHook PlotHook
-    ReportHook ProfilerHook EMAHook EarlyStoppingHook EarlyStopping ReduceLROnPlateau TerminateOnNaN StopAtStepHook
+    ReportHook EMAHook EarlyStoppingHook EarlyStopping ReduceLROnPlateau TerminateOnNaN StopAtStepHook
     NanTensorHook
 """
 # Of sections, of schedules, of what is done with gradients, and of other hooks: no option that names a file, a folder,
@@ -30,8 +30,8 @@ _OPTIONS = """
     target_ratio cyclic_times step_ratio_up anneal_strategy div_factor final_div_factor pct_start three_phase
     total_steps min_lr min_lr_ratio max_lr min_momentum min_momentum_ratio max_momentum
     grad_clip max_norm norm_type cumulative_iters detect_anomalous_params kind loss_scale
-    max_keep save_best rule save_optimizer save_last asynchronous ignore_last action infinite gradients max_skips
-    seconds share command start stop warm_up begin_step begin_epoch update_buffers monitor patience min_delta baseline
+    max_keep save_best rule save_optimizer save_last asynchronous ignore_last action gradients max_skips
+    seconds start stop warm_up begin_step begin_epoch update_buffers monitor patience min_delta baseline
     stopping_threshold check_finite strict mode verbose restore_best_weights start_from_epoch factor cooldown
     raise_error num_steps last_step loss_tensor fail_on_nan_loss
 """

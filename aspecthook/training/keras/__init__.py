@@ -3,22 +3,19 @@
 Register a callback by ``runner.register_hook(callback)``, whether it is one of these or one of the real
 ``keras.callbacks``. Keras need not be installed.
 
-Inside: `_callback` has the base class, and finds the methods of a callback that do anything. `_bindings` makes them
-hooks on the stages of a run. `_lifecycle` finds out where an epoch ends, and what its logs are. `_states` keeps the
-state of each callback. `_run_model` is the model that a callback sees, and `_bridge` converts values. The other modules
-are the callbacks themselves.
+Inside: `_callback` has the base class, and finds the methods of a callback that do anything. `_lifecycle` makes them
+hooks on the stages of a run, finds out where an epoch ends, and what its logs are. `_run_model` is the model that a
+callback sees. The other modules are the callbacks themselves.
 """
 
 from __future__ import annotations
 
-from ._backup import BackupAndRestore
 from ._callback import Callback
-from ._files import CSVLogger, ModelCheckpoint
 from ._list import CallbackList
 from ._monitor import EarlyStopping, MonitorCallback, ReduceLROnPlateau
-from ._progress import ProgbarLogger
+from ._saving import BackupAndRestore, ModelCheckpoint
 from ._simple import History, LambdaCallback, LearningRateScheduler, TerminateOnNaN
-from ._tensorboard import TensorBoard
+from ._writers import CSVLogger, ProgbarLogger, TensorBoard
 
 __all__ = [
     "BackupAndRestore",

@@ -7,12 +7,16 @@ that of the installed Keras. Keras is recognised by name, and never imported.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from aspecthook._errors import HookSignatureError
-from aspecthook.training.backends._state import map_leaves
+from aspecthook.training.backends._state import is_any, map_leaves
 from aspecthook.training.loop._dialect import Dialect, Method
+from aspecthook.training.loop._run import Run
+
+from ._run_model import RunModel
 
 # Any: logs hold numbers and predictions; models and states are those of any library.
 Logs: TypeAlias = dict[str, Any] | None
@@ -39,6 +43,7 @@ class Callback:
     # Here and not in `__init__`, for subclasses that do not call it.
     params: dict[str, Any] | None = None
     _model: Any = None
+    _kept: ClassVar[tuple[str, ...] | None] = None  # the attributes that are its state; None if it has none
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Set ``params``; called before anything begins."""
@@ -119,10 +124,39 @@ class Callback:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a checkpoint keeps, for the callback to continue as if the run had never ended."""
-        return {}
+        return {name: _copied(getattr(self, name)) for name in self._kept or ()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
+        for name in self._kept or ():
+            setattr(self, name, _copied(state[name]))
+
+    # On a run
+
+    @property
+    def _runner(self) -> Run | None:
+        """The run that the callback is on; None in a fit of Keras."""
+        return self._model.runner if isinstance(self._model, RunModel) else None
+
+    @property
+    def _begins_anew(self) -> bool:
+        """Whether training begins, and no run is resumed: then `on_train_begin` resets the callback."""
+        return not (isinstance(self._model, RunModel) and self._model.resumed)
+
+    @property
+    def _writes(self) -> bool:
+        """Whether this process writes files and prints lines: on a run, only rank 0 does."""
+        return self._runner is None or self._runner.rank == 0
+
+    @property
+    def _logger(self) -> Any:  # Any: a logger, or an object with its methods
+        """The logger of the run; that of the package in a fit of Keras."""
+        return logging.getLogger("aspecthook.training") if self._runner is None else self._runner.logger
+
+
+def _copied(value: Any) -> Any:
+    """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
+    return map_leaves(lambda item: item, value)
 
 
 METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
@@ -134,38 +168,30 @@ for _name in METHODS:
     vars(Callback)[_name]._is_default = True
 
 
-class ResumableCallback(Callback):
-    """A callback that continues when its run is resumed: a checkpoint keeps the attributes that `_kept` names.
+def has_state(callback: Any) -> bool:
+    """Whether a checkpoint keeps a state of a callback, even an empty one."""
+    own: Any = getattr(type(callback), "state_dict", None)
+    return own is not None and (own is not Callback.state_dict or callback._kept is not None)
 
-    `on_train_begin` resets the callback only if `begins_anew`. A class whose `_kept` is None, as here, has no state.
+
+def plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return logs sorted by name, without nested dicts, and with floats wherever a value can be made one.
+
+    Example:
+        >>> plain({"loss": "0.5", "by": {"class": [1, 2]}})
+        {'class': [1, 2], 'loss': 0.5}
     """
-
-    _kept: ClassVar[tuple[str, ...] | None] = None
-    _loaded = False
-
-    def begins_anew(self) -> bool:
-        """Whether no state was loaded since the last call."""
-        loaded, self._loaded = self._loaded, False
-        return not loaded
-
-    def remembers(self) -> bool:
-        """Whether the callback has a state that checkpoints keep, even an empty one."""
-        return self._kept is not None or type(self).state_dict is not ResumableCallback.state_dict
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the attributes that are kept."""
-        return {name: _copied(getattr(self, name)) for name in self._kept or ()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the attributes that are kept."""
-        for name in self._kept or ():
-            setattr(self, name, _copied(state[name]))
-        self._loaded = True
+    result: dict[str, Any] = {}
+    for name, value in sorted((logs or {}).items()):
+        result.update(plain(value) if is_any(value, dict) else {name: _float(value)})
+    return result
 
 
-def _copied(value: Any) -> Any:
-    """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
-    return map_leaves(lambda item: item, value)
+def _float(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # PyTorch raises one for a tensor of several numbers
+        return value
 
 
 def is_of_keras(kind: type) -> bool:

@@ -1,8 +1,9 @@
-"""What a fit of Keras knows and a run does not: where an epoch ends, and the means that callbacks are given.
+"""A run as a fit of Keras: where an epoch ends, the means that callbacks are given, and where their methods are called.
 
-A run has one `KerasLifecycle`, made with its first callback; it is all that the callbacks of the run share. An epoch is
-one pass over the data. It ends after the last validation of the workflow before training continues, or after the pass
-itself if none follows. Validations that hooks make in between (`EvalHook`) belong to the epoch that they are in.
+A run has one `KerasLifecycle`, a hook that is registered with the first callback; it is all that the callbacks of the
+run share. An epoch is one pass over the data. It ends after the last validation of the workflow before training
+continues, or after the pass itself if none follows. Validations that hooks make in between (`EvalHook`) belong to the
+epoch that they are in.
 """
 
 from __future__ import annotations
@@ -10,35 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final, get_args
-from weakref import ref
 
-from aspecthook import hooks
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.backends._state import is_tensor, map_leaves
+from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._dialect import Binding, Method
 from aspecthook.training.loop._logs import Means, logged_by, validation_numbers
 from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._steps import validation_follows
 
-from ._bridge import plain
+from ._callback import KERAS, has_state, is_of_keras, methods_of, plain
+from ._monitor import mode_by_name
 from ._run_model import RunModel
-from ._states import CallbackState
 
-# The hooks of the lifecycle that callbacks depend on, by what they need to know: stage, kind and method.
-_HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
-    "epoch": (
-        ("train_epoch", "pre", "_before_train_epoch"),
-        ("train_epoch", "post", "_after_train_epoch"),
-        ("val_epoch", "post", "_after_val_epoch"),
-    ),
-    "train_means": (("train_epoch", "pre", "_before_train_epoch"), ("train_iter", "post", "_after_train_iter")),
-    "train_logs": (),
-    "evaluation": tuple((f"{mode}_epoch", "pre", "_before_evaluation") for mode in ("val", "test", "predict")),
-    "test_means": (("val_iter", "post", "_after_test_iter"), ("test_iter", "post", "_after_test_iter")),
-}
-
-
+# An epoch is under way; or trained, while a validation is still to come; or over after a stage of that mode, so that
+# `on_epoch_end` is due.
 Phase: TypeAlias = Literal["open", "trained", "over after train", "over after val"]
 
 
@@ -58,7 +49,6 @@ class Epoch:
     """An epoch of a fit of Keras, and what it has logged so far."""
 
     number: int = 0
-    # Under way; trained, while a validation is still to come; or over after that stage, so that `on_epoch_end` is due.
     phase: Phase = "open"
     train: SortedMeans = field(default_factory=SortedMeans)
     val: dict[str, Any] | None = None  # None until it has had a validation, with or without numbers
@@ -69,138 +59,117 @@ class Epoch:
         """Whether `on_epoch_end` is due."""
         return self.phase.startswith("over")
 
-    def reopen(self) -> None:
-        """Continue the epoch, which may have been ended early."""
-        self.phase, self.logs = "open", None
+
+@final
+@dataclass(slots=True)
+class Turns:
+    """A callback, and the last epochs that its `on_epoch_begin` and its `on_epoch_end` were called for."""
+
+    callback: Any
+    begun: int | None = None
+    ended: int | None = None
 
 
 @final
-class KerasLifecycle:
-    """The hooks that turn a run into a fit of Keras. Only those that a callback needs are added."""
+class KerasLifecycle(Hook):
+    """The hook that turns a run into a fit of Keras, before all other hooks."""
+
+    priority: int | str = "HIGHEST"
 
     def __init__(self, runner: Run) -> None:
         self.model = RunModel(runner)
-        self._find = ref(runner)
         self.running = False
         self.epoch = Epoch()
-        self.test = SortedMeans()
-        # The means so far, each as one dict that the callbacks of a batch share.
-        self.train_logs: dict[str, Any] = {}
-        self.test_logs: dict[str, Any] = {}
-        self._makes_train_logs = False
+        self._test = SortedMeans()
+        # The means so far, as one dict that the callbacks of a batch share; None until one of them asks.
+        self._train_logs: dict[str, Any] | None = None
+        self._test_logs: dict[str, Any] | None = None
         self._last: dict[str, Any] = {}  # the logs of the epoch that was the last to end, as they were at first
-        self._loaded = False
-        self._states: dict[int, CallbackState] = {}
-        self._added: set[tuple[str, Kind, str]] = set()
-        self._add("run", "pre", "_before_run")
-        self._add("run", "pre", "_after_resume", priority=100)
-        self._add("run", "post", "_after_run")
-        self._add("run", "always", "_always_run")
+        self._loaded = False  # whether a state was, for the next run
+        self._turns: dict[int, Turns] = {}  # by the id of the callback
 
-    @property
-    def runner(self) -> Run:
-        """The run, which is alive: its hooks are the only callers."""
-        runner = self._find()
-        assert runner is not None
-        return runner
+    def turns_of(self, callback: Any) -> Turns:
+        """Return the turns of a callback, which are noted from now on."""
+        return self._turns.setdefault(id(callback), Turns(callback))
 
-    # Callbacks
-
-    def state_of(self, callback: Any) -> CallbackState:
-        """Return the state of a callback, which is made when it is first asked for."""
-        if id(callback) not in self._states:
-            self._states[id(callback)] = CallbackState(callback)
-        return self._states[id(callback)]
-
-    def states(self) -> list[tuple[str, CallbackState]]:
-        """Return the states of the callbacks that are registered, with their names in checkpoints."""
-        return [(name, self._states[id(hook)]) for name, hook in named(self.runner) if id(hook) in self._states]
-
-    def need(self, *parts: str) -> None:
-        """Add the hooks of the lifecycle that a method of a callback depends on, unless they are there."""
-        for part in parts:
-            for stage, kind, method in _HOOKS[part]:
-                self._add(stage, kind, method)
-        self._makes_train_logs = self._makes_train_logs or "train_logs" in parts
-
-    def _add(self, stage: str, kind: Kind, method: str, priority: int = 0) -> None:
-        if (stage, kind, method) not in self._added:
-            self._added.add((stage, kind, method))
-            mount = hooks(getattr(self.runner, stage))
-            mount.add(kind, getattr(self, method), name=type(self).__name__, priority=priority)
+    def turns(self) -> list[tuple[str, Turns]]:
+        """Return the turns of the callbacks that are registered, with their names in checkpoints."""
+        return [(name, self._turns[id(hook)]) for name, hook in named(self.model.runner) if id(hook) in self._turns]
 
     # The run
 
-    def _before_run(self) -> None:
-        self._introduce(self.runner.max_epochs, "train")
-        for _, state in self.states():
-            if hasattr(state.callback, "resume_run"):  # before any `on_train_begin`
-                state.callback.resume_run(self.runner)
-        if not self._loaded:
-            for _, state in self.states():
-                state.begun = state.ended = None
-            self.epoch.reopen()
-            self._last = {}
-        self.running = True
+    def before_run(self, runner: Run) -> None:
+        """Introduce the run to the callbacks, and begin with no epoch, unless a state was loaded."""
+        self._introduce(runner, runner.max_epochs, "train")
+        for _, turns in self.turns():
+            if hasattr(turns.callback, "resume_run"):  # before any `on_train_begin`
+                turns.callback.resume_run(runner)
+        self.model.resumed = self._loaded
+        if self._loaded:
+            for _, turns in self.turns():
+                if is_of_keras(type(turns.callback)) and not has_state(turns.callback):
+                    runner.logger.warning("%s of Keras has no state, and begins anew", type(turns.callback).__name__)
+        else:
+            for _, turns in self.turns():
+                turns.begun = turns.ended = None
+            self.epoch.phase, self.epoch.logs, self._last = "open", None, {}
+        self.running, self._loaded = True, False
 
-    def _introduce(self, epochs: int | None, mode: str) -> None:
+    def _introduce(self, runner: Run, epochs: int | None, mode: str) -> None:
         """Set the model and the params of all callbacks."""
-        steps = length_of(self.runner.loaders.get(mode))
-        callbacks = [state.callback for _, state in self.states()]
+        steps = length_of(runner.loaders.get(mode))
+        callbacks = [turns.callback for _, turns in self.turns()]
         for callback in callbacks:
             callback.set_model(self.model)
+            # Keras's own monitors would look for a metric that Keras has compiled.
+            if getattr(callback, "mode", None) == "auto" and getattr(callback, "monitor_op", self) is None:
+                callback.mode = mode_by_name(str(callback.monitor)) or "auto"
         for callback in callbacks:
             callback.set_params({"verbose": 1, "epochs": epochs, "steps": steps})
 
-    def _after_resume(self) -> None:
-        # The checkpoint may have been saved between the calls of `on_epoch_end` of two callbacks.
-        if self._loaded and self.epoch.is_over:
+    def before_train(self) -> None:
+        """End an epoch that a checkpoint was saved in between the calls of `on_epoch_end` of two callbacks."""
+        if self.model.resumed and self.epoch.is_over:
             self._end_epoch_of_all()
-        self._loaded = False
 
-    def _after_run(self) -> None:
-        if self.epoch.phase == "trained":  # the run was stopped before a validation that was due
+    def after_run(self) -> None:
+        """End an epoch whose validation was due when the run was stopped."""
+        if self.epoch.phase == "trained":
             self.epoch.phase = "over after val"
         if self.epoch.is_over:
             self._end_epoch_of_all()
 
-    def _always_run(self) -> None:
+    def always_run(self) -> None:
+        """Note that validations from now on are none of a run."""
         self.running = self._loaded = False
-        for _, state in self.states():
-            state.end()
 
     # Epochs
 
-    def _before_train_epoch(self) -> None:
-        runner = self.runner
+    def before_train_epoch(self, runner: Run) -> None:
+        """Begin an epoch, or continue the one that was interrupted."""
         if runner.done.inner_iter == 0 or self.epoch.number != runner.epoch:
             self.epoch = Epoch(runner.epoch)
-        self.epoch.reopen()
+        self.epoch.phase, self.epoch.logs = "open", None
 
-    def _after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
+    def after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
+        """Add up what the batch has logged."""
         self.epoch.train.add(result, logs)
-        if self._makes_train_logs:
-            self.train_logs = self.epoch.train.now()
+        self._train_logs = None
 
-    def _after_train_epoch(self) -> None:
-        if self._is_trained():
-            self.epoch.phase = "trained" if validation_follows(self.runner) else "over after train"
-
-    def _is_trained(self) -> bool:
-        runner = self.runner
+    def after_train_epoch(self, runner: Run) -> None:
+        """Note whether the epoch is trained, and whether it is over."""
         done = runner.done
-        if done.epoch > self.epoch.number:
-            return True
-        if runner.interrupted:
-            return False  # the epoch continues when the run is resumed
-        return runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
+        ends = runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
+        # An epoch that is interrupted continues when the run is resumed.
+        if done.epoch > self.epoch.number or (ends and not runner.interrupted):
+            self.epoch.phase = "trained" if validation_follows(runner) else "over after train"
 
-    def _after_val_epoch(self) -> None:
-        # A validation before the first batch of an epoch does not belong to it.
+    def after_val_epoch(self, runner: Run) -> None:
+        """Take the numbers of a validation; one before the first batch of an epoch does not belong to it."""
         epoch = self.epoch
-        if self.running and (epoch.phase != "open" or self.runner.done.inner_iter > 0):
-            epoch.val = {**(epoch.val or {}), **validation_numbers(self.runner.logs)}
-        if epoch.phase == "trained" and not validation_follows(self.runner):
+        if self.running and (epoch.phase != "open" or runner.done.inner_iter > 0):
+            epoch.val = {**(epoch.val or {}), **validation_numbers(runner.logs)}
+        if epoch.phase == "trained" and not validation_follows(runner):
             epoch.phase = "over after val"
 
     def logs(self) -> dict[str, Any]:
@@ -208,7 +177,7 @@ class KerasLifecycle:
         epoch = self.epoch
         if epoch.logs is None:
             # Other hooks may have added numbers since the validation.
-            val = {} if epoch.val is None else {**epoch.val, **validation_numbers(self.runner.logs)}
+            val = {} if epoch.val is None else {**epoch.val, **validation_numbers(self.model.runner.logs)}
             self._last = dict(sorted(broadcast({**epoch.train.now(), **val}).items()))
             epoch.logs = dict(self._last)
         return epoch.logs
@@ -219,53 +188,62 @@ class KerasLifecycle:
             self.logs()
         return dict(self._last)
 
-    def begin_epoch(self, state: CallbackState, method: Callable[..., Any]) -> None:
-        """Call a callback's `on_epoch_begin`, once for each epoch."""
-        if state.begun != self.epoch.number:
-            state.begun = self.epoch.number
-            method(self.epoch.number, {})
-
-    def end_epoch(self, state: CallbackState) -> None:
-        """Call a callback's `on_epoch_end` if the epoch is over, once for each epoch."""
-        if self.epoch.is_over and state.ended != self.epoch.number:
-            state.ended = self.epoch.number
-            if state.on_epoch_end is not None:
-                state.on_epoch_end(self.epoch.number, self.logs())
+    def end_epoch(self, turns: Turns) -> None:
+        """Call a callback's `on_epoch_end`, once for each epoch."""
+        method = KERAS.overridden(turns.callback, "on_epoch_end")
+        if method is not None and turns.ended != self.epoch.number:
+            turns.ended = self.epoch.number
+            method(self.epoch.number, self.logs())
 
     def _end_epoch_of_all(self) -> None:
-        for _, state in self.states():
-            self.end_epoch(state)
+        for _, turns in self.turns():
+            self.end_epoch(turns)
 
-    # Evaluation
+    # Batches and evaluation
 
-    def _before_evaluation(self, mode: str) -> None:
-        self.test, self.test_logs = SortedMeans(), {}
+    def train_logs(self) -> dict[str, Any]:
+        """Return the means of the epoch so far."""
+        if self._train_logs is None:
+            self._train_logs = self.epoch.train.now()
+        return self._train_logs
+
+    def test_logs(self) -> dict[str, Any]:
+        """Return the means of the validation or the test so far."""
+        if self._test_logs is None:
+            self._test_logs = self._test.now()
+        return self._test_logs
+
+    def before_val_epoch(self, runner: Run) -> None:
+        """Begin a validation, a test or a prediction."""
+        self._test, self._test_logs = SortedMeans(), None
         if not self.running:
-            self._introduce(1, mode)
+            self._introduce(runner, 1, runner.mode)
 
-    def _after_test_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.test.add(result, logs)
-        self.test_logs = self.test.now()
+    def after_val_iter(self, result: Any, logs: dict[str, Any]) -> None:
+        """Add up what the batch has logged."""
+        self._test.add(result, logs)
+        self._test_logs = None
 
-    def evaluated(self, mode: str) -> dict[str, Any]:
-        """Return the logs of a validation or a test, without the prefix of the mode."""
-        return dict(sorted(logged_by(mode, self.runner.logs).items()))
+    before_test_epoch = before_predict_epoch = before_val_epoch
+    after_test_iter = after_val_iter
 
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how far the epoch has come, and the states of the callbacks."""
+        """Return how far the epoch has come, and whose turn it is."""
         epoch = self.epoch
+        # What a callback has put into the logs may be anything.
+        storable = {name: one for name, one in plain(epoch.logs).items() if isinstance(one, (float, str))}
         return {
             "epoch": {
                 "number": epoch.number,
                 "train": {name: list(total) for name, total in epoch.train.totals.items()},
                 "val": None if epoch.val is None else dict(epoch.val),
                 "phase": epoch.phase,
-                "logs": None if epoch.logs is None else _storable(epoch.logs),
+                "logs": None if epoch.logs is None else storable,
             },
             "last": self._last,
-            "callbacks": {name: state.state_dict() for name, state in self.states()},
+            "callbacks": {name: [turns.begun, turns.ended] for name, turns in self.turns()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -277,23 +255,115 @@ class KerasLifecycle:
         self.epoch = Epoch(**epoch)
         self._last = dict(state["last"])
         self._loaded = not self.running
-        for name, callback_state in self.states():
+        for name, turns in self.turns():
             if name in state["callbacks"]:
-                callback_state.load_state_dict(state["callbacks"][name])
-                if self.running:
-                    callback_state.begin(None)
+                begun, turns.ended = state["callbacks"][name]
+                # What a callback without a state did when the epoch began is forgotten, so it is called again.
+                turns.begun = begun if has_state(turns.callback) else None
 
 
-def lifecycle_of(runner: Run) -> KerasLifecycle:
-    """Return the lifecycle of a run, which is made with its first callback."""
-    for hook in runner.hooks:
-        if isinstance(hook, KerasLifecycle):
-            return hook
-    life = KerasLifecycle(runner)
-    runner.hooks.append(life)
-    return life
+# The methods of callbacks as hooks: each function returns the hook on a stage that calls a method of a callback. A hook
+# returns None, since what a method returns is not an answer to the stage.
 
 
-def _storable(logs: Mapping[str, Any]) -> dict[str, Any]:
-    # What a callback has put into the logs may be anything.
-    return {name: value for name, value in plain(logs).items() if isinstance(value, (float, str))}
+def _begin(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
+    def call() -> None:
+        method({})
+
+    return call
+
+
+def _train_end(life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
+    def call() -> None:
+        method(life.last())
+
+    return call
+
+
+def _epoch_begin(life: KerasLifecycle, turns: Turns, method: Method) -> Method:
+    def call() -> None:
+        if turns.begun != life.epoch.number:
+            turns.begun = life.epoch.number
+            method(life.epoch.number, {})
+
+    return call
+
+
+def _epoch_end(life: KerasLifecycle, turns: Turns, _method: Method) -> Method:
+    # An always hook, since Keras ends all tests before it ends an epoch: on_test_end is called in a post hook.
+    def call(exc: BaseException | None, mode: str) -> None:
+        if exc is None and life.epoch.phase == f"over after {mode}":
+            life.end_epoch(turns)
+
+    return call
+
+
+def _batch_begin(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
+    def call(inner_iter: int) -> None:
+        method(inner_iter, logs={})
+
+    return call
+
+
+def _train_batch_end(life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
+    def call(inner_iter: int) -> None:
+        method(inner_iter, logs=life.train_logs())
+
+    return call
+
+
+def _test_batch_end(life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
+    def call(inner_iter: int) -> None:
+        method(inner_iter, logs=life.test_logs())
+
+    return call
+
+
+def _test_end(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
+    def call(mode: str, logs: dict[str, Any]) -> None:
+        method(dict(sorted(logged_by(mode, logs).items())))
+
+    return call
+
+
+def _predict_batch_end(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
+    def call(inner_iter: int, result: Any) -> None:  # Any: a model returns what it likes
+        arrays = map_leaves(lambda one: one.detach().cpu().numpy() if is_tensor(one) else one, result)
+        method(inner_iter, logs={"outputs": arrays})
+
+    return call
+
+
+_EVENTS: dict[str, tuple[tuple[str, ...], Kind, Callable[[KerasLifecycle, Turns, Method], Method]]] = {
+    "on_train_begin": (("run",), "pre", _begin),
+    "on_train_end": (("run",), "post", _train_end),
+    "on_epoch_begin": (("train_epoch",), "pre", _epoch_begin),
+    "on_epoch_end": (("train_epoch", "val_epoch"), "always", _epoch_end),
+    "on_train_batch_begin": (("train_iter",), "pre", _batch_begin),
+    "on_train_batch_end": (("train_iter",), "post", _train_batch_end),
+    "on_test_begin": (("val_epoch", "test_epoch"), "pre", _begin),
+    "on_test_end": (("val_epoch", "test_epoch"), "post", _test_end),
+    "on_test_batch_begin": (("val_iter", "test_iter"), "pre", _batch_begin),
+    "on_test_batch_end": (("val_iter", "test_iter"), "post", _test_batch_end),
+    "on_predict_begin": (("predict_epoch",), "pre", _begin),
+    "on_predict_end": (("predict_epoch",), "post", _begin),
+    "on_predict_batch_begin": (("predict_iter",), "pre", _batch_begin),
+    "on_predict_batch_end": (("predict_iter",), "post", _predict_batch_end),
+}
+
+
+def bindings(callback: Any, run: Run) -> list[Binding]:
+    """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them."""
+    methods = methods_of(callback)
+    warning = KERAS.misspelt(callback)
+    if warning is not None:  # the callback is not of our class, and Keras would accept it
+        run.logger.warning("%s", warning)
+    life = next((hook for hook in run.hooks if isinstance(hook, KerasLifecycle)), None)
+    life = life or run.register_hook(KerasLifecycle(run))
+    turns = life.turns_of(callback)
+    return [
+        Binding(Stage(stage, kind), adapt(life, turns, methods[name]))
+        for name, (stages, kind, adapt) in _EVENTS.items()
+        if name in methods
+        for stage in stages
+    ]

@@ -10,10 +10,9 @@ from aspecthook._core.law.call import Call
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.loop._dialect import Method
 
-from ._bridge import flat, plain
-from ._callback import EVENTS, Callback, Logs, methods_of
-from ._progress import ProgbarLogger
+from ._callback import EVENTS, Callback, Logs, methods_of, plain
 from ._simple import History
+from ._writers import ProgbarLogger
 
 
 @final
@@ -53,7 +52,7 @@ class CallbackList(Callback):
     ) -> None:
         super().__init__()
         self.callbacks: list[Any] = []
-        for callback in flat(callbacks):
+        for callback in _flat(callbacks):
             self.append(callback)
         for kind, is_wanted in ((History, add_history), (ProgbarLogger, add_progbar)):
             if is_wanted and not any(isinstance(callback, kind) for callback in self.callbacks):
@@ -109,6 +108,15 @@ class CallbackList(Callback):
     def _named(self) -> Iterator[tuple[str, Any]]:
         for place, callback in enumerate(self.callbacks):
             yield f"{place} {type(callback).__name__}", callback
+
+
+def _flat(callbacks: Any) -> Iterator[Any]:
+    """Return the callbacks in lists of lists, one by one."""
+    if isinstance(callbacks, (list, tuple)):
+        for item in callbacks:
+            yield from _flat(item)
+    elif callbacks is not None:
+        yield callbacks
 
 
 def _empty(event: str) -> Method:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from math import inf
 from typing import Any, Literal, TypeAlias
@@ -12,9 +11,8 @@ from aspecthook.training._options import finite_number, flag, one_of, whole_numb
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
-from ._callback import Logs, ResumableCallback
-from ._optimizer import optimizers, rate_of, rates
-from ._run_model import RunModel
+from ._callback import Callback, Logs
+from ._run_model import RunModel, optimizers, rate_of, rates
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 
@@ -28,7 +26,7 @@ def mode_by_name(monitor: str) -> Mode | None:
     return None if rule is None else "min" if rule == "less" else "max"
 
 
-class MonitorCallback(ResumableCallback):
+class MonitorCallback(Callback):
     """The base of callbacks that watch a number.
 
     Args:
@@ -85,22 +83,18 @@ class MonitorCallback(ResumableCallback):
         return value + self.min_delta < other if lesser else value - self.min_delta > other
 
     def _find_mode(self) -> Mode:
-        if self._seeks is None:
-            self._seeks = self._mode_of_monitor()
-        return self._seeks
-
-    def _mode_of_monitor(self) -> Mode:
         name = self.monitor.removeprefix("val_")
-        for metric in _metrics(self.model):
-            if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
-                return "max" if metric._direction == "up" else "min"
-        mode = mode_by_name(name)
-        if mode is None:
+        if self._seeks is None:
+            for metric in _metrics(self.model):
+                if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
+                    self._seeks = "max" if metric._direction == "up" else "min"
+        self._seeks = self._seeks or mode_by_name(name)
+        if self._seeks is None:
             raise HookOptionError(
                 f"{type(self).__name__}: the name {self.monitor!r} does not show whether a greater or a lesser number "
                 f"is better; give mode='max' or mode='min'{nearest(self.monitor, _USUAL)}"
             )
-        return mode
+        return self._seeks
 
     def get_monitor_value(self, logs: Logs) -> Any:
         """Return the number; if it is missing, log a warning and return None.
@@ -114,13 +108,9 @@ class MonitorCallback(ResumableCallback):
         if value is None and not getattr(self.model, "stop_training", False):
             if self._compares:
                 self._find_mode()
-            logging.getLogger("aspecthook.training").warning(
-                "%s: there is no %r; there are: %s%s",
-                type(self).__name__,
-                self.monitor,
-                ", ".join(logs) or "none",
-                nearest(self.monitor, list(logs)),
-            )
+            there = ", ".join(logs) or "none"
+            near = nearest(self.monitor, list(logs))
+            self._logger.warning(f"{type(self).__name__}: there is no {self.monitor!r}; there are: {there}{near}")
         return value
 
     def _report(self, text: str) -> None:
@@ -193,7 +183,7 @@ class EarlyStopping(MonitorCallback):
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Reset; or stop again, if a run that was stopped is resumed."""
-        if self.begins_anew():
+        if self._begins_anew:
             self._reset()
         elif self.stopped_epoch > 0:
             self.model.stop_training = True
@@ -281,7 +271,7 @@ class ReduceLROnPlateau(MonitorCallback):
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Reset, unless the run is resumed."""
-        if self.begins_anew():
+        if self._begins_anew:
             self.best = None
             self.cooldown_counter = self.wait = 0
 

@@ -13,12 +13,12 @@ from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._callback import METHODS, Callback, Logs, ResumableCallback
-from ._optimizer import optimizers, rate_of, rates
+from ._callback import METHODS, Callback, Logs
+from ._run_model import optimizers, rate_of, rates
 
 
 @HOOKS.register
-class History(ResumableCallback):
+class History(Callback):
     """Keep the logs of all epochs.
 
     Attributes:
@@ -42,7 +42,7 @@ class History(ResumableCallback):
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Begin a new list of epochs, unless the run is resumed."""
-        if self.begins_anew():
+        if self._begins_anew:
             self.epoch = []
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
@@ -55,7 +55,7 @@ class History(ResumableCallback):
 
 
 @HOOKS.register
-class LearningRateScheduler(ResumableCallback):
+class LearningRateScheduler(Callback):
     """Set the learning rate before each epoch.
 
     Args:

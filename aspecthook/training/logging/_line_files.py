@@ -26,33 +26,32 @@ from ._numbers import one_line
 from ._row import Row
 
 
-@final
-class Tolerance:
-    """Lets a run continue while its log cannot be written: warns once, and once more when it can be written again."""
+class FileSink:
+    """The base of sinks that write files: a run continues while its log cannot be written."""
 
     def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
-        self._path, self._logger = path, logger
+        self.path, self.logger = path, logger
         self._failed = False
 
     @contextmanager
-    def __call__(self) -> Generator[None]:
-        """Write in this block."""
+    def _tolerating(self) -> Generator[None]:
+        """Write in this block: if it fails, warn once; and once more when the log can be written again."""
         failed = self._failed
         try:
             yield
         except OSError as error:
             self._failed = True
             if not failed:
-                self._logger.warning(
+                self.logger.warning(
                     "the log %s cannot be written: %s; the run continues, and what is missing is written as soon as "
                     "that works",
-                    self._path,
+                    self.path,
                     error.strerror,
                 )
         else:
             self._failed = False
             if failed:
-                self._logger.warning("the log %s is written again, with all that was missing", self._path)
+                self.logger.warning("the log %s is written again, with all that was missing", self.path)
 
 
 def cut_back(path: Path, size: int | None, logger: Any) -> int:
@@ -79,18 +78,14 @@ def cut_back(path: Path, size: int | None, logger: Any) -> int:
     return size
 
 
-class LineFile:
+class LineFile(FileSink):
     """A sink that writes a line for each row."""
 
     def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
-        self.path = path
-        self.logger = logger
-        self._tolerating = Tolerance(path, logger)
+        super().__init__(path, logger)
         self._start: Callable[[], None] | None = None  # what is still to be done before the first row is written
         self._pending: list[Any] = []  # entries that could not be written yet
         self._size, self._sum = 0, 0  # of the file
-
-    # Beginning
 
     def begin(self, mark: Mapping[str, Any] | None, *, is_new: bool) -> None:
         """Begin the file of a new run, and keep an older file under another name; or continue at a `mark`.
@@ -99,21 +94,22 @@ class LineFile:
         after the lines in the file, without an unfinished one.
         """
         if mark is not None:
-            self._size, self._sum, self._pending = int(mark["size"]), int(mark["sum"]), [*mark["pending"]]
+            self._size, self._sum = int(mark["size"]), int(mark["sum"])
         check_regular(self.path)
         self._start = self._clear if is_new and mark is None else lambda: self._continue(mark)
         with self._tolerating():
             self._open()
 
     def mark(self) -> dict[str, Any]:
-        """Return the position in the file, and what could not be written to it, for a checkpoint."""
-        return {"size": self._size, "sum": self._sum, "pending": list(self._pending)}
+        """Return the position in the file, for a checkpoint."""
+        return {"size": self._size, "sum": self._sum}
 
     @classmethod
     def check(cls, mark: Mapping[str, Any]) -> None:
         """Raise if a mark is none that `mark` returns."""
-        if int(mark["size"]) < 0 or int(mark["sum"]) < 0 or not all(isinstance(one, str) for one in mark["pending"]):
-            raise ValueError("the state has lines that are none")
+        list(mark.get("columns", ()))
+        if int(mark["size"]) < 0 or int(mark["sum"]) < 0:
+            raise ValueError("the state has a position that is none")
 
     def _open(self) -> None:
         if self._start is not None:
@@ -146,8 +142,6 @@ class LineFile:
     def _as_of(self, mark: Mapping[str, Any] | None, data: bytes) -> bytes:  # noqa: ARG002
         """Return what a file had at a checkpoint, and what was written after that."""
         return data
-
-    # Writing
 
     def write(self, row: Row) -> None:
         """Write a row, and what could not be written before; if it fails, keep them."""
@@ -186,22 +180,18 @@ class JsonFile(LineFile):
     """Lines of JSON; NaN and infinity are null, since JSON has neither."""
 
     def _entry(self, row: Row) -> str:
-        def plain(value: float | str) -> float | str | None:
-            return value if isinstance(value, (str, int)) or isfinite(value) else None
-
-        return json.dumps({name: plain(value) for name, value in row.flat().items()})
+        flat = row.flat()
+        return json.dumps({k: None if isinstance(v, float) and not isfinite(v) else v for k, v in flat.items()})
 
 
 @final
 class TextFile(LineFile):
     """Lines for readers, each after its time; `text` returns the line of a row."""
 
-    def __init__(self, path: Path, logger: Any, text: Callable[[Row], str]) -> None:
-        super().__init__(path, logger)
-        self._text = text
+    text: Callable[[Row], str] = staticmethod(str)
 
     def _entry(self, row: Row) -> str:
-        return f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self._text(row)}"
+        return f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self.text(row)}"
 
 
 @final
@@ -218,16 +208,8 @@ class TableFile(LineFile):
         self.columns: list[str] = []
 
     def mark(self) -> dict[str, Any]:
-        """Return the position in the file, and what could not be written to it, for a checkpoint."""
+        """Return the position in the file, and the columns, for a checkpoint."""
         return {**super().mark(), "columns": list(self.columns)}
-
-    @classmethod
-    def check(cls, mark: Mapping[str, Any]) -> None:
-        """Raise if a mark is none that `mark` returns."""
-        cells = [cell for row in mark["pending"] for pair in row.items() for cell in pair]
-        super().check({**mark, "pending": [*map(str, mark["columns"])]})
-        if not all(isinstance(cell, (str, int, float)) for cell in cells):
-            raise ValueError("the state has lines that are none")
 
     def _clear(self) -> None:
         super()._clear()
@@ -236,12 +218,13 @@ class TableFile(LineFile):
     def _as_of(self, mark: Mapping[str, Any] | None, data: bytes) -> bytes:
         """Leave out the columns that were added after a checkpoint."""
         lines = data.split(b"\n")[:-1]
-        columns = _names(lines[0]) if lines else []
-        before: list[str] = columns if mark is None else list(mark["columns"])
+        # Names are compared as they were before `as_text`.
+        columns = [cell[1:] if _FORMULA.match(cell[1:]) and cell[0] == "'" else cell for cell in _cells(lines[:1])]
+        before: list[str] = columns if mark is None else [*map(str, mark["columns"])]
         self.columns = columns[: len(before)]
         if self.columns == columns or self.columns != before:
             return data
-        return b"".join(_line(_cells(line)[: len(before)]) for line in lines)
+        return b"".join(_line(_cells([line])[: len(before)]) for line in lines)
 
     def _entry(self, row: Row) -> dict[str, float | str]:
         return row.flat()
@@ -249,7 +232,7 @@ class TableFile(LineFile):
     def _write_pending(self) -> None:
         names = dict.fromkeys(name for row in self._pending for name in row)
         columns = [*self.columns, *(name for name in names if name not in self.columns)]
-        new = b"".join(_line([_shown(row.get(name)) for name in columns]) for row in self._pending)
+        new = b"".join(_line([_shown(row.get(name, "")) for name in columns]) for row in self._pending)
         old = self.path.read_bytes() if self.path.exists() and columns != self.columns else b""
         if self._size and columns == self.columns and self.path.exists():
             self._append(new)
@@ -281,9 +264,7 @@ def as_text(cell: str) -> str:
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
-def _shown(value: float | str | None) -> float | str:
-    if value is None:
-        return ""
+def _shown(value: float | str) -> float | str:
     return as_text(one_line(value)) if isinstance(value, str) else value
 
 
@@ -293,11 +274,6 @@ def _line(cells: Sequence[float | str]) -> bytes:
     return text.getvalue().encode()
 
 
-def _cells(line: bytes) -> list[str]:
-    rows = list(csv.reader([line.decode(errors="replace")]))
-    return rows[0] if rows else []
-
-
-def _names(line: bytes) -> list[str]:
-    """Return the names in a header, as they were before `as_text`."""
-    return [cell[1:] if _FORMULA.match(cell[1:]) and cell[0] == "'" else cell for cell in _cells(line)]
+def _cells(lines: Sequence[bytes]) -> list[str]:
+    """Return the cells of a line; none if there is no line."""
+    return [cell for row in csv.reader(line.decode(errors="replace") for line in lines) for cell in row]

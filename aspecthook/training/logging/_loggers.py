@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,8 +16,8 @@ from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
 from ._line_files import JsonFile, LineFile, TableFile, TextFile
-from ._numbers import duration_text, is_of, number_text, one_line
-from ._row import TIMES, Row, Sink, rates_row, value_of, values_of
+from ._numbers import duration_text, is_of, number_text, one_line, rates_of
+from ._row import TIMES, Row, Sink, value_of, values_of
 from ._timers import eta_of
 
 
@@ -58,11 +58,10 @@ class LoggerHook(Hook):
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
         self._run: Run | None = None  # that this hook has rows of, from its beginning on
-        self._loaded: Mapping[str, Any] | None = None
+        self._loaded: Mapping[str, Any] | None = None  # a state, until the run begins
         self._sums: dict[str, list[float]] = {}  # since the last row, by name: the sum, and its weight
-        # What has been seen of the run: iterations, complete epochs, and the epoch and iteration of the newest one.
-        self._done = self._epochs = 0
-        self._place = (0, 0)
+        self._done = 0  # the iterations of the run that this hook has seen
+        self._place = (0, 0)  # the epoch of the newest iteration, and its number in it; both from 1
         self._mode = ""  # of the validation or the test that is under way
 
     # When
@@ -73,35 +72,31 @@ class LoggerHook(Hook):
             return
         loaded, now = self._loaded, runner.done
         if loaded is not None:
-            self._sums = {name: list(row) for name, row in loaded["sums"].items()}
-            self._done, self._epochs, self._place = loaded["iters"], loaded["epochs"], tuple(loaded["place"])
+            self._sums, self._done, self._place = loaded["sums"], loaded["iters"], tuple(loaded["place"])
         self._begin(runner, rerun=loaded is None and self._run is runner)
         self._run, self._loaded, self._mode = runner, None, ""
-        if loaded is not None:  # what the checkpoint was too early for: it was saved before this hook's turn
-            if loaded["unseen"] is not None:
-                self._see(runner, *loaded["unseen"])
-            self._see_epochs(runner)
-            if loaded["validation"] is not None:
-                self._write_validation(runner, *loaded["validation"])
+        if loaded is not None and loaded["unseen"] is not None:
+            self._take(runner, *loaded["unseen"])
         if self._done != now.iter:  # the hook was not there, and has sums of something else
             self._sums.clear()
-            self._done, self._epochs = now.iter, now.epoch
-            self._place = (now.epoch + bool(now.inner_iter), now.inner_iter)
+            self._done, self._place = now.iter, (now.epoch + bool(now.inner_iter), now.inner_iter)
+        self._end_epoch(runner)
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:
         """Prepare the sink; `rerun` if the same runner runs again without a resume."""
 
     def after_train_iter(self, runner: Run) -> None:
-        """Write what is due after an iteration."""
+        """Add up what the iteration has logged, and write a row if it is due."""
         if runner.rank == 0:
             if self._run is None:  # the hook was registered during the run
                 self.before_run(runner)
             self._advance(runner, runner.iter + 1)
 
     def after_train_epoch(self, runner: Run) -> None:
-        """Write what is due after an epoch."""
+        """Write a row of the last iterations of an epoch."""
         if self._run is not None:
             self._advance(runner, runner.done.iter)
+            self._end_epoch(runner)
 
     def before_val_epoch(self, runner: Run) -> None:
         """Write the training rows that are due: a hook may validate before this one is called for the iteration."""
@@ -112,7 +107,7 @@ class LoggerHook(Hook):
     def after_val_epoch(self, runner: Run) -> None:
         """Write a row of a validation, unless a hook has skipped it."""
         if runner.rank == 0 and self._mode:
-            self._write_validation(runner, self._mode, self._validated(runner))
+            self._take(runner, *self._newest(runner))
             self._mode = ""
 
     before_test_epoch = before_val_epoch
@@ -121,28 +116,43 @@ class LoggerHook(Hook):
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
         """Close the sink."""
-        if runner.rank == 0 and self.sink is not None:
-            self._try(runner, self.sink, None)
+        if runner.rank == 0:
+            self._to_sink(runner, None)
 
     # Rows
 
     def _advance(self, runner: Run, done: int) -> None:
         """Add up what was logged since the last call; `done` iterations are over, one that a hook skipped included."""
         if done > self._done:
-            self._see(runner, *self._newest(runner, done))
-        self._see_epochs(runner)
+            logged = values_of(runner.logged) if done == runner.done.iter else {}
+            self._take(runner, "train", done, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner))
 
-    def _newest(self, runner: Run, done: int) -> tuple[int, int, int, dict[str, float | str], float]:
-        """Return the number, the place, the values and the samples of the newest iteration; no values if skipped."""
-        logged = values_of(runner.logged) if done == runner.done.iter else {}
-        return done, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner)
+    def _newest(self, runner: Run) -> tuple[str, int, int, int, dict[str, float | str], float]:
+        """Return what `_take` takes of the validation under way, or of an iteration that this hook has not seen."""
+        logged = values_of(runner.logged)
+        if self._mode:
+            numbers = {name: value for name, value in logged.items() if is_of(name, self._mode)}
+            return self._mode, self._done, *self._place, numbers, 1.0
+        return "train", runner.done.iter, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner)
 
-    def _see(
-        self, runner: Run, done: int, epoch: int, inner: int, logged: Mapping[str, float | str], samples: float
+    def _take(
+        self,
+        runner: Run,
+        mode: str,
+        done: int,
+        epoch: int,
+        inner: int,
+        logged: Mapping[str, float | str],
+        samples: float,
     ) -> None:
+        """Write a row of a validation, or add up what an iteration has logged, and write a row if that is due."""
+        if mode != "train":
+            if logged:
+                self._write(runner, self._row(runner, mode, dict(logged)))
+            return
         self._done, self._place = done, (epoch, inner)
-        for name, number in _of_training(logged):
-            if not isinstance(number, str):
+        for name, number in logged.items():
+            if is_of(name, "train") and not isinstance(number, str):
                 weight = 1.0 if name in TIMES else samples
                 sums = self._sums.setdefault(name, [0.0, 0.0])
                 sums[0] += number * weight
@@ -152,10 +162,9 @@ class LoggerHook(Hook):
         if due or (last and not self.ignore_last):
             self._write_training(runner)
 
-    def _see_epochs(self, runner: Run) -> None:
-        """Write the rest of an epoch that is complete."""
-        if runner.done.epoch > self._epochs:
-            self._epochs = runner.done.epoch
+    def _end_epoch(self, runner: Run) -> None:
+        """Write the rest of an epoch that is complete. A second call finds no sums, and does nothing."""
+        if runner.done.inner_iter == 0:
             if not self.ignore_last and (self.by_epoch or runner.by_epoch):
                 self._write_training(runner)
             if self.by_epoch:
@@ -164,41 +173,30 @@ class LoggerHook(Hook):
     def _write_training(self, runner: Run) -> None:
         """Write a row of what was added up since the last one, if anything was, and start over."""
         if self._sums:
-            epoch, inner = self._place
-            count = inner if self.by_epoch else self._done
-            numbers = rates_row(runner.optimizer) | self._means(runner)
-            self._write(runner, Row("train", epoch, count, self._done, numbers))
+            self._write(runner, self._row(runner, "train", self._means(runner)))
             self._sums.clear()
+
+    def _row(self, runner: Run, mode: str, numbers: dict[str, float | str]) -> Row:
+        """Return a row at the place that the training has reached."""
+        epoch, inner = self._place
+        return Row(
+            mode, epoch, inner if self.by_epoch else self._done, self._done, rates_of(runner.optimizer) | numbers
+        )
 
     def _means(self, runner: Run) -> dict[str, float | str]:
         """Return the means since the last row, times last; a number that was not logged since keeps its value."""
-        found: dict[str, float | str] = {}
-        for name, value in (*_of_training(values_of(runner.logs)), *((name, None) for name in self._sums)):
-            total, weight = self._sums.get(name, (0.0, 0.0))
-            if weight:
-                found[name] = total / weight
-            elif value is not None:
-                found.setdefault(name, value)
+        found = {name: value for name, value in values_of(runner.logs).items() if is_of(name, "train")}
+        found.update((name, total / weight) for name, (total, weight) in self._sums.items() if weight)
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
-    def _validated(self, runner: Run) -> dict[str, float | str]:
-        """Return the numbers that the validation or the test has logged."""
-        return {name: value for name, value in values_of(runner.logged).items() if is_of(name, self._mode)}
-
-    def _write_validation(self, runner: Run, mode: str, numbers: dict[str, float | str]) -> None:
-        """Write a row at the epoch and the iteration that the training has reached."""
-        if numbers:
-            now = runner.done
-            count = (now.inner_iter or self._place[1]) if self.by_epoch else now.iter
-            epoch = now.epoch + bool(now.inner_iter)
-            self._write(runner, Row(mode, epoch, count, now.iter, rates_row(runner.optimizer) | numbers))
-
     def _write(self, runner: Run, row: Row) -> None:
-        if self.sink is not None:
-            self._try(runner, self.sink, row)
+        self._to_sink(runner, row)
 
-    def _try(self, runner: Run, sink: Sink, row: Row | None) -> None:
+    def _to_sink(self, runner: Run, row: Row | None) -> None:
         """Write a row, or close the sink; what a sink raises does not end the run."""
+        sink = self.sink
+        if sink is None:
+            return
         try:
             _ = sink.close() if row is None else sink.write(row)
         except Exception as error:
@@ -214,34 +212,27 @@ class LoggerHook(Hook):
         if self._loaded is not None:
             return dict(self._loaded)
         runner = self._run
-        unseen = runner is not None and runner.done.iter > self._done
+        unseen = runner is not None and (bool(self._mode) or runner.done.iter > self._done)
         return {
             "sums": {name: list(row) for name, row in self._sums.items()},
             "iters": self._done,
-            "epochs": self._epochs,
             "place": list(self._place),
-            "unseen": list(self._newest(runner, runner.done.iter)) if runner is not None and unseen else None,
-            "validation": [self._mode, self._validated(runner)] if runner is not None and self._mode else None,
+            "unseen": list(self._newest(runner)) if runner is not None and unseen else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
-        unseen, validation = state["unseen"], state["validation"]
+        unseen, (epoch, inner) = state["unseen"], state["place"]
         if unseen is not None:
-            done, epoch, inner, logged, samples = unseen
-            unseen = [int(done), int(epoch), int(inner), checked_values(logged), float(samples)]
-        if validation is not None:
-            mode, numbers = validation
-            validation = [str(mode), checked_values(numbers)]
-        epoch, inner = state["place"]
+            mode, *counts, logged, samples = unseen
+            done, at_epoch, at_inner = map(int, counts)
+            unseen = [str(mode), done, at_epoch, at_inner, checked_values(logged), float(samples)]
         self._loaded = {
             **state,
             "sums": {str(name): [float(total), float(weight)] for name, (total, weight) in state["sums"].items()},
             "iters": int(state["iters"]),
-            "epochs": int(state["epochs"]),
             "place": [int(epoch), int(inner)],
             "unseen": unseen,
-            "validation": validation,
         }
 
 
@@ -263,31 +254,27 @@ class _FileLoggerHook(LoggerHook):
         self.path: Path | None = None if path is None else path_of(type(self).__name__, path)
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:
-        if self.sink is not None and rerun:
-            return
-        path = self._path(runner)
-        file = None if path is None else self._open(path, runner)
-        self.sink: Sink | None = file
-        if file is not None:
-            file.begin(None if self._loaded is None else self._loaded["file"], is_new=runner.done.iter == 0)
+        if self.sink is None or not rerun:
+            file = self._open(runner)
+            self.sink: Sink | None = file
+            if file is not None:
+                file.begin(None if self._loaded is None else self._loaded["file"], is_new=runner.done.iter == 0)
 
-    def _open(self, path: Path, runner: Run) -> LineFile:
+    def _open(self, runner: Run) -> LineFile | None:
+        path = self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
         return self.kind(path, runner.logger)
 
-    def _path(self, runner: Run) -> Path | None:
-        return self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
-
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the file too, and what could not be written to it."""
+        """Return the position in the file too."""
         if self._loaded is not None:
             return dict(self._loaded)
         return {**super().state_dict(), "file": self.sink.mark() if isinstance(self.sink, LineFile) else None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
-        super().load_state_dict(state)
         if state["file"] is not None:
             self.kind.check(state["file"])
+        super().load_state_dict(state)
 
 
 @HOOKS.register
@@ -309,11 +296,13 @@ class TextLoggerHook(_FileLoggerHook):
     kind: ClassVar[type[LineFile]] = TextFile
     default = "log.txt"
 
-    def _path(self, runner: Run) -> Path | None:
-        return None if self.path is None and runner.work_dir is None else super()._path(runner)
-
-    def _open(self, path: Path, runner: Run) -> LineFile:
-        return TextFile(path, runner.logger, lambda row: self._line(runner, row))
+    def _open(self, runner: Run) -> LineFile | None:
+        if self.path is None and runner.work_dir is None:
+            return None
+        file = super()._open(runner)
+        assert isinstance(file, TextFile)
+        file.text = lambda row: self._line(runner, row)
+        return file
 
     def _write(self, runner: Run, row: Row) -> None:
         runner.logger.info("%s", self._line(runner, row))
@@ -381,10 +370,6 @@ def samples_of(runner: Run) -> float:
     """Return over how many samples the numbers of an iteration are means."""
     outputs = runner.outputs
     return float(outputs.get("num_samples", 1)) if is_any(outputs, Mapping) else 1.0
-
-
-def _of_training(values: Mapping[str, float | str]) -> Iterator[tuple[str, float | str]]:
-    return ((name, value) for name, value in values.items() if is_of(name, "train"))
 
 
 def checked_values(values: Any) -> dict[str, float | str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import Any
 
 # The modes other than training: the names of their numbers begin with the mode, as in `val_loss`.
 MODES = ("val", "test", "predict")
@@ -41,28 +41,31 @@ def is_of(name: str, mode: str) -> bool:
     return not name.startswith(PREFIXES) if mode == "train" else name.startswith(f"{mode}_")
 
 
-def numbers_of(logs: Mapping[str, Any], mode: str) -> dict[str, float]:
-    """Return the numbers that a mode has logged."""
-    found = ((name, number_of(value)) for name, value in logs.items() if is_of(name, mode))
-    return {name: number for name, number in found if number is not None}
-
-
-def rates_of(optimizer: Any) -> dict[str, list[float | None]]:
-    """Return the learning rate and the momentum of each parameter group; None where a group has none.
+# Any: an optimizer of any library.
+def rates_of(optimizer: Any) -> dict[str, float | str]:
+    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ.
 
     Example:
         >>> from types import SimpleNamespace
-        >>> rates_of(SimpleNamespace(param_groups=[{"lr": 0.1, "betas": (0.9, 0.99)}, {"lr": 0.2}]))
-        {'lr': [0.1, 0.2], 'momentum': [0.9, None]}
+        >>> rates_of(SimpleNamespace(param_groups=[{"lr": 0.1, "betas": (0.9, 0.99)}, {"lr": 0.2, "name": "head"}]))
+        {'lr': 0.1, 'lr_head': 0.2, 'momentum': 0.9}
     """
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
-    found = {word: [_rate(group, word) for group in groups] for word in ("lr", "momentum")}
-    return {word: rates for word, rates in found.items() if any(rate is not None for rate in rates)}
+    found: dict[str, float | str] = {}
+    for word in ("lr", "momentum"):
+        rates = [_rate(group, word) for group in groups]
+        if not rates or rates[0] is None or (word == "momentum" and not any(rates)):
+            continue
+        found[word] = rates[0]
+        if any(rate != rates[0] for rate in rates):
+            rest = zip(groups[1:], rates[1:], range(1, len(rates)), strict=True)
+            found.update((f"{word}_{group.get('name', n)}", rate) for group, rate, n in rest if rate is not None)
+    return found
 
 
 def _rate(group: Mapping[str, Any], word: str) -> float | None:
     if word == "momentum" and "betas" in group and word not in group:  # the first beta of Adam is its momentum
-        return number_of(cast("tuple[Any, ...]", group["betas"])[0])
+        return number_of(group["betas"][0])
     return number_of(group.get(word))
 
 

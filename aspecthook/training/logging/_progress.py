@@ -1,36 +1,29 @@
-"""The hook that shows the progress of a run on the terminal."""
+"""The hook that shows the progress of a run: a bar of rich below all other lines, or lines alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import logging
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from math import inf
 from time import perf_counter
-from typing import TextIO
+from typing import Any, TextIO
 
+from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
 from ._loggers import LoggerHook
-from ._numbers import duration_text, number_text
-from ._row import TIMES, Row, rates_row
-from ._screen import Bar, Plain, screen_for
+from ._numbers import duration_text, number_text, one_line, rates_of
+from ._row import TIMES, Row
 from ._timers import eta_of
 
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
-
-
-@dataclass(slots=True)
-class _Pass:
-    """A pass over the data whose progress is shown; in a run by iterations, all passes of the training."""
-
-    mode: str
-    label: str
-    since: float
-    done: int
-    total: int | None
+_BAR, _LEAST = 24, 6  # the width of the bar, and what it shrinks to where the terminal is narrow
 
 
 @HOOKS.register
@@ -39,8 +32,8 @@ class ProgressHook(LoggerHook):
 
     Each epoch prints a line with its means and the time since the line before, and so does each validation. A run by
     iterations prints lines at each validation and at its end. With an `IterTimerHook` the bar has an estimate of the
-    remaining time. Files, pipes and simple terminals get plain lines without control characters, and so does any
-    terminal if the package rich is missing. Only rank 0 shows anything. If the terminal is closed, the run continues.
+    remaining time. Files, pipes and simple terminals get plain lines without control characters. Only rank 0 shows
+    anything. If the terminal is closed, the run continues. Needs rich.
 
     Args:
         interval: Without a bar: print a line every so many iterations; None to go by time alone.
@@ -57,14 +50,17 @@ class ProgressHook(LoggerHook):
         self.every: int | None = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
         self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
+        if find_spec("rich") is None:
+            raise TrainingError("ProgressHook needs rich; pip install rich")
         self._running = False
         self._closed = False  # whether the terminal was closed
-        self._screen: Plain | Bar | None = None
-        self._passes: list[_Pass] = []  # a hook may validate within a training epoch
+        self._bar: Any = None  # rich is imported when something is shown
+        self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []  # handlers that write above the bar
+        self._since = 0.0  # when the validation, test or prediction under way began
         # When the last results were printed, when the last line was, and when the bar was drawn.
         self._result_at = self._printed_at = self._drawn_at = 0.0
 
-    # Passes
+    # When
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:  # noqa: ARG002
         self.by_epoch: bool = runner.by_epoch
@@ -72,12 +68,12 @@ class ProgressHook(LoggerHook):
         self._result_at = self._printed_at = perf_counter()
 
     def before_train_epoch(self, runner: Run) -> None:
-        """Begin to show a pass over the data."""
-        if self._running and not self._passes:  # registered in the middle of a run, it waits for the next one
-            self._begin_pass(runner)
+        """Show that an epoch begins."""
+        if self._running:  # registered in the middle of a run, it waits for the next one
+            self._draw(runner, runner.done.inner_iter if runner.by_epoch else runner.done.iter)
 
     def before_val_epoch(self, runner: Run) -> None:
-        """Print the training before a validation, and begin to show it."""
+        """Print the training before a validation, and show that it begins."""
         super().before_val_epoch(runner)
         if self._running and not runner.by_epoch and runner.mode == "val":
             self._write_training(runner)
@@ -86,137 +82,196 @@ class ProgressHook(LoggerHook):
     before_test_epoch = before_val_epoch
 
     def before_predict_epoch(self, runner: Run) -> None:
-        """Begin to show a prediction."""
+        """Show that a prediction begins."""
         super().before_predict_epoch(runner)
         self._begin_pass(runner)
 
-    def after_train_iter(self, runner: Run) -> None:
-        """Show how far the training has come."""
-        if self._running:
-            super().after_train_iter(runner)
-            self._move(runner, runner.inner_iter + 1 if runner.by_epoch else runner.iter + 1)
+    def _begin_pass(self, runner: Run) -> None:
+        self._since = perf_counter()
+        if not self._running:
+            self._result_at = self._printed_at = self._since
+            self._closed = False
+        self._draw(runner, 0)
 
     def after_iter(self, runner: Run) -> None:
-        """Show how far a validation, a test or a prediction has come."""
-        if self._passes:
-            self._move(runner, self._passes[-1].done + 1)
+        """Show how far the training, or a validation, a test or a prediction has come."""
+        if runner.mode == "train":
+            if not self._running:
+                return
+            super().after_train_iter(runner)
+        bar, now = self._open(runner), perf_counter()
+        if bar is None:
+            return
+        done = (runner.iter if runner.mode == "train" and not runner.by_epoch else runner.inner_iter) + 1
+        if not bar.disable:
+            if now - self._drawn_at >= _REDRAW:
+                self._draw(runner, done)
+        elif now - self._printed_at >= self.seconds or (self.every is not None and done % self.every == 0):
+            label, total = self._shown(runner)
+            if done != total:  # else a line of results follows
+                self._printed_at = now
+                self._print(runner, [_head(label, done, total), *self._numbers(runner, done, total)])
 
-    def always_epoch(self, runner: Run) -> None:
-        """Stop showing the pass, even if it failed; not if a hook has skipped it before it was shown."""
-        is_one_of_many = runner.mode == "train" and not runner.by_epoch
-        if self._passes and self._passes[-1].mode == runner.mode and not is_one_of_many:
-            self._passes.pop()
-            if self._passes:
-                self._show_pass(runner, self._passes[-1])
-        if not self._running and not self._passes:
-            self._stop(runner)
+    after_train_iter = after_iter
+
+    def always_epoch(self) -> None:
+        """Leave the terminal as it was, after a validation, a test or a prediction that no run makes."""
+        if not self._running:
+            self._stop()
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Leave the terminal as it was."""
         super().always_run(runner, exc)
         self._running = False
-        self._passes.clear()
-        self._stop(runner)
+        self._stop()
 
-    def _begin_pass(self, runner: Run) -> None:
-        now, trains = perf_counter(), runner.mode == "train"
-        if not self._running and not self._passes:
-            self._result_at = self._printed_at = now
-            self._closed = False
-        total = runner.max_iters if trains and not runner.by_epoch else length_of(runner.data_loader)
-        done = (runner.done.inner_iter if runner.by_epoch else runner.done.iter) if trains else 0
-        self._passes.append(_Pass(runner.mode, self._label(runner), now, done, total))
-        self._show_pass(runner, self._passes[-1])
-        self._draw(runner)
-
-    def _show_pass(self, runner: Run, shown: _Pass) -> None:
-        self._show(runner, lambda screen: screen.begin(_head(shown), shown.done, shown.total))
-
-    def _label(self, runner: Run) -> str:
-        """Return the name of the pass that begins: an epoch, or a validation after one or within it."""
-        if not self._running:
-            return runner.mode
-        now, trains = runner.done, runner.mode == "train"
-        if trains and not runner.by_epoch:
-            return "iter"
-        place = _place(runner, now.epoch + bool(trains or now.inner_iter), now.iter)
-        return place if trains else f"{place} {runner.mode}"
-
-    # Lines with results
+    # What is shown
 
     def _write(self, runner: Run, row: Row) -> None:
+        """Print a row of results."""
         title = _place(runner, row.epoch, row.iter) if self._running else ""
-        rates = rates_row(runner.optimizer)
+        rates = rates_of(runner.optimizer)
         numbers = {name: value for name, value in row.numbers.items() if name not in rates}
         if row.mode == "train" and "lr" in rates:
             numbers["lr"] = rates["lr"]
         now = perf_counter()
-        parts = [" ".join(filter(None, (title, row.mode if row.mode != "train" else ""))), *_texts(numbers.items())]
-        parts.append(duration_text(now - self._result_at))
+        head = " ".join(filter(None, (title, row.mode if row.mode != "train" else "")))
+        self._print(runner, [head, *_texts(numbers.items()), duration_text(now - self._result_at)])
         self._result_at = self._printed_at = now
-        self._show(runner, lambda screen: screen.print(parts))
 
-    # The bar, or lines in its place
+    def _shown(self, runner: Run) -> tuple[str, int | None]:
+        """Return the name of the pass over the data that is under way, and its length, if that is known."""
+        trains, done = runner.mode == "train", runner.done
+        if trains and not runner.by_epoch:  # all passes of the training are one
+            return "iter", runner.max_iters
+        label = runner.mode
+        if self._running:  # an epoch, or a validation after one or within it
+            place = _place(runner, done.epoch + bool(trains or done.inner_iter), done.iter)
+            label = place if trains else f"{place} {runner.mode}"
+        return label, length_of(runner.data_loader)
 
-    def _move(self, runner: Run, done: int) -> None:
-        if not self._passes or self._screen is None:
-            return
-        shown, now = self._passes[-1], perf_counter()
-        shown.done = done
-        if self._screen.live:
-            if now - self._drawn_at >= _REDRAW:
-                self._draw(runner)
-        elif done != shown.total and (
-            now - self._printed_at >= self.seconds or (self.every is not None and done % self.every == 0)
-        ):
-            self._printed_at = now
-            self._show(runner, lambda screen: screen.print([_head(shown), *self._numbers(runner, shown)]))
-
-    def _draw(self, runner: Run) -> None:
-        shown, self._drawn_at = self._passes[-1], perf_counter()
-        self._show(
-            runner, lambda screen: screen.draw(_head(shown), shown.done, "  ".join(self._numbers(runner, shown)))
-        )
-
-    def _numbers(self, runner: Run, shown: _Pass) -> list[str]:
+    def _numbers(self, runner: Run, done: int, total: int | None) -> list[str]:
         """Return the newest numbers, the most important first."""
-        if shown.mode != "train":
-            left = shown.total - shown.done if shown.done and shown.total is not None else None
-            each = (perf_counter() - shown.since) / (shown.done or 1)
-            return [] if left is None else [f"eta {duration_text(each * left)}"]
+        if runner.mode != "train":
+            if not done or total is None:
+                return []
+            return [f"eta {duration_text((perf_counter() - self._since) / done * (total - done))}"]
         first, *rest = _texts(self._means(runner).items()) or [""]
         eta = eta_of(runner)
-        left_text = "" if eta is None else f"eta {duration_text(eta)}"
-        return [text for text in (first, left_text, *_texts(rates_row(runner.optimizer).items())[:1], *rest) if text]
+        left = "" if eta is None else f"eta {duration_text(eta)}"
+        return [text for text in (first, left, *_texts(rates_of(runner.optimizer).items())[:1], *rest) if text]
 
-    # The screen
+    def _print(self, runner: Run, parts: list[str]) -> None:
+        """Print a line; a terminal folds it between words."""
+        bar = self._open(runner)
+        if bar is not None:
+            from rich.text import Text
 
-    def _stop(self, runner: Run) -> None:
-        if self._screen is not None:
-            self._show(runner, lambda screen: screen.stop())
-            self._screen = None
+            text = one_line("  ".join(filter(None, parts)), bar.console.encoding)
+            with self._tolerating(runner):
+                bar.console.print(Text(text), soft_wrap=bar.disable)
 
-    def _show(self, runner: Run, act: Callable[[Plain | Bar], object]) -> None:
-        """Use the screen. If the terminal was closed, warn and continue the run."""
-        if self._closed or runner.rank != 0:
+    def _draw(self, runner: Run, done: int) -> None:
+        """Draw the bar of the pass over the data that is under way."""
+        bar = self._open(runner)
+        if bar is None or bar.disable:
             return
+        self._drawn_at = perf_counter()
+        label, total = self._shown(runner)
+        from rich.cells import cell_len, set_cell_size
+
+        width, encoding = bar.console.width, bar.console.encoding
+        head = one_line(_head(label, done, total), encoding)
+        numbers = one_line("  ".join(self._numbers(runner, done, total)), encoding)
+        room = max(0, width - cell_len(head) - _LEAST - 2)
+        numbers = set_cell_size(numbers, room) if cell_len(numbers) > room else numbers
+        bar.columns[1].bar_width = max(_LEAST, min(_BAR, width - cell_len(head) - cell_len(numbers) - 2))
+        with self._tolerating(runner):
+            (task,) = bar.task_ids
+            bar.update(task, description=head, numbers=numbers, completed=done, total=total)
+            if not bar.live.is_started:
+                self._start(bar)
+            bar.refresh()
+
+    # The terminal
+
+    def _open(self, runner: Run) -> Any:
+        """Return the bar, which does not show where there is no terminal; None if the terminal was closed."""
+        if self._bar is None and not self._closed and runner.rank == 0:
+            self._bar = _bar_on(self.file)
+        return self._bar
+
+    def _start(self, bar: Any) -> None:
+        """Show the bar; what the program prints, and what it logs, appears above it from now on."""
+        streams = sys.stdout, sys.stderr
+        bar.start()
+        # A logging handler keeps the stream that it was made with, and would write into the bar.
+        for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
+            for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
+                for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
+                    if isinstance(handler, logging.StreamHandler) and handler.stream is old and new is not old:
+                        self._moved.append((handler, old))
+                        handler.setStream(new)
+
+    def _stop(self) -> None:
+        """Remove the bar, and leave the terminal as it was."""
+        bar, self._bar = self._bar, None
+        with suppress(OSError, ValueError):  # the terminal was closed
+            if bar is not None:
+                bar.stop()
+        while self._moved:
+            handler, stream = self._moved.pop()
+            handler.setStream(stream)
+
+    @contextmanager
+    def _tolerating(self, runner: Run) -> Generator[None]:
+        """Show something in this block. If the terminal was closed, warn and continue the run."""
         try:
-            if self._screen is None:
-                self._screen = screen_for(self.file)
-            act(self._screen)
+            yield
         except (OSError, ValueError) as error:  # ValueError: the file is closed
             self._closed = True
-            screen, self._screen = self._screen, None
-            try:
-                if screen is not None:
-                    screen.stop()  # restores stdout and stderr
-            except (OSError, ValueError):
-                pass
+            self._stop()
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
 
 
-def _head(shown: _Pass) -> str:
-    return f"{shown.label} {shown.done}{'' if shown.total is None else f'/{shown.total}'}"
+def _bar_on(file: TextIO | None) -> Any:
+    """Return a bar for a file, or for stdout; it is disabled where there is no terminal that can show it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704  # re-raise what rich handles here: it would end the program
+
+    # Rich alone would take FORCE_COLOR for a terminal. Markup is off, since names may have brackets. No thread draws: a
+    # step draws what it has changed. A stream that goes to a file is left alone.
+    console = Ours(
+        file=file, force_terminal=_is_terminal(file if file is not None else sys.stdout), force_jupyter=False
+    )
+    bar = Progress(
+        TextColumn("{task.description}", style="bold", markup=False),
+        BarColumn(_BAR),
+        TextColumn("{task.fields[numbers]}", markup=False),
+        console=console,
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=_is_terminal(sys.stdout),
+        redirect_stderr=_is_terminal(sys.stderr),
+        disable=not console.is_interactive or console.is_dumb_terminal,
+    )
+    bar.add_task("", total=None, numbers="")
+    return bar
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):  # None, or closed
+        return False
+
+
+def _head(label: str, done: int, total: int | None) -> str:
+    return f"{label} {done}{'' if total is None else f'/{total}'}"
 
 
 def _place(runner: Run, epoch: int, done: int) -> str:

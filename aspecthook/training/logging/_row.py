@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ._numbers import number_of, rates_of
+from ._numbers import number_of
 
 PLACE = ("mode", "epoch", "iter")
 TIMES = ("time", "data_time")
@@ -69,17 +69,3 @@ def values_of(logs: Mapping[str, Any]) -> dict[str, float | str]:
     """Return the numbers and texts in logs that a row can hold; the place of a row is not among them."""
     found = {name: value_of(value) for name, value in logs.items() if name not in PLACE}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def rates_row(optimizer: Any) -> dict[str, float | str]:
-    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
-    groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
-    row: dict[str, float | str] = {}
-    for word, rates in rates_of(optimizer).items():
-        first = rates[0]
-        if first is None or (word == "momentum" and not any(rates)):
-            continue
-        row[word] = first
-        others = enumerate(rates) if any(rate != first for rate in rates) else ()
-        row.update((f"{word}_{groups[n].get('name', n)}", rate) for n, rate in others if n and rate is not None)
-    return row

@@ -17,7 +17,7 @@ from aspecthook.training.checkpoint._files import folder_of, own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
-from ._line_files import Tolerance
+from ._line_files import FileSink
 from ._loggers import LoggerHook
 from ._row import TIMES, Row, Sink
 
@@ -25,7 +25,7 @@ _BINS = 30  # of a histogram, as in TensorFlow
 
 
 @final
-class EventFile:
+class EventFile(FileSink):
     """A sink that writes an event file, which is made in its folder with the first event.
 
     TensorBoard drops what older files in the folder have from the step `start` on. `EventsWriter` of tensorboardX
@@ -34,11 +34,11 @@ class EventFile:
     """
 
     def __init__(self, folder: Path, logger: Any, start: int | None = None) -> None:  # Any: a logger, or one like it
-        self.folder, self._start = folder, start
-        self._path: Path | None = None
+        super().__init__(folder, logger)
+        self._start = start
+        self._name = ""  # of the file
         self._writer: Any = None  # tensorboardX is imported with the first event; here and below
         self._waiting: list[Any] = []  # events that could not be written yet
-        self._tolerating = Tolerance(folder, logger)
 
     def write(self, row: Row) -> None:
         """Write the numbers of a row by the names of mmcv, at the iteration of the run."""
@@ -56,24 +56,24 @@ class EventFile:
                 found.append(summary.histogram(name, array[np.isfinite(array)], _BINS))
         self._waiting += [_event(step=step, summary=one) for one in found]
         with self._tolerating():
-            self._open()
+            if self._writer is not None:
+                self._writer.flush()  # an event that is in its buffer since the disk was full
+            elif self._waiting:
+                self._open()
             while self._waiting:
                 self._writer.write_event(self._waiting.pop(0))
                 # An event goes into an empty buffer: so it is never written in part, even where a disk is full.
                 self._writer.flush()
 
     def _open(self) -> None:
-        if self._writer is not None:
-            self._writer.flush()
-        elif self._waiting:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            suffixes = (f".{os.getpid()}.{number}" for number in count())  # several files may begin in one second
-            suffix = next(one for one in suffixes if not any(self.folder.glob(f"*{one}")))
-            self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self.folder}/events", suffix)
-            self._path = next(self.folder.glob(f"*{suffix}"))
-            if self._start is not None:
-                log: Any = import_module("tensorboardX.proto.event_pb2").SessionLog
-                self._waiting.insert(0, _event(step=self._start, session_log=log(status=log.START)))
+        self.path.mkdir(parents=True, exist_ok=True)
+        suffixes = (f".{os.getpid()}.{number}" for number in count())  # several files may begin in one second
+        suffix = next(one for one in suffixes if not any(self.path.glob(f"*{one}")))
+        self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self.path}/events", suffix)
+        self._name = next(self.path.glob(f"*{suffix}")).name
+        if self._start is not None:
+            log: Any = import_module("tensorboardX.proto.event_pb2").SessionLog
+            self._waiting.insert(0, _event(step=self._start, session_log=log(status=log.START)))
 
     def close(self) -> None:
         """Close the file; what is added after that begins another one, which TensorBoard reads too."""
@@ -86,7 +86,7 @@ class EventFile:
 
     def mark(self) -> tuple[str, int]:
         """Return the name of the file and its length, for a checkpoint; 0 if nothing was written yet."""
-        return ("", 0) if self._path is None else (self._path.name, self._path.stat().st_size)
+        return self._name, (self.path / self._name).stat().st_size if self._name else 0
 
     @staticmethod
     def cut(folder: Path, mark: tuple[str, int], logger: Any) -> None:
@@ -109,7 +109,7 @@ def _event(**fields: Any) -> Any:
 def require_tensorboardx(who: str) -> None:
     """Raise an error if the package that knows the format is missing."""
     if find_spec("tensorboardX") is None:
-        raise TrainingError(f"{who} needs tensorboardX; pip install 'aspecthook[tensorboard]'")
+        raise TrainingError(f"{who} needs tensorboardX; pip install tensorboardX")
 
 
 @HOOKS.register

@@ -1,27 +1,13 @@
-"""Registries: names for classes and functions, by which configs (mappings, TOML files) say what to build.
-
-The invariant: what a registry knows is a dict that is replaced, never changed, under the one lock of the package, so
-that it can be read at any moment from any thread.
-"""
+"""Registries: names for classes and functions, by which configs (mappings, TOML files) say what to build."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final, overload
 
-from aspecthook._core.law.callables import Parameter, identity, parameters, unwrap
+from aspecthook._core.law.callables import Parameter, parameters
 from aspecthook._core.law.options import priority_of
-from aspecthook._core.mount.lock import under_lock
-from aspecthook._errors import (
-    ConfigError,
-    HookLookupError,
-    HookTypeError,
-    add_note,
-    brief,
-    described,
-    nearest,
-    printable,
-)
+from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, add_note, brief, described, nearest
 
 from ._configs import listed, outline, read_entry, string, strings
 from ._import_paths import import_path
@@ -58,8 +44,6 @@ class Registry:
         (0.2, 'LOW', <Registry 'hooks': 'Ema'>)
     """
 
-    __slots__ = ("__weakref__", "_known", "_points", "_who", "imports", "name")
-
     def __init__(self, name: str, *, imports: bool = False) -> None:
         self.name: str = string(name, "a registry has the name")
         self._who = f"registry {self.name!r}"
@@ -67,9 +51,8 @@ class Registry:
         if not isinstance(given, bool):
             raise HookTypeError(f"{self._who} has imports={brief(given)}; give True or False")
         self.imports: bool = given
-        # With the identity of each, which is computed before the lock is taken: it may run code of a metaclass.
-        self._known: dict[str, tuple[object, Factory]] = {}
-        self._points: dict[str, tuple[EntryPoint, ...]] = {}
+        self._known: dict[str, Factory] = {}
+        self._points: dict[str, list[EntryPoint]] = {}  # by their group
 
     @overload
     def register(
@@ -100,7 +83,7 @@ class Registry:
             >>> list(MINE)
             ['early_stop', 'EarlyStopping', 'dict']
         """
-        names = None if name is None else strings(name, f"{self._who}: something is given the name")
+        given = None if name is None else strings(name, f"{self._who}: something is given the name")
 
         def add(target: Any) -> Any:
             if not callable(target):
@@ -108,31 +91,21 @@ class Registry:
                 raise HookTypeError(
                     f"{self._who}: {brief(target)} is not callable; register a class or a function{hint}"
                 )
-            taken = self._add(names or [self._own_name(target)], (identity(target), target), force=force)
-            if taken is not None:
-                raise ConfigError(
-                    f"{self._who}: {_defined_at(target)} cannot have the name {taken[0]!r}: {_defined_at(taken[1])} "
-                    "has it; give another by name=, or replace that one with force=True"
-                )
+            own = getattr(target, "__name__", None)
+            if given is None and (not isinstance(own, str) or not own.isidentifier()):  # a lambda is called "<lambda>"
+                raise HookTypeError(f"{self._who}: {brief(target)} has no name of its own; give one by name=")
+            names = [str(own)] if given is None else given
+            for one in () if force else names:
+                holder = self._known.get(one, target)
+                if holder != target:
+                    raise ConfigError(
+                        f"{self._who}: {brief(target)} cannot have the name {one!r}: {brief(holder)} has it; give "
+                        "another by name=, or replace that one with force=True"
+                    )
+            self._known.update(dict.fromkeys(names, target))
             return target
 
         return add if target is _ABSENT else add(target)
-
-    @under_lock
-    def _add(self, names: list[str], entry: tuple[object, Factory], *, force: bool) -> tuple[str, Factory] | None:
-        """Register an entry under all names, or return a name that something else has, and what has it."""
-        for name in () if force else names:
-            key, holder = self._known.get(name, entry)
-            if key != entry[0]:
-                return name, holder
-        self._known = {**self._known, **dict.fromkeys(names, entry)}
-        return None
-
-    def _own_name(self, target: object) -> str:
-        name = getattr(target, "__name__", None)
-        if not isinstance(name, str) or not name.isidentifier():  # a lambda is called "<lambda>"
-            raise HookTypeError(f"{self._who}: {brief(target)} has no name of its own; give one by name=")
-        return str.__str__(name)
 
     def unregister(self, name: str) -> None:
         """Remove what was registered under a name.
@@ -147,15 +120,8 @@ class Registry:
             >>> "plain" in MINE
             False
         """
-        if not self._drop(string(name, f"{self._who}: unregister is given the name")):
+        if self._known.pop(string(name, f"{self._who}: unregister is given the name"), None) is None:
             raise HookLookupError(self._unknown(name))
-
-    @under_lock
-    def _drop(self, name: str) -> bool:
-        left = {key: entry for key, entry in self._known.items() if key != name}
-        found = len(left) < len(self._known)
-        self._known = left
-        return found
 
     def load_entry_points(self, group: str) -> tuple[str, ...]:
         """Register the entry points of a group, and return their names; each is imported when it is first used.
@@ -169,13 +135,8 @@ class Registry:
         from aspecthook.plugins._entry_points import entry_points_of
 
         group = string(group, f"{self._who}: load_entry_points is given the group")
-        found = tuple(entry_points_of(group))
-        self._replace_group(group, found)
-        return tuple(dict.fromkeys(point.name for point in found))
-
-    @under_lock
-    def _replace_group(self, group: str, points: tuple[EntryPoint, ...]) -> None:
-        self._points = {**self._points, group: points}
+        self._points[group] = entry_points_of(group)
+        return tuple(dict.fromkeys(point.name for point in self._points[group]))
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
         """Build what a config says.
@@ -214,7 +175,13 @@ class Registry:
             add_note(error, f"{self._who}: while building {outline(config)}")
             raise
         if sets_priority:
-            _set_priority(built, priority, what)
+            try:
+                built.priority = priority
+            except Exception as error:
+                raise ConfigError(
+                    f"{what} made {described(built)}, whose attribute 'priority' cannot be set; remove 'priority' from "
+                    "the config, or have the constructor take it"
+                ) from error
         return built
 
     def takes(self, config: Mapping[str, Any] | str, option: str) -> bool:
@@ -245,7 +212,7 @@ class Registry:
 
     def _find(self, name: str) -> Factory | None:
         if name in self._known:
-            return self._known[name][1]
+            return self._known[name]
         points = [point for group in self._points.values() for point in group if point.name == name]
         if not points:
             return None
@@ -264,11 +231,8 @@ class Registry:
 
     def _unknown(self, name: str) -> str:
         module, dot, attribute = name.rpartition(".")
-        path = (
-            f"; an import path is written {brief(f'{module}:{attribute}')}"
-            if dot and attribute and self.imports
-            else ""
-        )
+        can_import = bool(dot and attribute and self.imports)
+        path = f"; an import path is written {brief(f'{module}:{attribute}')}" if can_import else ""
         near = nearest(name, list(self))
         # Where there are many names and one is meant, a list would only hide it.
         known = "" if near and len(self) > _MANY else f"; registered are: {listed(self)}"
@@ -280,17 +244,18 @@ class Registry:
             raise HookLookupError(self._unknown(name))
         return found
 
-    def _names(self) -> dict[str, None]:
-        return dict.fromkeys([*self._known, *[point.name for group in self._points.values() for point in group]])
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
 
     def __contains__(self, name: object) -> bool:
         return name in self._names()
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
-
     def __len__(self) -> int:
         return len(self._names())
+
+    def _names(self) -> dict[str, None]:
+        points = [point.name for group in self._points.values() for point in group]
+        return dict.fromkeys([*self._known, *points])
 
     def __repr__(self) -> str:
         return f"<Registry {self.name!r}: {listed(self)}>"
@@ -325,25 +290,3 @@ def check_arguments(takes: list[Parameter] | None, given: dict[str, Any], what: 
             raise ConfigError(f"{what} needs {name!r}, which a config cannot give; register a function that passes it")
         if name in names and not has_default and name not in given:
             raise ConfigError(f"{what} needs {name!r}, which the config does not give; add it")
-
-
-def _set_priority(built: Any, priority: object, what: str) -> None:
-    try:
-        built.priority = priority
-    except Exception as error:
-        raise ConfigError(
-            f"{what} made {described(built)}, whose attribute 'priority' cannot be set; remove 'priority' from the "
-            "config, or have the constructor take it"
-        ) from error
-
-
-def _defined_at(target: object) -> str:
-    """Return the name of a callable, with its file and line if it has them."""
-    import inspect
-
-    inner = cast("Any", unwrap(target))
-    name = printable(f"{getattr(inner, '__module__', None)}.{getattr(inner, '__qualname__', brief(inner))}")
-    try:
-        return f"{name} ({inspect.getsourcefile(inner)}:{inspect.getsourcelines(inner)[1]})"
-    except Exception:  # what is made without a file has no place
-        return name

@@ -1,30 +1,29 @@
-"""The base of the hooks that keep the rows of a run, and write a file of them now and then."""
+"""Hooks that keep the rows of a run, and write a file of them now and then: `PlotHook`, and the base of the report."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
-from aspecthook.training import _options
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, put
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._loggers import LoggerHook, checked_values
 from aspecthook.training.logging._row import Row
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._run import Run
 
-from ._drawing import Rules, drawn, points
+from ._drawing import drawn, points
 
 End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 _MOST_ROWS = 400  # of a mode; a chart is about as many pixels wide
+_PAUSE = 20  # times as long as the last writing took, which imports matplotlib: so writing takes 5 % of a run's time
 
 
 class CurvesHook(LoggerHook):
@@ -38,35 +37,25 @@ class CurvesHook(LoggerHook):
     priority: int | str = "LOWEST"
     # Packages that this hook needs, and a run without it does not.
     needs: ClassVar[Sequence[str]] = ("matplotlib",)
-    # An estimate of the seconds that the first writing takes, which imports matplotlib.
-    _cost = 1.0
 
-    def __init__(self, interval: int, *, share: float, path: str | os.PathLike[str]) -> None:
+    def __init__(self, interval: int, path: str | os.PathLike[str]) -> None:
         super().__init__(None, interval, by_epoch=False, ignore_last=False)
-        who = type(self).__name__
-        self.share: float = _options.share(who, "share", share)
-        self.path: Path = path_of(who, path)
+        self.path: Path = path_of(type(self).__name__, path)
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
-            raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install 'aspecthook[train]'")
+            raise TrainingError(f"{type(self).__name__} needs {' and '.join(missing)}; pip install {' '.join(missing)}")
         self.rows: list[Row] = []
         self.end: End = "running"
-        self.error: BaseException | None = None
-        self.began: str = ""  # when the first run did
-        self.resumed: int = -1
-        self.seconds: float = 0.0  # of the runs that this one was resumed from
         self._target: Path | None = None
-        self._since = self._spent = 0.0  # when this run began, and the seconds that writing has taken since then
+        self._due = 0.0  # when the file may be written again
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:
         relative, who = not self.path.is_absolute(), type(self).__name__
         self._target = own_path(folder_of(runner, who, "path='/...'"), self.path) if relative else self.path
         if self._loaded is None and not rerun:
-            self.rows, self.began, self.resumed, self.seconds = [], "", -1, 0.0
-        self.end, self.error = "running", None
-        self.began = self.began or datetime.now().astimezone().isoformat(" ", "minutes")
-        self.resumed += 1
-        self._since, self._spent = perf_counter(), 0.0
+            self.rows = []
+        self.end = "running"
+        self._due = perf_counter() + _PAUSE
 
     def _write(self, runner: Run, row: Row) -> None:  # noqa: ARG002
         self.rows.append(row)
@@ -74,8 +63,6 @@ class CurvesHook(LoggerHook):
             self.rows = thinned(self.rows, row.mode)
             if row.mode == "train":
                 self.interval *= 2
-
-    # The file
 
     def after_train_epoch(self, runner: Run) -> None:
         """Keep the row of an epoch, and write the file if there is time."""
@@ -95,16 +82,11 @@ class CurvesHook(LoggerHook):
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Write the file for the last time."""
-        if self._target is not None:
-            self.end, self.error = end_of(runner, exc), exc
-            self.seconds += perf_counter() - self._since
-            self._since = perf_counter()
-            self.write(runner)
-            self.error = None
+        self.end = _end_of(runner, exc)
+        self.write(runner)
 
     def _write_later(self, runner: Run) -> None:
-        """Write the file after this stage, unless writing would take more than its share of the run's time."""
-        if self._target is not None and self._spent + self._cost <= self.share * (perf_counter() - self._since):
+        if self._target is not None and perf_counter() >= self._due:
             runner.after_stage(lambda: self.write(runner))
 
     def write(self, runner: Run) -> None:
@@ -118,23 +100,17 @@ class CurvesHook(LoggerHook):
             runner.logger.warning("%s could not be written: %s", self._target, error.strerror)
         except Exception as error:
             runner.logger.error("%s could not be made: %s", self._target, error, exc_info=error)
-        self._cost = perf_counter() - begun
-        self._spent += self._cost
+        self._due = perf_counter() + _PAUSE * (perf_counter() - begun)
 
     def content(self, runner: Run) -> bytes:
         """Return the content of the file."""
         raise NotImplementedError
 
-    # The state for a checkpoint
-
     def state_dict(self) -> dict[str, Any]:
         """Return the rows too."""
         if self._loaded is not None:
             return dict(self._loaded)
-        runs = self._target is not None and self.end == "running"
-        seconds = self.seconds + (perf_counter() - self._since if runs else 0.0)
-        about = {"interval": self.interval, "began": self.began, "resumed": self.resumed, "seconds": seconds}
-        return {**super().state_dict(), "rows": [list(row) for row in self.rows], **about}
+        return {**super().state_dict(), "rows": [list(row) for row in self.rows], "interval": self.interval}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the rows."""
@@ -143,10 +119,7 @@ class CurvesHook(LoggerHook):
             Row(str(mode), int(epoch), int(count), int(total), checked_values(numbers))
             for mode, epoch, count, total, numbers in state["rows"]
         ]
-        self.interval: int = _options.whole_number(type(self).__name__, "interval", state["interval"], 0)
-        self.began = str(state["began"])
-        self.resumed = int(state["resumed"])
-        self.seconds = float(state["seconds"])
+        self.interval: int = whole_number(type(self).__name__, "interval", state["interval"], 0)
 
 
 @final
@@ -158,7 +131,6 @@ class PlotHook(CurvesHook):
 
     Args:
         interval: The iterations of a point; of long runs a point has more of them.
-        share: The fraction of the run's time that drawing may take, from 0 to 1; with 0 it is drawn only at the end.
         path: The file, relative to the run's ``work_dir``.
 
     Attributes:
@@ -169,12 +141,12 @@ class PlotHook(CurvesHook):
         'curves.png'
     """
 
-    def __init__(self, interval: int = 10, *, share: float = 0.05, path: str | os.PathLike[str] = "curves.png") -> None:
-        super().__init__(interval, share=share, path=path)
+    def __init__(self, interval: int = 10, *, path: str | os.PathLike[str] = "curves.png") -> None:
+        super().__init__(interval, path)
 
-    def content(self, runner: Run) -> bytes:
+    def content(self, runner: Run) -> bytes:  # noqa: ARG002
         """Return the PNG."""
-        return drawn(self.rows, rules_of(runner), "png")
+        return drawn(self.rows, "png")
 
 
 def thinned(rows: list[Row], mode: str) -> list[Row]:
@@ -194,13 +166,7 @@ def thinned(rows: list[Row], mode: str) -> list[Row]:
     return [row for row in rows if row.mode != mode or id(row) in ids]
 
 
-def rules_of(runner: Run) -> Rules:
-    """Return the rules by which the hooks of a run compare numbers."""
-    watched = [getattr(hook, "watched", None) for hook in runner.hooks]
-    return {monitor.name: monitor.rule for monitor in watched if isinstance(monitor, Monitor)}
-
-
-def end_of(runner: Run, exc: BaseException | None) -> End:
+def _end_of(runner: Run, exc: BaseException | None) -> End:
     """Return how a run has ended."""
     if exc is not None:
         return "interrupted" if isinstance(exc, INTERRUPTS) else "failed"

@@ -5,30 +5,38 @@ from __future__ import annotations
 import base64
 import json
 import os
+import platform
+import re
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
+from importlib import metadata
 from importlib.resources import files
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from time import perf_counter
+from typing import Any, ClassVar, Literal, final
 from urllib.parse import quote
 
 from aspecthook._errors import HookTypeError, brief
-from aspecthook.training._options import flag
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._line_files import LineFile
 from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._numbers import duration_text, short_text
+from aspecthook.training.logging._row import Row
+from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
 
-from ._curves import CurvesHook, rules_of
-from ._drawing import Rules, best_of, drawn, panels_of, points
-from ._facts import Facts, facts_of, redacted
+from ._curves import CurvesHook
+from ._drawing import best_of, drawn, panels_of, points
 
 _MOST_TRACE = 20_000  # characters
+_LONGEST = 2000  # characters of a setting
 _WORDS = {
     "running": "Running",
     "done": "Done",
@@ -38,33 +46,21 @@ _WORDS = {
 }
 
 
-class Summary(NamedTuple):
-    """The last and the best value of one number, as text."""
-
-    name: str
-    last: str
-    best: str  # empty if it is not known which values are better
-    best_at: str
-
-
 @final
 @HOOKS.register
 class ReportHook(CurvesHook):
     """Write a report of the run as one HTML file: its outcome, its curves, what ran, and links to its log.
 
     It is written after epochs, and when the run ends, even if it fails or is interrupted. Tests after the run are
-    added. In the command line and the settings, what is a secret by its name (``--api-token=…``) is redacted. The page
-    runs no scripts. Needs Jinja and matplotlib.
+    added. Of the settings, what is a secret by its name (``api_token``) is redacted. The page runs no scripts. Needs
+    Jinja and matplotlib.
 
     Args:
         interval: The iterations of a point in the curves; of long runs a point has more of them.
-        share: The fraction of the run's time that writing may take, from 0 to 1. A report that would take more is
-            skipped; with 0 only that of the end is written.
         path: The file, relative to the run's ``work_dir``.
         title: The title; the name of the ``work_dir`` if not given.
         config: The settings of the run to show; the ``"config"`` of the runner's ``meta``, or all of it, if not given;
             False for none.
-        command: Whether to show the command line of the program.
 
     Attributes:
         rows: The rows of the log that the curves show.
@@ -80,43 +76,51 @@ class ReportHook(CurvesHook):
         self,
         interval: int = 10,
         *,
-        share: float = 0.05,
         path: str | os.PathLike[str] = "report.html",
         title: str | None = None,
         config: Mapping[str, Any] | Literal[False] | None = None,
-        command: bool = True,
     ) -> None:
-        super().__init__(interval, share=share, path=path)
-        self.command: bool = flag("ReportHook", "command", command)
+        super().__init__(interval, path)
         if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title
         self.config: Mapping[str, Any] | Literal[False] | None = config
-        self._facts: Facts = []
+        self._facts: list[tuple[str, str]] = []
         self._trace = ""
+        self._began, self._since, self._took = "", 0.0, 0.0
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:
         super()._begin(runner, rerun=rerun)
-        self._facts, self._trace = facts_of(runner, command=self.command), ""
+        self._facts, self._trace = facts_of(runner), ""
+        self._began, self._since = datetime.now().astimezone().isoformat(" ", "minutes"), perf_counter()
+
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:
+        """Write the report for the last time."""
+        if exc is not None:
+            self._trace = "".join(traceback.format_exception(exc))[-_MOST_TRACE:]
+        self._took = perf_counter() - self._since
+        super().always_run(runner, exc)
 
     def content(self, runner: Run) -> bytes:
         """Return the page."""
-        if self.error is not None and self.end == "failed":
-            self._trace = "".join(traceback.format_exception(self.error))[-_MOST_TRACE:]
         config: Any = self.config
         if config is None:
             found: Any = runner.meta.get("config")
             config = found if is_any(found, Mapping) else runner.meta
-        curves = drawn(self.rows, rules_of(runner), "svg") if panels_of(self.rows) else b""
+        rules = {
+            one.name: one.rule
+            for one in (getattr(hook, "watched", None) for hook in runner.hooks)
+            if isinstance(one, Monitor)
+        }
         page: str = _template().render(
             title=self.title or (runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__),
             end=self.end,
             word=_WORDS[self.end],
             progress=self._progress(runner),
-            trace=self._trace,
-            warnings=warnings_of(self),
-            curves=base64.b64encode(curves).decode(),
-            numbers=summaries_of(self, rules_of(runner)),
+            trace=self._trace if self.end == "failed" else "",
+            warnings=_warnings_of(self.rows),
+            curves=base64.b64encode(drawn(self.rows, "svg")).decode() if panels_of(self.rows) else "",
+            numbers=_numbers_of(self.rows, rules),
             logs=_logs_of(runner, self._target),
             settings=json.dumps(redacted(config), indent=2, ensure_ascii=False) if config else "",
             facts=self._facts,
@@ -129,30 +133,29 @@ class ReportHook(CurvesHook):
         rows = [f"{now.epoch:,} of {runner.max_epochs:,} epochs", iters] if runner.max_epochs else [iters]
         if runner.max_iters and not runner.by_epoch:
             rows = [f"{now.iter:,} of {runner.max_iters:,} iterations"]
-        rows += [duration_text(self.seconds), f"started {self.began}"]
-        if self.resumed > 0:
-            rows.append(f"resumed {self.resumed} time{'s' * (self.resumed > 1)}")
+        took = perf_counter() - self._since if self.end == "running" else self._took
+        rows += [duration_text(took), f"{'resumed' if runner.resumed else 'started'} {self._began}"]
         stopped = (hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook))
         return [*rows, *(why for why in stopped if why is not None and self.end == "stopped")]
 
 
-def summaries_of(report: CurvesHook, rules: Rules) -> list[Summary]:
-    """Return the last and the best value of each number in the curves."""
-    found: list[Summary] = []
-    for base, lines in panels_of(report.rows).items():
-        for mode, curve in lines.items():
+def _numbers_of(rows: Sequence[Row], rules: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Return the name of each number in the curves, its last value, its best, and the iteration of that one."""
+    found: list[tuple[str, ...]] = []
+    for base, curves in panels_of(rows).items():
+        for mode, curve in curves.items():
             name = base if mode == "train" else f"{mode}_{base}"
             best = best_of([row for row, _ in curve], name, rules)
-            value, at = ("", "") if best is None else (short_text(best[1]), f"iteration {best[0].total_iter:,}")
-            found.append(Summary(name, short_text(curve[-1][1]), value, at))
+            at = ("", "") if best is None else (short_text(best[1]), f"iteration {best[0].total_iter:,}")
+            found.append((name, short_text(curve[-1][1]), *at))
     return found
 
 
-def warnings_of(report: CurvesHook) -> list[str]:
+def _warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return a warning for each number that was not finite."""
     found: list[str] = []
-    for name in dict.fromkeys(name for row in report.rows for name in row.numbers):
-        bad = [row for row, value in points(report.rows, name) if not isfinite(value)]
+    for name in dict.fromkeys(name for row in rows for name in row.numbers):
+        bad = [row for row, value in points(rows, name) if not isfinite(value)]
         if bad:
             found.append(f"{name} was NaN or infinite, first in the row of iteration {bad[0].total_iter:,}.")
     return found
@@ -163,6 +166,67 @@ def _logs_of(runner: Run, report: Path | None) -> list[tuple[str, str]]:
     sinks = [hook.sink for hook in runner.hooks if isinstance(hook, LoggerHook)]
     paths = [sink.path for sink in sinks if isinstance(sink, LineFile) and sink.path.exists()]
     return [(path.name, quote(os.path.relpath(path, report.parent if report else None))) for path in paths]
+
+
+def facts_of(runner: Run) -> list[tuple[str, str]]:
+    """Return what ran, and where; a fact that is unknown is left out."""
+    parameters: list[Any] = []
+    try:
+        parameters = list(runner.backend.parameters(runner.model).values())
+        count = sum(prod(map(int, one.shape)) for one in parameters)
+    except Exception:  # not every model has parameters
+        count = 0
+    groups: list[Mapping[str, Any]] = list(getattr(runner.optimizer, "param_groups", ()))
+    # Of the first group, and without the learning rate, which has a curve.
+    settings = [
+        f"{name}={value}"
+        for name, value in (groups[0].items() if groups else ())
+        if is_any(value, int, float, tuple) and not name.endswith("lr")
+    ]
+    device = [str(one.device) for one in parameters[:1] if hasattr(one, "device")]
+    packages = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
+    rows = [
+        ("seed", "none" if runner.seed is None else str(runner.seed)),
+        ("model", f"{type(runner.model).__name__}{f', {count:,} parameters' if count else ''}"),
+        ("optimizer", f"{type(runner.optimizer).__name__}({', '.join(settings)})" if runner.optimizer else ""),
+        ("hooks", ", ".join(name for name, _ in named(runner))),
+        ("backend", " on ".join([runner.backend.name, *device])),
+        ("ranks", str(runner.world_size)),
+        ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
+        ("platform", f"{platform.platform()}, {os.cpu_count()} CPUs"),
+        ("packages", ", ".join(f"{name} {_version(name)}" for name in packages if name in sys.modules)),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+REDACTED = "(redacted)"
+_SECRET = re.compile(
+    r"\b(apikey|auth|authorization|bearer|cookie|credentials?|passphrase|passwd|password|pwd|secrets?|token"
+    r"|(access|account|api|encryption|private|signing|ssh) keys?)\b"
+)
+
+
+def redacted(value: Any, name: str = "") -> Any:  # Any: a setting
+    """Return settings as JSON holds them, without what is secret by its name: ``AWSSecretKey``; not ``max_tokens``."""
+    words = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)).lower()
+    is_set = value is not None and value is not False and not (isinstance(value, str) and not value)
+    if is_set and _SECRET.search(words):
+        return REDACTED
+    if is_any(value, Mapping):
+        return {str(key): redacted(inner, str(key)) for key, inner in value.items()}
+    if is_any(value, list, tuple):
+        return [redacted(inner) for inner in value]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = value if isinstance(value, str) else brief(value, _LONGEST)
+    return re.sub(r"(\w://[^/@:\s]*:)[^/@\s]+@", rf"\g<1>{REDACTED}@", text)[:_LONGEST]  # passwords of URLs
 
 
 @cache

@@ -14,8 +14,8 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._run import Run
 
+from ._options import BY_STEP, Policy, check, policies_of
 from ._policies import warmup as warmup_factor
-from ._policy import COUNT, FLAG, WARMUP, WARMUP_RATIO, Course, Policy, courses_of
 
 
 class _Updater(Hook):
@@ -38,117 +38,110 @@ class _Updater(Hook):
     ) -> None:
         who = type(self).__name__
         ratio = self.default_ratio if warmup_ratio is None else warmup_ratio
-        self.courses: list[Course] = courses_of(who, self.word, policy, options)
-        self.policy: Policy = self.courses[0].policy
-        self._by_step = bool(getattr(self.policy, "by_step", False))
-        self.by_epoch: bool | None = by_epoch if by_epoch is None else FLAG.check(who, "by_epoch", by_epoch)
-        if by_epoch and self._by_step:
-            raise ConfigError(f"{who}: {brief(policy)} only counts steps; leave by_epoch out, or give False")
+        self._name, self._policies = policies_of(who, self.word, policy, options)
+        # As text, which the settings of a run show.
+        said = ", ".join(f"{key}={value}" for key, value in options.items())
+        self.policy = f"{self._name}({said})" if isinstance(policy, str) else brief(policy)
+        if by_epoch is not None:
+            check(who, "by_epoch", by_epoch)
+        if by_epoch and self._name in BY_STEP:
+            raise ConfigError(f"{who}: {self._name} only counts steps; leave by_epoch out, or give False")
         if warmup is not None:  # otherwise the other options have no effect; a config may have inherited them
-            WARMUP.check(who, "warmup", warmup)
-            COUNT.check(who, "warmup_iters", warmup_iters)
-            WARMUP_RATIO.check(who, "warmup_ratio", ratio)
-            FLAG.check(who, "warmup_by_epoch", warmup_by_epoch)
+            check(who, "warmup", warmup)
+            check(who, "warmup_iters", warmup_iters)
+            check(who, "warmup_ratio", ratio)
+            check(who, "warmup_by_epoch", warmup_by_epoch)
+        self.by_epoch = by_epoch
         self.warmup = warmup
         self.warmup_iters = warmup_iters
         self.warmup_ratio: float = ratio
         self.warmup_by_epoch = warmup_by_epoch
         self._starts: list[float] = []
         self._loaded: list[float] | None = None
-        self._end: float | None = None  # of the run, in epochs or steps; known once the data are
-        self._by_epoch: bool | None = None
+        self._end: float | None = None  # of the run, in epochs or steps; it changes with the length of the data
+        self._counts_epochs: bool | None = None
 
     def before_run(self, runner: Run) -> None:
         """Read the values that the schedule starts from, and keep them in the parameter groups too."""
         self._end = None
-        by_epoch = runner.max_epochs is not None and not self._by_step
-        self._by_epoch = by_epoch if self.by_epoch is None else self.by_epoch
+        by_epoch = runner.max_epochs is not None and self._name not in BY_STEP
+        self._counts_epochs = by_epoch if self.by_epoch is None else self.by_epoch
         self._note_starts(runner)
-        if self._by_epoch:
-            self._begin(runner)
+        if self._counts_epochs:  # otherwise the end depends on the length of the data, which an epoch begins with
+            self._find_end(runner)
 
     def before_train_epoch(self, runner: Run) -> None:
         """Set the values of this epoch, if the schedule counts epochs."""
-        if self._by_epoch is None:  # the hook was registered in the middle of a run
+        if self._counts_epochs is None:  # the hook was registered in the middle of a run
             self.before_run(runner)
-        if self._by_epoch:
+        if self._counts_epochs:
             self._set(runner, 1.0)
 
     def before_train_iter(self, runner: Run) -> None:
         """Set the values of this step, if the schedule counts steps or the warm-up is not over."""
-        if self._by_epoch is None:
+        if self._counts_epochs is None:
             self.before_train_epoch(runner)
-        if not self._by_epoch or (self.warmup is not None and runner.step <= self._warmup_end(runner)):
-            self._set(runner, self._factor(runner))
+        if self.warmup is not None:
+            length: float = self.warmup_iters
+            if self.warmup_by_epoch:
+                length = _steps(runner, length * _length(runner, "warmup_by_epoch=True"))
+            if runner.step <= length:
+                self._set(runner, warmup_factor(self.warmup, runner.step, length, self.warmup_ratio))
+                return
+        if not self._counts_epochs:
+            self._set(runner, 1.0)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the values that the schedule started from, one for each parameter group."""
-        return {self._key: list(self._starts)}
+        return {f"initial_{self.word}": list(self._starts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the values that the resumed run started from, at the next epoch or step."""
-        self._loaded = list(map(float, state.get(self._key, ()))) or None
-
-    @property
-    def _key(self) -> str:
-        return f"initial_{self.word}"
+        self._loaded = list(map(float, state.get(f"initial_{self.word}", ()))) or None
 
     def _note_starts(self, runner: Run) -> None:
         groups: list[dict[str, Any]] = runner.optimizer.param_groups
-        several = self.courses if len(self.courses) > 1 else None
+        several = self._policies if len(self._policies) > 1 else None
         for what, rows in ((f"max_{self.word} has", several), ("the checkpoint has", self._loaded)):
             if rows is not None and len(rows) != len(groups):
                 raise TrainingError(
                     f"{type(self).__name__}: {what} values for {len(rows)} parameter groups, and the optimizer has "
                     f"{len(groups)}; give equally many"
                 )
-        self._starts, self._loaded = [self._start(group, place) for place, group in enumerate(groups)], None
-        for group, start in zip(groups, self._starts, strict=True):
-            group[self._key] = start
+        key = f"initial_{self.word}"
+        for place, group in enumerate(groups):
+            if self._loaded is not None:
+                group[key] = self._loaded[place]
+            elif key not in group:
+                group[key] = float(self._value(group, place))
+        self._starts, self._loaded = [float(group[key]) for group in groups], None
 
-    def _start(self, group: dict[str, Any], place: int) -> float:
-        given = self._course(place).start
-        if given is not None:
-            return given
-        if self._loaded is not None:
-            return self._loaded[place]
-        return float(group[self._key] if self._key in group else self._value(group, place))
-
-    def _course(self, place: int) -> Course:
-        return self.courses[place if len(self.courses) > 1 else 0]
-
-    def _begin(self, runner: Run) -> float:
-        """Return the end of the run, after computing the first and the last value, so that errors are raised now."""
-        end = (runner.max_epochs or inf) if self._by_epoch else _steps(runner, _total(runner))
+    def _find_end(self, runner: Run) -> float:
+        """Return where the run ends, and compute the first and the last value, so that errors are raised now."""
+        end = (runner.max_epochs or inf) if self._counts_epochs else _steps(runner, _batches(runner))
         if end == self._end:
             return end
-        self._end = end  # it changes with the length of the data
-        for place, start in enumerate(self._starts):
+        self._end = end
+        for place in range(len(self._starts)):
             for progress in (0, end - 1) if end < inf else (0,):
                 try:
-                    self._course(place).policy(start, progress, end)
+                    self._regular(place, progress, end)
                 except ConfigError as error:
-                    raise ConfigError(f"{type(self).__name__}: {error}") from None
+                    raise ConfigError(f"{type(self).__name__}: {self.policy}: {error}") from None
         return end
 
-    def _factor(self, runner: Run) -> float:
-        if self.warmup is None:
-            return 1.0
-        return warmup_factor(self.warmup, runner.step, self._warmup_end(runner), self.warmup_ratio)
-
-    def _warmup_end(self, runner: Run) -> float:
-        if not self.warmup_by_epoch:
-            return self.warmup_iters
-        return _steps(runner, self.warmup_iters * _length(runner, "warmup_by_epoch=True"))
+    def _regular(self, place: int, progress: float, end: float) -> float:
+        """Return the value of a parameter group without the warm-up."""
+        policy = self._policies[place if len(self._policies) > 1 else 0]
+        return policy(self._starts[place], progress, end)
 
     def _set(self, runner: Run, factor: float) -> None:
         if self._loaded is not None:
             self._note_starts(runner)
-        end = self._begin(runner)
-        progress = runner.epoch if self._by_epoch else runner.step
+        end = self._find_end(runner)
+        progress = runner.epoch if self._counts_epochs else runner.step
         for place, group in enumerate(runner.optimizer.param_groups):
-            regular = self._course(place).policy(self._starts[place], progress, end)
-            self._put(group, regular, factor)
+            self._put(group, self._regular(place, progress, end), factor)
 
     def _value(self, group: dict[str, Any], place: int) -> Any:
         raise NotImplementedError
@@ -164,15 +157,15 @@ class LrUpdaterHook(_Updater):
     The value that a group started from is kept in it as ``initial_lr``, as in mmcv and PyTorch.
 
     Args:
-        policy: The name of a policy of `aspecthook.training.schedules`, such as ``"step"`` or ``"cosine_annealing"``,
-            in mmcv's spelling too; or a `Policy`.
+        policy: The name of a policy, such as ``"step"`` or ``"cosine_annealing"``, in mmcv's spelling too; or a
+            function of the value to start from, the progress and the maximum (infinite if the run has no end).
         by_epoch: Set the values once in each epoch; otherwise in each step. Unless given: by epoch, if the run has
             `max_epochs` and the policy can count epochs.
         warmup: ``"constant"``, ``"linear"``, ``"exp"`` or None: how the first steps approach the policy's values.
         warmup_iters: The length of the warm-up, in steps (not in the batches that make up a step).
         warmup_ratio: The factor of the first step; 0.1 unless given.
         warmup_by_epoch: `warmup_iters` counts epochs.
-        **options: The options of the policy, with ``min_lr`` and ``min_lr_ratio`` for ``min_value`` and ``min_ratio``.
+        **options: The options of the policy. Where mmcv has ``min_lr`` and ``min_lr_ratio``, exactly one is given.
             ``one_cycle`` takes ``max_lr``, one or a list of one for each group.
 
     Raises:
@@ -181,9 +174,7 @@ class LrUpdaterHook(_Updater):
     Example:
         >>> hook = LrUpdaterHook(policy="step", step=[8, 11], warmup="linear", warmup_iters=500, warmup_ratio=0.001)
         >>> hook.policy
-        Step(step=(8, 11), gamma=0.1, min_value=None)
-        >>> LrUpdaterHook("CosineAnnealing", min_lr_ratio=0.01, by_epoch=False).policy
-        CosineAnnealing(min_value=None, min_ratio=0.01)
+        'step(step=[8, 11])'
         >>> LrUpdaterHook("exp", gama=0.9)
         Traceback (most recent call last):
           ...
@@ -219,13 +210,13 @@ class MomentumUpdaterHook(_Updater):
     Args:
         policy, by_epoch, warmup, warmup_iters, warmup_by_epoch: As in `LrUpdaterHook`.
         warmup_ratio: The divisor of the first step; 0.9 unless given.
-        **options: The options of the policy, with ``min_momentum`` and ``min_momentum_ratio`` for ``min_value`` and
-            ``min_ratio``. ``one_cycle`` takes ``max_momentum`` (0.95), the value at the start and the end, and
-            ``base_momentum`` (0.85), the value where the learning rate is highest; each one, or one for each group.
+        **options: The options of the policy, with ``min_momentum`` and ``min_momentum_ratio``. ``one_cycle`` takes
+            ``max_momentum`` (0.95), the value at the start and the end, and ``base_momentum`` (0.85), the value where
+            the learning rate is highest; each one, or one for each group.
 
     Example:
         >>> MomentumUpdaterHook(policy="cyclic", cyclic_times=2).policy
-        Cyclic(target_ratio=(0.894..., 1.0), cyclic_times=2, step_ratio_up=0.4, anneal_strategy='cos', gamma=1.0)
+        'cyclic(cyclic_times=2)'
     """
 
     priority: int | str = "HIGH"
@@ -247,7 +238,7 @@ class MomentumUpdaterHook(_Updater):
             group["betas"] = (regular / factor, *group["betas"][1:])
 
 
-def _total(runner: Run) -> float:
+def _batches(runner: Run) -> float:
     """Return the number of batches that a run trains on."""
     if runner.max_iters is not None:
         return runner.max_iters

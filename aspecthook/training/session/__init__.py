@@ -1,7 +1,7 @@
 """Session-run hooks as TensorFlow 1 has them, on the stages of a runner; and sessions that make a step at each call.
 
-`_bindings` adds the hooks to the stages of a run; the hooks of one runner share a `SessionState`.
-`MonitoredTrainingSession` runs the same stages with pauses, and `Estimator` uses such sessions.
+`_bindings` adds the hooks to the stages of a run, and has what the hooks of one runner share. `_fetches` reads the
+values of a step. `MonitoredTrainingSession` runs the same stages with pauses, and `Estimator` uses such sessions.
 
 Example:
     >>> import numpy as np
@@ -20,7 +20,6 @@ Example:
 from __future__ import annotations
 
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
-from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError
 from ._estimator import Estimator
 from ._hooks import (
     FinalOpsHook,
@@ -31,7 +30,16 @@ from ._hooks import (
     SummarySaverHook,
 )
 from ._monitored import MonitoredTrainingSession
-from ._protocol import Session, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from ._protocol import (
+    AbortedError,
+    NanLossDuringTrainingError,
+    OutOfRangeError,
+    Session,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 
 __all__ = [
     "AbortedError",

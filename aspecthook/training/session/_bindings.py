@@ -13,19 +13,32 @@ In evaluation and prediction the stages of that mode take the place of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, final
+from weakref import WeakKeyDictionary
 
+from aspecthook import hooks as hooks_of
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
-from aspecthook._errors import HookTypeError, brief
+from aspecthook._errors import HookAnswerError, HookTypeError, brief, described
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import Stage
 
-from ._errors import QUIET
-from ._protocol import METHODS, SessionRunHook
-from ._state import NO_VALUES, SessionState, session_state
+from ._fetches import Reader, entry_of, fed, mapped
+from ._protocol import (
+    METHODS,
+    QUIET,
+    AbortedError,
+    Session,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 
 # By mode: the stages that are the run, a pass over the data, and a step.
 STAGES: Final[dict[str, tuple[str, str, str]]] = {
@@ -80,25 +93,17 @@ def _ignored(_: object) -> None:
     """Return None, whatever a method returns: it is not an answer to the stage."""
 
 
-# The attribute of an around hook that has its function that calls `after_create_session`: a session that pauses calls
-# that function itself, once for each new session, and leaves the hook out.
+# The attribute of an around hook that has its method `after_create_session`, or None. Whatever opens a session calls
+# these methods in the order of the hooks; a session that pauses leaves the around hooks out.
 CREATES: Final = "creates_session"
 
 
 def _creates(method: Callable[..., Any] | None, state: SessionState) -> Callable[..., Any]:
-    def create() -> None:
-        if method is not None:
-            method(state.session, state.session)
-
     def around(runner: Run, proceed: Callable[[], Any]) -> Any:
-        def inside() -> Any:
-            create()
-            return proceed()
-
         # The outermost of these hooks opens the sessions.
-        return inside() if state.entered else state.in_session(runner, inside)
+        return proceed() if state.entered else state.in_session(runner, proceed)
 
-    setattr(around, CREATES, create)
+    setattr(around, CREATES, method)
     return around
 
 
@@ -136,3 +141,193 @@ def after_step(key: object, method: Callable[..., Any] | None, state: SessionSta
             runner.after_stage(runner.request_stop)
 
     return after_run
+
+
+# What the session hooks of one runner share: the step, the session, and what to do when either fails.
+
+NO_VALUES = SessionRunValues()
+
+
+@final
+class Step:
+    """One iteration, which its hooks share; values are read only if a hook fetches them."""
+
+    # Attributes of the class, since few steps change them: a new step is made at each iteration.
+    _over = False
+    values: dict[object, SessionRunValues] | None = None  # by who asked for them, once they are read
+    _feeders: dict[Any, str] | None = None
+
+    def __init__(self, session: Session | None, reader: Reader, run: Run, args: SessionRunArgs) -> None:
+        self.context: SessionRunContext = SessionRunContext(args, session)
+        self.asked: dict[object, Any] = {}  # the fetches by who asked for them
+        self._names: set[str] = set()
+        self._reader = reader
+        self._global_step = run.step  # the number before the step, which is what TensorFlow reads
+
+    # Before it
+
+    def take(self, key: object, who: str, answer: Any, batch: Any, run: Run) -> Args | None:
+        """Use what `before_run` of a hook returned, whom `key` identifies, and return the answer for the stage."""
+        if type(answer) is not SessionRunArgs:
+            returned = f"before_run of {who} returned {described(answer)}"
+            raise HookAnswerError(f"{returned}; return SessionRunArgs(...), or None")
+        fetches, feed = answer
+        if fetches is not None:
+            if type(fetches) is str and fetches in self._names:  # most often another hook has asked for it already
+                self.asked[key] = fetches
+            else:
+                for name in self._reader.check(fetches, run, who):
+                    if name not in self._names:
+                        self._names.add(name)
+                        self._reader.want(name, run)
+                self.asked[key] = fetches
+        return Args(batch=self._fed(batch, feed, who, run)) if feed else None
+
+    def _fed(self, batch: Any, feed: Mapping[Any, Any], who: str, run: Run) -> Any:
+        """Return the batch with entries replaced, each of them by one feed."""
+        feeders = self._feeders = self._feeders or {}
+        entries: dict[Any, Any] = {}
+        for key, value in feed.items():
+            entry = entry_of(batch, key, who)
+            other = who if entry in entries else feeders.get(entry)
+            if other is not None:
+                raise TrainingError(f"{who} feeds {key!r}, which {other} feeds too; feed an entry of a batch once")
+            entries[entry] = run.backend.to_device(value, run.model)
+        feeders.update(dict.fromkeys(entries, who))
+        return fed(batch, entries)
+
+    # After it
+
+    def was_made(self, run: Run) -> bool:
+        """Whether the step was made, since a hook may have skipped it; False too once a hook has ended the run."""
+        return not self._over and (not self._reader.training or run.done.iter > run.iter)
+
+    def read(self, run: Run) -> dict[object, SessionRunValues]:
+        """Read what is fetched in this step, and return the values for each who has asked, in the shape asked for."""
+        self.values = {}
+        if self.asked:
+            read = self._reader.read(self._names, run, self._global_step)
+            alone = {name: SessionRunValues(value) for name, value in read.items()}
+            for key, fetches in self.asked.items():
+                is_alone = type(fetches) is str
+                self.values[key] = (
+                    alone[fetches] if is_alone else SessionRunValues(mapped(fetches, read.__getitem__, "the step"))
+                )
+        return self.values
+
+    def end(self) -> None:
+        """Call no more hooks after this step: one of them has ended the run."""
+        self.values, self._over = None, True
+
+
+_KEY = "session_step"  # in the state that the hooks of a call share
+
+
+@final
+class SessionState:
+    """The state that the session hooks of a runner share."""
+
+    def __init__(self, mode: str) -> None:
+        self.training = mode == "train"
+        self._stage = STAGES[mode][0]
+        self.reader = Reader(training=self.training)
+        self.session: Session | None = None
+        # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
+        self.checkpoint_dir: Path | None = None
+        self.entered = False  # whether something replaces lost sessions already
+        self.quiet: BaseException | None = None  # the error that has ended the loop quietly
+        self.asked = SessionRunArgs()  # what the caller of the steps fetches and feeds
+        # The call of the stage whose hooks are called now, and its step: they look here first.
+        self.call: Call | None = None
+        self.step: Step
+
+    # The step
+
+    def enter(self, call: Call, run: Run) -> Step:
+        """Return the step of a call of a stage, which begins with the first hook that asks."""
+        shared = call.state
+        step: Step | None = shared.get(_KEY)
+        if step is None:
+            self.reader.begin_step()
+            step = shared[_KEY] = Step(self.session, self.reader, run, self.asked)
+        self.call, self.step = call, step
+        return step
+
+    # The session
+
+    def open(self, run: Run) -> None:
+        """Open a session, and call `after_create_session` of the hooks."""
+        self.reader.open()
+        session = self.session = Session(run, self.reader)
+        for hook in hooks_of(getattr(run, self._stage)).chain().around:
+            method = getattr(hook.function, CREATES, None)
+            if method is not None:
+                method(session, session)
+
+    def in_session(self, run: Run, body: Callable[[], Any]) -> Any:
+        """Call a function in a session, and again in a new one whenever the session is lost."""
+        self.entered, self.quiet = True, None
+        try:
+            while True:
+                try:
+                    self.open(run)
+                    return body()
+                except AbortedError as error:
+                    self.lose(run, error)
+                except QUIET as error:
+                    if not (self.training and run.running):  # there is no loop that the error could end
+                        raise
+                    return self.end_quietly(run, error)
+        finally:
+            self.entered = False
+
+    def lose(self, run: Run, error: Exception) -> None:
+        """Close a lost session, and set the run back to where a new session can continue."""
+        run.logger.warning("the session is lost, and a new one is created: %s: %s", type(error).__name__, error)
+        self.close()
+        if not self.training:
+            return
+        run.after_stage_calls.clear()
+        saved = None if self.checkpoint_dir is None else newest(self.checkpoint_dir)
+        if saved is None:
+            _go_back(run)
+        else:
+            run.resume(saved)
+
+    def end_quietly(self, run: Run, error: BaseException) -> None:
+        """End the loop as if a hook had asked for it."""
+        run.logger.info("the run ends: %s %s", type(error).__name__, error)
+        self.quiet = error
+        run.request_stop()
+
+    def close(self) -> None:
+        """End the session, and remove its hooks from stages and layers."""
+        if self.call is not None:  # it keeps the runner alive
+            self.call = None
+            del self.step
+        self.reader.close()
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+
+
+def _go_back(run: Run) -> None:
+    """Set the run back to the last step of the optimizer; only the gradients of an incomplete group are lost."""
+    done = run.progress
+    place = done["iter"] % run.accumulate
+    if place <= done["inner_iter"] and (run.by_epoch or done["begun"] <= done["iter"] - place):
+        done["iter"], done["inner_iter"] = done["iter"] - place, done["inner_iter"] - place
+    run.progress = done
+    if run.optimizer is not None:
+        run.optimizer.zero_grad()
+
+
+_states: WeakKeyDictionary[Run, dict[str, SessionState]] = WeakKeyDictionary()
+
+
+def session_state(run: Run, mode: str = "train") -> SessionState:
+    """Return the state that the session hooks of a runner share in training, validation or prediction."""
+    states = _states.setdefault(run, {})
+    if mode not in states:
+        states[mode] = SessionState(mode)
+    return states[mode]

@@ -13,8 +13,8 @@ from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
+from ._hooks import TimedHook
 from ._protocol import Session, SessionRunContext, SessionRunValues
-from ._timed import TimedHook
 
 
 class CheckpointSaverListener:

@@ -24,11 +24,17 @@ from aspecthook.training.loop._runner import Runner
 from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
 
-from ._bindings import CREATES, after_step, before_step, list_of_hooks
+from ._bindings import CREATES, after_step, before_step, list_of_hooks, session_state
 from ._checkpoints import CheckpointSaverHook
-from ._errors import QUIET, AbortedError, OutOfRangeError
-from ._protocol import Session, SessionRunArgs, SessionRunContext, SessionRunValues
-from ._state import session_state
+from ._protocol import (
+    QUIET,
+    AbortedError,
+    OutOfRangeError,
+    Session,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunValues,
+)
 
 Pauses: TypeAlias = Generator[None, None, None]
 
@@ -106,7 +112,6 @@ class MonitoredTrainingSession:
                 self._registered.append(runner.register_hook(hook, name=name_in_list(runner, hook)))
             self._handles = self._asking()
             runner.prepare(train, val)
-            runner.lock(self._folder)
             saved = None if self._folder is None else newest(self._folder)
             if saved is not None:
                 runner.resume(saved)
@@ -199,10 +204,8 @@ class MonitoredTrainingSession:
         run, state = self.runner, self._state
         run.take_folder()
         while True:
-            state.open(run)
             try:
-                for hook in hooks_of(run.run).chain().around:
-                    getattr(hook.function, CREATES, _nothing)()
+                state.open(run)
                 run.running = True
                 yield from _staged(run, "train_loop", self._train_loop)
                 break
@@ -211,10 +214,9 @@ class MonitoredTrainingSession:
                     raise
                 state.lose(run, error)
             except Exception as error:
-                cause = _raised_by_stage(error)
-                if self._leaving or not run.running or not isinstance(cause, QUIET):
+                if self._leaving or not run.running or not isinstance(error, QUIET):
                     raise
-                state.end_quietly(run, cause)
+                state.end_quietly(run, error)
                 break
         self._through = True
         yield  # the hooks after the run are called when the session is closed
@@ -237,7 +239,7 @@ class MonitoredTrainingSession:
     def _train_epoch(self) -> Pauses:
         run = self.runner
         if self.should_stop():  # a pre hook of the epoch has asked for it
-            run.done.due = None
+            run.done.pending_epoch = None
             return
         try:
             for batch in batches(run, "train"):
@@ -326,21 +328,3 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
         return body()
 
     return law_sync.generate(kept, Call(mount.site(), (run,)), target)
-
-
-def _raised_by_stage(error: Exception) -> BaseException:
-    """Return the StopIteration that a hook raised if Python has made a RuntimeError of it; else the error itself.
-
-    A StopIteration that leaves a generator becomes a RuntimeError (PEP 479). The stages are generators only here, so
-    this is undone. The generators of a user are not: there such an error is a mistake, and must not end a run quietly.
-    """
-    cause = error.__cause__
-    if type(error) is RuntimeError and isinstance(cause, StopIteration) and cause.__traceback__ is not None:
-        left = cause.__traceback__.tb_frame  # the generator
-        if left.f_globals.get("__name__") in (__name__, law_sync.__name__):
-            return cause
-    return error
-
-
-def _nothing() -> None:
-    """Create nothing: for the around hooks that have nothing to do with sessions."""

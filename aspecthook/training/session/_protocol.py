@@ -1,4 +1,4 @@
-"""The protocol of TensorFlow 1: the session, the methods of a session-run hook, their arguments and results."""
+"""The protocol of TensorFlow 1: sessions, the methods of session-run hooks, their arguments, results and errors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.hooks._nan import NanLossError
 from aspecthook.training.loop._run import Run
 
-from ._fetches import mapped
-from ._reader import Reader
+from ._fetches import Reader, mapped
 
 _WHO = "session.run"
 
@@ -183,3 +183,48 @@ class SessionRunHook:
 
 
 METHODS = ("begin", "after_create_session", "before_run", "after_run", "end")
+
+
+# Errors
+
+
+class OutOfRangeError(TrainingError):
+    """There are no more data. Raised in a step, it ends the run without an error, and `end` of the hooks is called.
+
+    Example:
+        >>> from aspecthook.training.session import SessionRunHook
+        >>> class Budget(SessionRunHook):
+        ...     def after_run(self, run_context, run_values):
+        ...         raise OutOfRangeError("the budget is spent")  # the run ends as if there were no more data
+    """
+
+
+class AbortedError(TrainingError):
+    """The session is lost, but the run is not: a new session is created, and the step is made again.
+
+    Example:
+        >>> from aspecthook.training.session import SessionRunHook
+        >>> class Connected(SessionRunHook):
+        ...     def before_run(self, run_context):
+        ...         raise AbortedError("the worker has gone")  # the session begins again at the last checkpoint
+    """
+
+
+class NanLossDuringTrainingError(NanLossError):
+    """`NanTensorHook` found a loss that is NaN.
+
+    Example:
+        >>> from aspecthook.training.session import NanTensorHook, SessionRunArgs, SessionRunContext, SessionRunValues
+        >>> hook = NanTensorHook("loss")
+        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("nan")))
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.session.NanLossDuringTrainingError: 'loss' is NaN; ...
+    """
+
+
+for _error in (OutOfRangeError, AbortedError, NanLossDuringTrainingError):
+    _error.__module__ = "aspecthook.training.session"
+
+# The errors that end the run as if a hook had requested it.
+QUIET: tuple[type[Exception], ...] = (StopIteration, OutOfRangeError)

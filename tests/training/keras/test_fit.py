@@ -129,35 +129,6 @@ def test_our_callbacks_and_those_of_keras_get_the_same_calls_from_our_runner_and
     assert same(weights(mine.model), weights(model))
 
 
-def test_params_are_those_of_keras() -> None:
-    real, mine = theirs.callbacks.Callback(), theirs.callbacks.Callback()
-    keras_model().fit(X, Y, batch_size=4, epochs=4, verbose=1, callbacks=[real])
-    runner = run_of(4)
-    runner.register_hook(mine)
-    runner.fit(batches(X, Y))
-    assert mine.params == real.params
-
-
-def test_only_overridden_methods_of_a_real_callback_become_hooks() -> None:
-    class Nothing(theirs.callbacks.Callback):  # type: ignore[misc]
-        pass
-
-    class Older(theirs.callbacks.Callback):  # type: ignore[misc]
-        def on_batch_end(self, batch: int, logs: Any = None) -> None: ...
-
-    runner = run_of()
-    runner.register_hook(Nothing())
-    runner.register_hook(theirs.callbacks.TerminateOnNaN())
-    runner.register_hook(Older())
-    names = {
-        stage: [hook.name for hook in hooks(getattr(runner, stage)) if hook.name != "KerasLifecycle"]
-        for stage in ("run", "train_epoch", "train_iter", "val_epoch", "val_iter", "predict_iter")
-    }
-    assert names.pop("train_iter") == ["TerminateOnNaN", "Older"]
-    assert names.pop("run") == ["TerminateOnNaN"]  # where it is given back what it had
-    assert not any(names.values())
-
-
 # Callbacks of one kind on both, and of both kinds on one
 
 
@@ -273,38 +244,14 @@ def test_callback_lists_of_ours_and_of_keras_work_on_our_runner_and_on_keras() -
     assert alone.told == seen.told and len(alone.told) == 2 + 2 * 4
 
 
-class Stopping(theirs.callbacks.EarlyStopping):  # type: ignore[misc]
-    """One of a user, who keeps what Keras forgets."""
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        kept = getattr(self, "kept", None)
-        super().on_train_begin(logs)
-        self.wait = kept or 0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"wait": self.wait}
-
-    def load_state_dict(self, state: Any) -> None:
-        self.kept = state["wait"]
-
-
-@pytest.mark.parametrize("kind", [Stopping, theirs.callbacks.EarlyStopping])
-def test_callbacks_of_keras_keep_their_state_when_resumed(kind: Any, tmp_path: Path) -> None:
-    def made() -> tuple[Runner, Any]:
-        runner = run_of(9, lr=0.0)
-        return runner, runner.register_hook(kind("loss", patience=5, mode="min", min_delta=0.5))
-
-    runner, stop = made()
-    hooks(runner.train_epoch).always(
-        lambda runner, epoch: runner.save_checkpoint(tmp_path / "saved") if epoch == 2 else None, priority=100
-    )
+def test_a_resumed_callback_of_keras_begins_anew_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    runner, again = run_of(1), run_of(2)
+    for one in (runner, again):
+        one.register_hook(theirs.callbacks.EarlyStopping("loss", mode="min"))
     runner.fit(batches(X, Y))
-    assert (stop.stopped_epoch, runner.epoch) == (5, 6)
-    again, stop = made()
-    again.resume(tmp_path / "saved")
+    again.restore(runner.state_dict(), resume=True)
     again.fit(batches(X, Y))
-    # One that says itself what it keeps is left to it: it has forgotten the best number.
-    assert (stop.stopped_epoch, again.epoch) == ((8, 9) if kind is Stopping else (5, 6))
+    assert "EarlyStopping of Keras has no state, and begins anew" in caplog.text
 
 
 def test_a_misspelt_method_of_a_keras_callback_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -314,111 +261,3 @@ def test_a_misspelt_method_of_a_keras_callback_is_warned_of(caplog: pytest.LogCa
     run_of().register_hook(Typo())
     assert "Typo has a method 'on_epoch_ends', which would never be called" in caplog.text
     assert "did you mean 'on_epoch_end'?" in caplog.text
-
-
-# Backups
-
-
-class Dies(theirs.callbacks.Callback):  # type: ignore[misc]
-    def __init__(self, epoch: int, batch: int | None = None) -> None:
-        super().__init__()
-        self.epoch, self.batch = epoch, batch
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self.now = epoch
-        if epoch == self.epoch and self.batch is None:
-            raise ZeroDivisionError
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if (self.now, batch) == (self.epoch, self.batch):
-            raise ZeroDivisionError
-
-
-@pytest.mark.parametrize("library", [ours, theirs.callbacks], ids=["ours", "theirs"])
-@pytest.mark.parametrize("how", ["run", "fit"])
-def test_a_killed_fit_of_keras_resumes_from_our_backup(how: str, library: Any, tmp_path: Path) -> None:
-    def fit(folder: Path, *more: Any) -> tuple[Any, Any]:
-        seen = recorder(ours.Callback)
-        callbacks = [library.BackupAndRestore(str(folder), double_checkpoint=True), seen, *more]
-        if how == "fit":
-            model = keras_model()
-            model.fit(X, Y, batch_size=4, epochs=5, shuffle=False, verbose=0, callbacks=callbacks)
-            return weights(model), seen
-        runner = run_of(5)
-        for callback in callbacks:
-            runner.register_hook(callback)
-        runner.fit(batches(X, Y))
-        return weights(RunModel(runner)), seen
-
-    whole, _ = fit(tmp_path / "whole")
-    for epoch in (2, 4):
-        with pytest.raises(ZeroDivisionError):
-            fit(tmp_path / "killed", Dies(epoch))
-    again, seen = fit(tmp_path / "killed")
-    assert [row[1] for row in seen.told if row[0] == "on_epoch_begin"] == [4]
-    assert same(again, whole)
-    assert not (tmp_path / "killed").exists()
-
-
-@pytest.mark.parametrize("library", [ours, theirs.callbacks], ids=["ours", "theirs"])
-def test_our_backup_keeps_the_epoch_when_a_fit_is_killed_twice_unlike_that_of_keras(
-    library: Any, tmp_path: Path
-) -> None:
-    def fit(*more: Any) -> list[int]:
-        backup = library.BackupAndRestore(str(tmp_path / "backup"), save_freq=1)
-        seen = recorder(ours.Callback)
-        try:
-            keras_model().fit(X, Y, 4, 5, shuffle=False, verbose=0, callbacks=[backup, seen, *more])
-        except ZeroDivisionError:
-            pass
-        return [row[1] for row in seen.told if row[0] == "on_epoch_begin"]
-
-    assert fit(Dies(2, 2)) == [0, 1, 2]
-    assert fit(Dies(2, 2)) == [2]
-    # Keras 3.15.1 writes the epoch that it had counted to itself: none, since it was restored.
-    assert fit() == ([2, 3, 4] if library is ours else [0, 1, 2, 3, 4])
-
-
-@pytest.mark.parametrize("double", [False, True])
-def test_a_broken_backup_of_a_fit_is_passed_over_for_the_one_before(double: bool, tmp_path: Path) -> None:
-    def fit(*more: Any) -> list[int]:
-        seen = recorder(ours.Callback)
-        backup = ours.BackupAndRestore(tmp_path, double_checkpoint=double)
-        keras_model().fit(X, Y, 4, 5, shuffle=False, verbose=0, callbacks=[backup, seen, *more])
-        return [row[1] for row in seen.told if row[0] == "on_epoch_begin"]
-
-    with pytest.raises(ZeroDivisionError):
-        fit(Dies(3))
-    (tmp_path / "latest.weights.h5").write_bytes(b"nothing")
-    if double:
-        assert fit() == [2, 3, 4]
-    else:
-        with pytest.raises(OSError, match="open|signature"):
-            fit()
-
-
-def test_our_runner_resumes_inside_an_epoch_unlike_a_fit_of_keras(tmp_path: Path) -> None:
-    def batches_after(how: str) -> int:
-        folder = tmp_path / how
-
-        def fit(dies: bool) -> None:
-            more: list[Any] = [Dies(1, 2)] if dies else []
-            more.append(ours.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch)))
-            library: Any = ours if how == "run" else theirs.callbacks
-            callbacks = [library.BackupAndRestore(str(folder), save_freq=1), *more]
-            if how == "fit":
-                keras_model().fit(X, Y, 4, 2, shuffle=False, verbose=0, callbacks=callbacks)
-            else:
-                runner = run_of(2)
-                for callback in callbacks:
-                    runner.register_hook(callback)
-                runner.fit(batches(X, Y))
-
-        seen: list[int] = []
-        with pytest.raises(ZeroDivisionError):
-            fit(True)
-        seen.clear()
-        fit(False)
-        return len(seen)
-
-    assert (batches_after("fit"), batches_after("run")) == (3, 1)

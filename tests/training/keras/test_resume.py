@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from copy import deepcopy
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +13,6 @@ from aspecthook.training import EvalHook, Runner, TrainingError
 from aspecthook.training import keras as ours
 from aspecthook.training.checkpoint import load, save
 from tests.training.kit import data, registered, run_of, same, state, with_torch
-
-needs_keras = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
 
 
 class Killed(Exception):
@@ -170,42 +165,6 @@ def test_our_callbacks_resume_bit_by_bit_from_any_moment(name: str, tmp_path: Pa
 @with_torch
 def test_our_callbacks_resume_with_pytorch(tmp_path: Path) -> None:
     assert check("validates", ours, tmp_path, "torch", MOMENTS[1::4]) >= 6
-
-
-@needs_keras
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # a CSVLogger of Keras keeps its file open
-@pytest.mark.parametrize("name", ["trains", "validates twice", "iterates and validates", "evaluates"])
-def test_callbacks_of_keras_resume_bit_by_bit_from_any_moment(name: str, tmp_path: Path) -> None:
-    os.environ.setdefault("KERAS_BACKEND", "torch" if find_spec("torch") else "numpy")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from keras import callbacks as theirs
-    assert check(name, theirs, tmp_path, moments=MOMENTS[::2]) >= 7
-
-
-@needs_keras
-def test_a_resumed_csv_logger_of_keras_has_no_line_twice(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from keras import callbacks as theirs
-
-    def made() -> Runner:
-        runner = run_of("numpy", max_epochs=4)
-        logger = runner.register_hook(theirs.CSVLogger(tmp_path / "log.csv"))
-        runner.register_hook(ours.ModelCheckpoint(tmp_path / "{epoch}"))
-        assert not logger.append
-        return runner
-
-    made().fit(data(2))
-    expected = (tmp_path / "log.csv").read_bytes()
-    again = made()
-    again.resume(tmp_path / "2")
-    again.fit(data(2))
-    assert (tmp_path / "log.csv").read_bytes() == expected
-    made().fit(data(2))  # a new run begins a new file
-    assert (tmp_path / "log.csv").read_bytes() == expected
 
 
 def test_a_callback_that_cannot_load_its_state_is_named_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:

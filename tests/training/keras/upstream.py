@@ -17,14 +17,10 @@ import pytest
 from keras.src import ops
 
 from aspecthook.training import keras as ours
-from aspecthook.training.keras import _backup
 
 _WORDS = "our message has other words"
 _PRINTED = "what verbose=1 prints has other words, and is printed, not logged"
 EXPECTED = {
-    "test_backup_dir_empty_error": _WORDS,
-    "test_backup_dir_none_error": _WORDS,
-    "test_save_freq_unknown_error": _WORDS,
     "test_terminate_on_nan_raise_error_raises_error": _WORDS,
     "LearningRateSchedulerTest::test_verbose_logging": _PRINTED,
     "ReduceLROnPlateauTest::test_verbose_logging": _PRINTED,
@@ -73,31 +69,11 @@ class ModelCheckpoint(Monitor, ours.ModelCheckpoint):
         return value
 
 
-class BackupAndRestore(ours.BackupAndRestore):
-    """Counts epochs, and names its files, as Keras's."""
-
-    _current_epoch = 0
-    _last_batch_seen = property(lambda self: self._last)
-    _weights_path = property(lambda self: self._files(_backup._WEIGHTS)[0])
-    _prev_weights_path = property(lambda self: self._files(_backup._WEIGHTS)[1])
-    _training_metadata_path = property(lambda self: self._files(_backup._METADATA)[0])
-    _prev_training_metadata_path = property(lambda self: self._files(_backup._METADATA)[1])
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        super().on_epoch_begin(epoch, logs)
-        self._current_epoch = epoch
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        super().on_epoch_end(epoch, logs)
-        self._current_epoch = epoch + 1
-
-
 OURS: dict[str, Any] = {
     **{name: getattr(ours, name) for name in ours.__all__ if name not in ("Callback", "CallbackList", "Model")},
     "MonitorCallback": Monitor,
     "EarlyStopping": EarlyStopping,
     "ModelCheckpoint": ModelCheckpoint,
-    "BackupAndRestore": BackupAndRestore,
 }
 for _name, _callback in OURS.items():
     setattr(keras.src.callbacks, _name, _callback)

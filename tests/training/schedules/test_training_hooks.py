@@ -61,14 +61,6 @@ def test_the_hooks_of_a_usual_run_have_the_priorities_of_mmcv() -> None:
     assert found["TextLoggerHook"].interval == 50
 
 
-def test_a_priority_in_a_config_wins_over_the_table_and_an_argument_over_both() -> None:
-    runner = make()
-    runner.register_training_hooks({"policy": "fixed", "priority": "LOW"}, timer_config=None)
-    assert chain(runner, "train_epoch") == [("LrUpdaterHook", 70)]
-    runner.register_hook({"type": "FixedLrUpdaterHook", "priority": "LOW"}, priority=3, name="first")
-    assert chain(runner, "train_epoch") == [("LrUpdaterHook", 3), ("LrUpdaterHook", 70)]
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -89,17 +81,6 @@ def test_if_one_cannot_be_built_none_is_registered(config: Any, message: str) ->
     assert runner.hooks == []
 
 
-def test_if_one_cannot_be_registered_none_stays() -> None:
-    class Misspelt(Hook):
-        def before_tran_iter(self) -> None: ...
-
-    runner = make(hooks=[{"type": "FixedLrUpdaterHook"}])
-    before = list(runner.hooks), chain(runner, "train_epoch")
-    with pytest.raises(TypeError, match="before_train_iter"):
-        runner.register_training_hooks({"policy": "cosine", "min_lr": 0.0}, custom_hooks=Misspelt())
-    assert (list(runner.hooks), chain(runner, "train_epoch")) == before
-
-
 def test_the_error_of_a_refused_hook_is_not_hidden_by_what_its_neighbours_have_brought_along() -> None:
     """The lifecycle of the callbacks was to be removed like a hook, which failed with another error."""
 
@@ -118,7 +99,7 @@ def test_each_policy_has_the_names_that_mmcv_gives_its_classes() -> None:
     momentum = [name for name in HOOKS if name.endswith("MomentumUpdaterHook")]
     assert len(lr) == len(momentum) == 12
     step = HOOKS.build_from_config({"type": "StepLrUpdaterHook", "step": 3})
-    assert isinstance(step, LrUpdaterHook) and step.policy.step == 3  # type: ignore[attr-defined]
+    assert isinstance(step, LrUpdaterHook) and step.policy == "step(step=3)"
     cyclic = HOOKS.build_from_config("CyclicMomentumUpdaterHook")
     assert isinstance(cyclic, MomentumUpdaterHook)
     with pytest.raises(ConfigError, match="gama"):

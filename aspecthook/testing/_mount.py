@@ -1,0 +1,103 @@
+"""What the test kit needs of a mount point: all that it imports from the core.
+
+Of a `MountPoint` it reads the names, the members, the chain, the site with its signature, and the function. A call with
+another chain, and a hook with another function, are made here; the mount point itself is never changed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.asks import Asks
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.callables import HANDS_ON, name_of, type_of
+from aspecthook._core.law.guard import guard_for
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS, Kind
+from aspecthook._core.law.options import Adding, Options
+from aspecthook._core.law.order import Chain, graph, ties_broken_by
+from aspecthook._core.law.streams import start
+from aspecthook._core.mount.hookable import callables_of, hooks
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.point import MountPoint
+
+__all__ = [
+    "HANDS_ON",
+    "KINDS",
+    "Adding",
+    "Args",
+    "Asks",
+    "Call",
+    "Chain",
+    "Hook",
+    "Hooks",
+    "InstanceMountPoint",
+    "Kind",
+    "MountPoint",
+    "Options",
+    "Return",
+    "callables_of",
+    "graph",
+    "hooks",
+    "levels_of",
+    "mapped",
+    "name_of",
+    "separate_call",
+    "stand_in",
+    "start",
+    "ties_broken_by",
+    "type_of",
+    "under_lock",
+    "with_order",
+]
+
+Hooks = tuple[Hook, ...]
+
+
+def levels_of(mount: MountPoint) -> Iterable[MountPoint]:
+    """Return the mount points whose hooks run in one chain: that of an instance runs those of its class too."""
+    return (mount.parent, mount) if isinstance(mount, InstanceMountPoint) else (mount,)
+
+
+def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
+    """Return a chain of other hooks, each in the place of its own."""
+    made = Chain(())
+    for kind in KINDS:
+        setattr(made, kind, tuple([change(hook) for hook in getattr(chain, kind)]))
+    return made
+
+
+def with_order(chain: Chain, kind: str, order: Hooks) -> Chain:
+    """Return a chain with the hooks of one kind replaced."""
+    changed = copy.copy(chain)
+    setattr(changed, kind, order)
+    return changed
+
+
+def stand_in(hook: Hook, function: Callable[..., Any], *, counts: bool) -> Hook:
+    """Return a hook that runs another function under the same conditions; those that count may be left out."""
+    clone = copy.copy(hook)
+    clone.function = function
+    if not counts and (hook.conditions.times or hook.conditions.every):
+        clone.guard = guard_for(hook.conditions._replace(times=None, every=None), clone)
+    clone.ref = clone.inner = None  # it is kept for the length of a call, though the hook may be weak
+    clone.reshape()
+    return clone
+
+
+def separate_call(
+    mount: MountPoint, chain: Chain, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[..., Any]:
+    """Return a function that makes a call with the hooks of a chain, around what `wrap` makes of the target."""
+    # The code of an instance's mount point is in its class.
+    place = mount.parent.place if isinstance(mount, InstanceMountPoint) else mount.place
+    if place is None or not (place.opened or chain.everything()):
+        return wrap(mount.function)
+    call: Any = place.bind(chain, target=wrap(place.original))
+    function: Any = mount.function
+    call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return cast("Callable[..., Any]", call)
