@@ -135,14 +135,6 @@ def test_a_checkpoint_is_saved_every_so_many_epochs_and_at_the_end(interval: int
     assert names(tmp_path) == files(*[f"epoch_{epoch}" for epoch in due | {5}])
 
 
-@pytest.mark.parametrize("by_epoch", [True, False])
-def test_a_checkpoint_that_exists_is_not_saved_again_at_the_end(by_epoch: bool, tmp_path: Path) -> None:
-    run = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), epochs=3).go()
-    assert run.saves == sorted(set(run.saves))
-    again = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), CheckpointLoaderHook(tmp_path), epochs=3).go()
-    assert again.saves == []  # nothing was trained
-
-
 def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(tmp_path: Path) -> None:
     # An epoch that was not ended is none: its file would be taken for that of a whole one.
     Run(tmp_path, CheckpointHook(), epochs=3, stop_after=5).go()
@@ -150,12 +142,6 @@ def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(
     assert load(tmp_path / "iter_5.safetensors")["progress"]["inner_iter"] == 2
     Run(tmp_path / "not last", CheckpointHook(save_last=False), epochs=3, stop_after=5).go()
     assert names(tmp_path / "not last") == files("epoch_1")
-
-
-def test_the_last_checkpoint_has_the_numbers_of_the_last_validation(tmp_path: Path) -> None:
-    run = Run(tmp_path, CheckpointHook(), scores=[0.5, 0.25]).go()
-    assert run.saves == files("epoch_1", "epoch_2", "epoch_2")
-    assert load(tmp_path / "epoch_2.safetensors")["logs"]["val_acc"] == 0.25
 
 
 def test_files_have_the_folder_of_the_options(tmp_path: Path) -> None:
@@ -199,18 +185,6 @@ def test_a_full_disk_leaves_all_checkpoints(tmp_path: Path, monkeypatch: pytest.
     assert names(tmp_path) == files("epoch_2")
     assert hook.kept == (tmp_path / "epoch_2.safetensors",)
     assert load(hook.kept[0])["progress"]["epoch"] == 2
-
-
-def test_a_last_one_that_could_not_be_saved_is_saved_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = Run(tmp_path, CheckpointHook(0), epochs=1)
-    with monkeypatch.context() as patch:
-        full_disk(patch, after=0)
-        with pytest.raises(TrainingError, match="No space left on device"):
-            run.go()
-    run.go()  # there is nothing left to train
-    assert (run.saves, run.iter) == (files("epoch_1"), 3)
 
 
 def test_a_best_score_whose_checkpoint_could_not_be_saved_does_not_count(
@@ -515,15 +489,6 @@ def test_the_loader_hook_loads_a_file_before_the_run(resume: bool, saved: Path) 
     assert run.iter == 9
 
 
-def test_the_loader_hook_loads_once(saved: Path) -> None:
-    hook = CheckpointLoaderHook(saved / "epoch_1.safetensors")
-    run = Run(None, hook, epochs=3).go()
-    run.epochs = 4
-    run.go()
-    assert run.iter == 12
-    assert run.came_from == [(saved / "epoch_1.safetensors", True)]
-
-
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
 def test_a_missing_checkpoint_is_refused_unless_optional(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -539,50 +504,3 @@ def test_a_missing_checkpoint_is_refused_unless_optional(
 
 
 # On a real runner
-
-
-@pytest.fixture
-def digits() -> tuple[Any, Any]:
-    pytest.importorskip("autograd")
-    from aspecthook.training.data import ArrayDataset, DataLoader
-
-    draw = np.random.default_rng(3)
-    inputs = draw.normal(size=(24, 4)).astype("f4")
-    targets = (inputs.sum(1) > 0).astype("i8")
-    return (
-        DataLoader(ArrayDataset(inputs, targets), 4, shuffle=True),
-        DataLoader(ArrayDataset(inputs[:8], targets[:8]), 4),
-    )
-
-
-def runner_on(folder: Path, *hooks: Any, **options: Any) -> Any:
-    from aspecthook.training import Runner
-    from aspecthook.training.numpy import SGD, Dropout, Linear, Sequential, cross_entropy, manual_seed
-
-    manual_seed(3)
-    model = Sequential(Linear(4, 8), Dropout(0.5), Linear(8, 2))
-    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
-    runner = Runner(model, optimizer=optimizer, loss=cross_entropy, work_dir=folder, seed=3, **options)
-    for hook in hooks:
-        runner.register_hook(hook)
-    return runner
-
-
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("when", range(1, 9))
-def test_a_killed_and_resumed_runner_ends_as_an_uninterrupted_one(
-    when: int, late: bool, digits: tuple[Any, Any], tmp_path: Path
-) -> None:
-    def end(folder: Path) -> tuple[Any, ...]:
-        hook = CheckpointHook(max_keep=1, save_best="loss")
-        runner = runner_on(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), max_epochs=3)
-        runner.fit(*digits)
-        return repr(runner.backend.state(runner.model)), runner.logs, hook.best_score, names(folder)
-
-    whole = end(tmp_path / "whole")
-    killer = Killer(when, late)
-    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(os, "replace", killer.patched(os.replace))
-        patch.setattr(Path, "unlink", killer.patched(Path.unlink))
-        end(tmp_path / "killed")
-    assert end(tmp_path / "killed") == whole
