@@ -21,6 +21,7 @@ from aspecthook.training.checkpoint import _format as checkpoints
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
 from aspecthook.training.hooks._monitor import known_rule
+from aspecthook.training.loop._run import Progress
 
 
 class Run:
@@ -46,7 +47,7 @@ class Run:
         self.logger = logging.getLogger("test")
         self.logs: dict[str, Any] = dict(logs or {})
         self.epoch = self.iter = self.inner_iter = 0
-        self.progress = {"epoch": 0, "iter": 0, "inner_iter": 0, "validated": 1}
+        self.progress = Progress(validated=1)
         self.running = False
         self.saves: list[str] = []
         self.later: list[Callable[[], object]] = []
@@ -66,38 +67,44 @@ class Run:
         self.call("before_run")
         self.running = True
         while self.epoch < self.epochs and self.iter != self.stop_after:
-            if self.progress["validated"]:
+            if self.progress.validated:
                 self.train_epoch()
             else:
                 self.validate()
-        if not self.progress["validated"] and self.iter != self.stop_after:
+        if not self.progress.validated and self.iter != self.stop_after:
             self.validate()
         self.running = False
         self.call("after_run")
         return self
 
     def train_epoch(self) -> None:
-        for place in range(self.progress["inner_iter"], self.length):
+        for place in range(self.progress.inner_iter, self.length):
             if self.iter == self.stop_after:
                 break
             self.inner_iter = place
             self.logs["loss"] = self.losses[self.iter] if self.losses else 1 / (self.iter + 1)
-            self.progress |= {"iter": self.iter + 1, "inner_iter": self.inner_iter + 1}
+            self.progress.iter, self.progress.inner_iter = self.iter + 1, self.inner_iter + 1
             self.call("after_train_iter")
             self.iter += 1
         else:
-            self.progress |= {"epoch": self.epoch + 1, "inner_iter": 0, "validated": int(not self.scores)}
+            self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0
+            self.progress.validated = int(not self.scores)
         self.call("after_train_epoch")
-        self.epoch = self.progress["epoch"]
+        self.epoch = self.progress.epoch
 
     def validate(self) -> None:
         self.logs["val_acc"] = self.scores[self.epoch - 1]
-        self.progress["validated"] = 1
+        self.progress.validated = 1
         self.call("after_val_epoch")
 
     def save_checkpoint(self, path: Path) -> None:
         states = {type(hook).__name__: hook.state_dict() for hook in self.hooks}
-        checkpoint: dict[str, Any] = {"progress": self.progress, "logs": self.logs, "hooks": states, "optimizer": {}}
+        checkpoint: dict[str, Any] = {
+            "progress": self.progress.state_dict(),
+            "logs": self.logs,
+            "hooks": states,
+            "optimizer": {},
+        }
         for hook in self.hooks:
             answer = getattr(hook, "before_save_checkpoint", lambda path, checkpoint: None)(path, checkpoint)
             checkpoint = checkpoint if answer is None else answer.changes["checkpoint"]
@@ -111,8 +118,9 @@ class Run:
     def resume(self, path: Path, *, other_run: bool = False) -> None:
         checkpoint = load(path)
         self.came_from.append((path, True))
-        self.progress, self.logs = checkpoint["progress"], checkpoint["logs"]
-        self.epoch, self.iter = self.progress["epoch"], self.progress["iter"]
+        self.progress.load_state_dict(checkpoint["progress"])
+        self.logs = checkpoint["logs"]
+        self.epoch, self.iter = self.progress.epoch, self.progress.iter
         for hook in self.hooks:
             hook.load_state_dict(checkpoint["hooks"].get(type(hook).__name__, {}))
 

@@ -149,7 +149,10 @@ def test_a_checkpoint_of_another_run_is_resumed_only_on_purpose(tmp_path: Path) 
         before = runner.state_dict()
         with pytest.raises(TrainingError, match=r"of another run.*other_run=True.*--overwrite"):
             runner.resume(theirs)
-        assert str(runner.state_dict()["model"]) == str(before["model"]) and runner.progress == before["progress"]
+        assert (
+            str(runner.state_dict()["model"]) == str(before["model"])
+            and runner.progress.state_dict() == before["progress"]
+        )
     runner = run_of("numpy", None, [CheckpointHook()], work_dir=tmp_path / "second", max_epochs=3)
     runner.resume(theirs, other_run=True)
     assert runner.identity == first.identity

@@ -310,7 +310,7 @@ class Kill(Hook):
 runner = make(max_epochs=2)
 hook = runner.register_hook(Everything())
 runner.register_hook(Kill())
-runner.save_checkpoint = lambda path: print(runner.progress, hook.trail[-1], flush=True)
+runner.save_checkpoint = lambda path: print(runner.progress.state_dict(), hook.trail[-1], flush=True)
 runner.work_dir = Path(".")
 try:
     runner.fit([1.0, 2.0])
@@ -396,7 +396,7 @@ def test_after_stage_calls_functions_after_all_hooks() -> None:
 
     def leave(mode: str, iter: int) -> None:
         trail.append(f"{mode} {iter}")
-        runner.after_stage(lambda: trail.append(f"left {runner.progress['iter']}"))
+        runner.after_stage(lambda: trail.append(f"left {runner.progress.iter}"))
 
     hooks(runner.train_iter).add("post", leave, priority=0)
     hooks(runner.train_iter).add("post", lambda: trail.append("last"), priority=100)
