@@ -265,7 +265,7 @@ class _FileLoggerHook(LoggerHook):
         return self.kind(path, runner.logger)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the file too, and what could not be written to it."""
+        """Return the position in the file too."""
         if self._loaded is not None:
             return dict(self._loaded)
         return {**super().state_dict(), "file": self.sink.mark() if isinstance(self.sink, LineFile) else None}

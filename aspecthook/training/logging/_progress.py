@@ -245,7 +245,9 @@ def _bar_on(file: TextIO | None) -> Any:
 
     # Rich alone would take FORCE_COLOR for a terminal. Markup is off, since names may have brackets. No thread draws: a
     # step draws what it has changed. A stream that goes to a file is left alone.
-    console = Ours(file=file, force_terminal=_is_terminal(file if file is not None else sys.stdout))
+    console = Ours(
+        file=file, force_terminal=_is_terminal(file if file is not None else sys.stdout), force_jupyter=False
+    )
     bar = Progress(
         TextColumn("{task.description}", style="bold", markup=False),
         BarColumn(_BAR),
