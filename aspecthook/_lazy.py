@@ -10,21 +10,13 @@ from ._hints import TYPE_CHECKING, Any, final
 if TYPE_CHECKING:
     from types import TracebackType
 
-# Libraries that somebody may have left out, and the extras that bring them.
-_EXTRAS = {
-    **dict.fromkeys(("anyio", "cachetools", "tenacity"), "aspects"),
-    "autograd": "train",
-    "hypothesis": "testing",
-    "numpy": "train",
-    "opentelemetry": "otel",
-    "pytest": "testing",
-    "torch": "torch",
-}
+# Libraries that somebody may have left out, by the names under which they are imported.
+_OPTIONAL = ("anyio", "autograd", "cachetools", "hypothesis", "numpy", "opentelemetry", "pytest", "tenacity", "torch")
 
 
 @final
-class NamesTheExtra:
-    """A block of imports: if a library is not installed, the error says which extra brings it.
+class NamesTheLibrary:
+    """A block of imports: if a library is not installed, the error says how to install it.
 
     Where such blocks are nested, the error names the user of the outermost, which is what the program has asked for.
     It is a class, as `contextlib` would be one more module that `import aspecthook` loads.
@@ -40,8 +32,9 @@ class NamesTheExtra:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-        if missing in _EXTRAS:
-            text = f"{self._user} needs {missing}; pip install 'aspecthook[{_EXTRAS[missing]}]'"
+        if missing in _OPTIONAL:
+            library = "opentelemetry-api" if missing == "opentelemetry" else missing
+            text = f"{self._user} needs {missing}; pip install {library}"
             raise ModuleNotFoundError(text, name=missing) from None
 
 
@@ -63,7 +56,7 @@ def load_lazily(package: str, homes: Mapping[str, str]) -> None:
         # Imported here, since most programs never need it.
         from importlib import import_module
 
-        with NamesTheExtra(f"{package}.{name}"):
+        with NamesTheLibrary(f"{package}.{name}"):
             module = import_module(f"{package}.{modules[name]}")
         found = getattr(module, name)
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function

@@ -5,9 +5,10 @@ awaited, of a generator function what it returns, of an async generator function
 is a descriptor that reads this once: ``PreOf[R]`` returns a ``Pre[T, S]``, the decorator for pre hooks where the result
 is ``T`` and the style ``S``.
 
-A hook is returned with the type that it has, so each form of answer is an overload (None; a new value; ``Return``;
-both), sync and, for targets that await their hooks, async. An answer that fits none of them is an error. If the
-signature of a hook mentions ``Any``, several fit: mypy checks the answer, and returns a function of anything.
+A hook is returned as a function with its own parameters and all that a hook of its kind may answer; where it answers
+just the result, as that. For targets that await their hooks there is a second form. An answer that fits none of them is
+an error. If the signature of a hook mentions ``Any``, several fit: mypy checks the answer, and returns a function of
+anything.
 """
 
 # Overloads overlap on purpose: the first that fits is the most exact one. tests/typing reaches each of them.
@@ -27,7 +28,7 @@ from collections.abc import (
 )
 from functools import cached_property
 from types import CodeType
-from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, Self, TypeAlias, Unpack, final, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, Unpack, final, overload
 
 from typing_extensions import TypeVar, deprecated
 
@@ -48,10 +49,6 @@ Z = TypeVar("Z")
 # Any: what mypy makes of a method that returns `Self`, which it cannot follow through `__get__`. Without the default it
 # would infer Never, and take everything after a call for unreachable.
 R = TypeVar("R", default=Any)
-
-# What else an answer may be. Error messages show these names. Never: nothing else.
-OrNone = TypeVar("OrNone", bound=None, default=Never)
-ArgsOrNone = TypeVar("ArgsOrNone", bound=Args | None, default=Never)
 
 # Any: the items of a stream say nothing about what it answers.
 AnyHook = TypeVar("AnyHook", bound=Callable[..., object])
@@ -79,8 +76,9 @@ class Exactly(Generic[R]):
 class Either: ...
 class Sync(Either): ...
 class Async(Either): ...
-class Streams: ...
-class AsyncStreams: ...
+class AnyStreams: ...
+class Streams(AnyStreams): ...
+class AsyncStreams(AnyStreams): ...
 class Unknown: ...
 
 # The kinds of hooks.
@@ -94,24 +92,20 @@ class Pre(Generic[T, S_co]):
     def __call__(self: Pre[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     @overload
     def __call__(
-        self: Pre[T, Async], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, ArgsOrNone]: ...
-    @overload
-    def __call__(
-        self: Pre[T, Async], hook: AsyncHook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[T] | ArgsOrNone]: ...
+        self: Pre[Any, Async], hook: Hook[Q, Awaitable[Args | None]], /, **options: Unpack[Adding]
+    ) -> Hook[Q, Awaitable[Args | None]]: ...
     @overload
     def __call__(
         self: Pre[T, Async], hook: Hook[Q, Awaitable[Args | Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[Args | Return[T] | None]]: ...
     @overload
     def __call__(
-        self: Pre[T, Either], hook: Hook[Q, ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, ArgsOrNone]: ...
+        self: Pre[Any, Either], hook: Hook[Q, Args | None], /, **options: Unpack[Adding]
+    ) -> Hook[Q, Args | None]: ...
     @overload
     def __call__(
-        self: Pre[T, Either], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | ArgsOrNone]: ...
+        self: Pre[T, Either], hook: Hook[Q, Args | Return[T] | None], /, **options: Unpack[Adding]
+    ) -> Hook[Q, Args | Return[T] | None]: ...
 
 class Post(Generic[T, S_co]):
     """``f.post`` and ``f.item``: a hook answers None, the new result or item, or that in ``Return``."""
@@ -121,23 +115,9 @@ class Post(Generic[T, S_co]):
     @overload
     def __call__(self: Post[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     @overload
-    def __call__(self: Post[T, Async], hook: AsyncHook[Q, T], /, **options: Unpack[Adding]) -> AsyncHook[Q, T]: ...
-    @overload
     def __call__(
-        self: Post[T, Async], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Post[T, Async], hook: AsyncHook[Q, T | None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, T | None]: ...
-    @overload
-    def __call__(
-        self: Post[T, Async], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Post[T, Async], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, T | Return[T] | OrNone]: ...
+        self: Post[Any, Async], hook: Hook[Q, Awaitable[None]], /, **options: Unpack[Adding]
+    ) -> Hook[Q, Awaitable[None]]: ...
     @overload
     def __call__(
         self: Post[T, Async], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Adding]
@@ -145,17 +125,11 @@ class Post(Generic[T, S_co]):
     @overload
     def __call__(self: Post[T, Either], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
-    def __call__(self: Post[T, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
-    @overload
-    def __call__(self: Post[T, Either], hook: Hook[Q, T | None], /, **options: Unpack[Adding]) -> Hook[Q, T | None]: ...
+    def __call__(self: Post[Any, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
     @overload
     def __call__(
-        self: Post[T, Either], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Post[T, Either], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T] | OrNone]: ...
+        self: Post[T, Either], hook: Hook[Q, T | Return[T] | None], /, **options: Unpack[Adding]
+    ) -> Hook[Q, T | Return[T] | None]: ...
 
 class Except(Generic[T, S_co]):
     """``f.exception``: a hook answers None or ``Return(value)``."""
@@ -166,26 +140,14 @@ class Except(Generic[T, S_co]):
     def __call__(self: Except[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     @overload
     def __call__(
-        self: Except[T, Async], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[T]]: ...
-    @overload
-    def __call__(
-        self: Except[T, Async], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Except[T, Async], hook: AsyncHook[Q, Return[T] | None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[T] | None]: ...
+        self: Except[Any, Async], hook: Hook[Q, Awaitable[None]], /, **options: Unpack[Adding]
+    ) -> Hook[Q, Awaitable[None]]: ...
     @overload
     def __call__(
         self: Except[T, Async], hook: Hook[Q, Awaitable[Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[Return[T] | None]]: ...
     @overload
-    def __call__(
-        self: Except[T, Either], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T]]: ...
-    @overload
-    def __call__(self: Except[T, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
+    def __call__(self: Except[Any, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
     @overload
     def __call__(
         self: Except[T, Either], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
@@ -202,59 +164,29 @@ class Around(Generic[T, S_co]):
     def __call__(self: Around[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Generator functions: a stream and a generator with one `yield` cannot be told apart.
     @overload
-    def __call__(self: Around[T, Streams], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
-    @overload
-    def __call__(
-        self: Around[T, Streams], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T]]: ...
-    @overload
     def __call__(
         self: Around[T, Streams], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T]]: ...
     @overload
-    def __call__(self: Around[Any, Streams], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
-    # Async generator functions: likewise.
-    @overload
-    def __call__(
-        self: Around[Any, AsyncStreams], hook: AsyncStreamHook, /, **options: Unpack[Adding]
-    ) -> AsyncStreamHook: ...
-    @overload
-    def __call__(self: Around[Any, AsyncStreams], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
-    # Functions and coroutine functions.
-    @overload
-    def __call__(self: Around[T, Async], hook: AsyncHook[Q, T], /, **options: Unpack[Adding]) -> AsyncHook[Q, T]: ...
-    @overload
-    def __call__(
-        self: Around[T, Async], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[T]]: ...
-    @overload
-    def __call__(
-        self: Around[T, Async], hook: AsyncHook[Q, T | Return[T]], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, T | Return[T]]: ...
-    @overload
-    def __call__(self: Around[Any, Async], hook: AsyncStreamHook, /, **options: Unpack[Adding]) -> AsyncStreamHook: ...
-    @overload  # it returns what `proceed()` returns, without awaiting it
+    def __call__(self: Around[Any, AnyStreams], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
+    @overload  # it may return what `proceed()` returns, without awaiting it
     def __call__(
         self: Around[T, Async], hook: AsyncHook[Q, T | Return[T] | Coro[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | Return[T] | Coro[T]]: ...
     @overload
-    def __call__(self: Around[T, Sync], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
+    def __call__(
+        self: Around[Any, AsyncStreams | Async], hook: AsyncStreamHook, /, **options: Unpack[Adding]
+    ) -> AsyncStreamHook: ...
     @overload
     def __call__(
-        self: Around[T, Sync], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T]]: ...
-    @overload
-    def __call__(
-        self: Around[T, Either], hook: YieldHook[Q, Y, Z, None], /, **options: Unpack[Adding]
-    ) -> YieldHook[Q, Y, Z, None]: ...
-    @overload
-    def __call__(
-        self: Around[T, Either], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> YieldHook[Q, Y, Z, T | Return[T] | OrNone]: ...
+        self: Around[T, Either], hook: YieldHook[Q, Y, Z, T | Return[T] | None], /, **options: Unpack[Adding]
+    ) -> YieldHook[Q, Y, Z, T | Return[T] | None]: ...
     # Only a generator function with another answer, or one that is not annotated as a generator, gets as far as here.
     @overload
     @deprecated("its answer is not known to be a result: annotate Generator[None, Any, what it answers]")
     def __call__(self: Around[Any, Either], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
+    @overload
+    def __call__(self: Around[T, Sync], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload  # pyright shows the last one in its messages
     def __call__(
         self: Around[T, Sync], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]

@@ -5,9 +5,9 @@ pytest itself loads `_aspecthook_pytest`, which is small, by the entry point.
 
 from __future__ import annotations
 
-from aspecthook._lazy import NamesTheExtra
+from aspecthook._lazy import NamesTheLibrary
 
-with NamesTheExtra(__name__):
+with NamesTheLibrary(__name__):
     import pytest
 
 import _aspecthook_pytest as entry

@@ -1,6 +1,6 @@
 """Train a classifier of handwritten digits with the runner, on NumPy: hooks set the rate, save, log and stop.
 
-pip install 'aspecthook[train]'
+pip install '.[train]'
 python examples/digits.py                 # 15 epochs, some seconds
 python examples/digits.py --resume        # goes on where the newest checkpoint in work_dirs/digits was saved
 """

@@ -5,7 +5,7 @@ by their gradients (Selvaraju et al. 2017, arXiv:1610.02391): what is red in the
 the third row for the second best. The network knows nothing of it: `capture` puts hooks on, and they are gone before
 the next line.
 
-pip install 'aspecthook[torch]' matplotlib
+pip install '.[torch]' matplotlib
 python examples/grad_cam.py                        # writes work_dirs/grad_cam.png
 """
 

@@ -35,7 +35,7 @@ try:
     from aspecthook.training.data import ArrayDataset, DataLoader
     from aspecthook.training.numpy import SGD, Linear, cross_entropy, manual_seed
 except ImportError as error:
-    sys.exit(f"This example needs more ({error}): python -m pip install 'aspecthook[testing,train]' starlette httpx")
+    sys.exit(f"This example needs more ({error}): python -m pip install '.[testing,train]' starlette httpx")
 
 
 # A cleaner of data, of plain functions.

@@ -33,7 +33,7 @@ try:
     from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
     from aspecthook.training.numpy import Adam, Linear, ReLU, Sequential, cross_entropy, detach, manual_seed, no_grad
 except ImportError as error:
-    sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install 'aspecthook[train]'")
+    sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install '.[train]'")
 
 # The tricks. A parameter that is none of the stage's, nor of what the runner provides, keeps its default: an option.
 

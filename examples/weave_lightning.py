@@ -1,6 +1,6 @@
 """Weave hooks into a running Lightning trainer from outside: no callback, no change to the module or the trainer.
 
-pip install aspecthook lightning 'torch==2.13.0'
+pip install . lightning 'torch==2.13.0'
 python examples/weave_lightning.py
 """
 

@@ -230,9 +230,9 @@ import shlex
 from aspecthook import weave
 from aspecthook.aspects import span
 from aspecthook.record import record
-from aspecthook.record.otel import Metrics, Spans
+from aspecthook.record.otel import Spans
 
-with record("shlex:quote", to=Spans()), record("shlex:split", to=Metrics()):
+with record("shlex:quote, shlex:split", to=Spans()):
     with weave("shlex:quote", aspect=span()):
         assert shlex.split(shlex.quote("my file")) == ["my file"]
 """,
@@ -257,7 +257,7 @@ async def ask(url: str) -> str:
 for aspect in retry(attempts=3, wait=0), cached(), limited(1000):
     weave(fetch, aspect=aspect)
 weave(ask, aspect=timeout(10))
-weave(ask, aspect=limited(1000, concurrency=2))
+weave(ask, aspect=limited(1000))
 assert fetch("a") == fetch("a") == "a" and asyncio.run(ask("b")) == "b"
 """,
     "torch": """
@@ -302,6 +302,4 @@ def test_an_extra_needs_nothing_but_what_it_requires(extra: str, wheel: Path, tm
         if required(wheel, other) - required(wheel, extra):
             refused = run(scripts / "aspecthook", *COMMANDS[other], cwd=tmp_path, ok=False)
             assert refused.returncode == 2 and refused.stdout == ""
-            assert re.fullmatch(
-                rf"aspecthook.*: \w+ is not installed: pip install 'aspecthook\[{other}\]'\n", refused.stderr
-            )
+            assert re.fullmatch(r"aspecthook.*: (\w+) is not installed: pip install \1\n", refused.stderr)

@@ -35,7 +35,7 @@ def _extra(extra: str) -> tuple[str, str]:
     versions = {name: _version(name) for name in names if name != "aspecthook"}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        return extra, f"needs {', '.join(missing)}: pip install 'aspecthook[{extra}]'"
+        return extra, f"needs {', '.join(missing)}: pip install {' '.join(missing)}"
     return extra, ", ".join(f"{name} {version}" for name, version in versions.items())
 
 

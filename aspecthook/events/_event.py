@@ -190,6 +190,6 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     text = Source(signature, Chain(())).empty()
     made = Template(text, free=len(code.co_freevars))
     facts: dict[str, object] = {"site": site, "first": Witness()}
-    linked = Linker(signature, code, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
+    linked, _ = Linker(signature, code, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # Tracebacks and `inspect` show the source of the stub.
-    return linked.code.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+    return linked.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

@@ -17,17 +17,12 @@ _MOST_TURNS = 1_000
 class Function:
     """What is known of a function that is recorded. It keeps the function itself not alive."""
 
-    __slots__ = ("extra", "file", "label", "left_out", "line", "name", "site")
-
     def __init__(self, label: str, file: str | None = None, line: int | None = None, site: Site | None = None) -> None:
         self.label: str = label
         self.name: str = label.partition(":")[2].rpartition("<locals>.")[2] or label
         self.file: str | None = file
         self.line: int | None = line
         self.site: Site | None = site
-        # Stands for its calls that are left out.
-        self.left_out: RecordedCall = RecordedCall(self, 0.0)
-        self.left_out.kept = False
         # The name of its ``**kwargs``.
         self.extra: str | None = None if site is None else site.signature.extra
 
@@ -86,31 +81,30 @@ class RecordedCall:
         ('quote', {'s': 'my file'}, "'my file'", None, 0)
     """
 
-    __slots__ = (
-        "_arguments",
-        "_end",
-        "_entered",
-        "_labels",
-        "_outer",
-        "_raw",
-        "_recorder",
-        "_redaction",
-        "_result",
-        "begin",
-        "children",
-        "exc",
-        "function",
-        "has_values",
-        "kept",
-        "number",
-        "own",
-        "parent",
-        "process",
-        "recursive",
-        "task",
-        "thread",
-        "turns",
-    )
+    # What most calls have is the class's own, and a call has what differs: that is quicker made, and smaller.
+    number: int = 0
+    thread: str = ""
+    task: str | None = None
+    process: int = 0
+    parent: RecordedCall | None = None
+    children: Sequence[RecordedCall] = ()
+    turns: Sequence[tuple[float, float]] = ()
+    own: float = 0.0
+    exc: BaseException | None = None
+    # Whether a call of the same function is around it.
+    recursive: bool = False
+    # Whether its arguments and its result were recorded.
+    has_values: bool = True
+    # Whether the call is on the tape; else a limit has left it out, and all that it calls.
+    kept: bool = True
+    _arguments: dict[str, Any] | None = None
+    _result: Any = None
+    _end: float | None = None
+    _labels: frozenset[str] | None = None
+    # The recorder's own: what runs now, when its turn began, and what ran in this context before.
+    _recorder: object = None
+    _entered: float | None = None
+    _outer: RecordedCall | None = None
 
     def __init__(
         self,
@@ -120,33 +114,11 @@ class RecordedCall:
         redaction: Redaction | None = None,
     ) -> None:
         self.function: Function = function
-        self.number: int = 0
         self.begin: float = begin
-        # Whether its arguments and its result were recorded.
-        self.has_values: bool = raw is not None
         self._raw = raw
         self._redaction = redaction
-        self._arguments: dict[str, Any] | None = None
-        self._result: Any = None
-        self.exc: BaseException | None = None
-        self._end: float | None = None
-        self.parent: RecordedCall | None = None
-        # Most calls have neither children nor turns.
-        self.children: Sequence[RecordedCall] = ()
-        self.thread: str = ""
-        self.task: str | None = None
-        self.process: int = 0
-        self.turns: Sequence[tuple[float, float]] = ()
-        self.own: float = 0.0
-        # Whether a call of the same function is around it.
-        self.recursive: bool = False
-        self._labels: frozenset[str] | None = None
-        # Whether the call is on the tape; else a limit has left it out, and all that it calls.
-        self.kept: bool = True
-        # The recorder's own: what runs now, when its turn began, and what ran in this context before.
-        self._recorder: object = None
-        self._entered: float | None = None
-        self._outer: RecordedCall | None = None
+        if raw is None:
+            self.has_values = False
 
     @property
     def label(self) -> str:

@@ -7,7 +7,8 @@ coroutines and generators there is a third, which notes their turns.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from types import coroutine
 
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Maker, Owner
@@ -15,9 +16,9 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast, final
 from aspecthook._watching import current, failure, is_watched
+from aspecthook.weave._steps import AsyncSteps
 
 from ._calls import Function
-from ._driving import DRIVES
 from ._recorder import CLOCK, End, RecordedTurns, Recorder
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -27,27 +28,26 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _FIRST, _LAST = -1, 101
 
 
+@final
 class _Recording(Maker):
-    """A hook that is made for each function."""
+    """A hook that is made for each function of some styles."""
 
-    def __init__(self, kind: Kind, make: Callable[[MountPoint], Callable[..., Any]], priority: int | None) -> None:
+    def __init__(
+        self, kind: Kind, make: Callable[[MountPoint], Callable[..., Any]], priority: int, *, turns: bool = False
+    ) -> None:
         super().__init__(make)
         self.kind = kind
         self.priority = priority
         self._make = make
+        self._turns = turns
+
+    def fits(self, mount: Owner) -> bool:
+        """Whether it is for such a function: the hook that sees turns is for those that run in turns."""
+        return not self._turns or mount.site().signature.style != "function"
 
     def make(self, mount: Owner, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
         """Make the hook of one function."""
         return self._make(cast("MountPoint", mount))
-
-
-@final
-class _Turns(_Recording):
-    """A hook of functions that run in turns."""
-
-    def fits(self, mount: Owner) -> bool:
-        """Whether it is the mount point of a coroutine or a generator."""
-        return mount.site().signature.style != "function"
 
 
 @final
@@ -63,19 +63,12 @@ class Hooks:
         self._recorder = recorder
         self._arguments = arguments
         self._functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
-        # The mount points whose hooks share the calls they record through `call.state`, and those with faster ones.
-        self._by_state: weakref.WeakSet[MountPoint] = weakref.WeakSet()
-        self._by_notes: weakref.WeakSet[MountPoint] = weakref.WeakSet()
-        self._key = f"tape {id(recorder)}"
+        self._key = f"tape {id(recorder)}"  # in the `state` of a call that has turns: the recorded one
         self.pre = _Recording("pre", self._pre, _FIRST)
-        self.around = _Turns("around", self._around, _FIRST)
+        self.around = _Recording("around", self._around, _FIRST, turns=True)
         self.always = _Recording("always", self._always, _LAST)
-        # The same where a condition decides which calls are recorded.
-        self.pre_if = _Recording("pre", self._pre_if, None)
-        self.always_if = _Recording("always", self._always_if, _LAST)
 
-    def function(self, mount: MountPoint) -> Function:
-        """Return what is known of a function."""
+    def _function(self, mount: MountPoint) -> Function:
         found = self._functions.get(mount)
         if found is None:
             site = mount.site()
@@ -83,88 +76,111 @@ class Hooks:
             found = self._functions[mount] = Function(site.label, file, line, site)
         return found
 
-    def _pre_if(self, mount: MountPoint) -> Callable[..., None]:
-        if mount in self._by_notes:
-            return _recorded_already
-        self._by_state.add(mount)
-        return self._begin_by_state(mount)
-
-    def _always_if(self, mount: MountPoint) -> Callable[..., None]:
-        return _recorded_already if mount in self._by_notes else self._end_by_state(mount, conditional=True)
-
     def _pre(self, mount: MountPoint) -> Callable[..., None]:
-        if mount in self._by_state or mount.site().signature.style != "function":
-            self._by_state.add(mount)
-            return self._begin_by_state(mount)
-        self._by_notes.add(mount)
-        function, signature = self.function(mount), mount.site().signature
-        named = signature.regular > signature.positional or signature.varkw is not None
+        function, signature = self._function(mount), mount.site().signature
+        if signature.style != "function":
+            return self._begin_with_turns(function)
         if self._recorder.live:
             return _live_begin(self._recorder, function, arguments=self._arguments)
         if not self._arguments:
             return _timed_begin(self._recorder, function)
+        named = signature.regular > signature.positional or signature.varkw is not None
         return (_begin_named if named else _begin)(self._recorder, function)
 
     def _always(self, mount: MountPoint) -> Callable[..., None]:
-        if mount in self._by_state:
-            return self._end_by_state(mount, conditional=False)
-        end = End(self.function(mount))
+        function, style = self._function(mount), mount.site().signature.style
+        if style != "function":
+            return self._end_with_turns(function, style)
+        end = End(function)
         if self._recorder.live:
             return _live_end(self._recorder, end, arguments=self._arguments)
         return (_end if self._arguments else _timed_end)(self._recorder, end)
 
-    # Hooks that find their call in `call.state`
+    # Hooks of functions with turns, which find their call in `call.state`
 
-    def _begin_by_state(self, mount: MountPoint) -> Callable[[Call], None]:
-        recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
-        has_turns = mount.site().signature.style != "function"
+    def _begin_with_turns(self, function: Function) -> Callable[[Call], None]:
+        recorder, key, keep = self._recorder, self._key, self._arguments
 
         def begin(call: Call) -> None:
             strand = recorder.here.strand
-            if key in call.state or strand.busy or not is_watched():
-                return
-            recorded = recorder.new(function, call.args, call.kwargs, keep=keep)
-            call.state[key] = recorded
-            recorder.note_turn(strand, recorded, "begin")
-            if not has_turns:
-                recorder.note_turn(strand, recorded, "enter")
+            if not strand.busy and is_watched():
+                call.state[key] = recorder.begin(strand, function, call.args, call.kwargs, keep=keep)
 
         return begin
 
-    def _end_by_state(self, mount: MountPoint, *, conditional: bool) -> Callable[..., None]:
-        recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
-        style = mount.site().signature.style
+    def _end_with_turns(self, function: Function, style: str) -> Callable[..., None]:
+        recorder, key, keep = self._recorder, self._key, self._arguments
 
         def end(call: Call, result: object, exc: BaseException | None) -> None:
             strand = recorder.here.strand
             recorded = call.state.get(key)
-            if strand.busy or (recorded is None and (conditional or not is_watched())):
+            if strand.busy or (recorded is None and not is_watched()):
                 return
-            if recorded is None:
-                recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
-                recorder.note_turn(strand, recorded, "begin")
+            if recorded is None:  # an earlier hook has ended the call before it was seen to begin
+                recorded = call.state[key] = recorder.begin(strand, function, call.args, call.kwargs, keep=keep)
             if not recorded.ended:
                 recorder.note_end(strand, recorded, result if keep else None, failure(style, exc))
 
         return end
 
     def _around(self, mount: MountPoint) -> Callable[..., Any]:
-        style = mount.site().signature.style
-        recorder, key, drive = self._recorder, self._key, DRIVES[style]
+        recorder, key = self._recorder, self._key
 
-        def around(call: Call, proceed: Callable[[], Any]) -> Any:
+        def turns(call: Call) -> RecordedTurns | None:
             recorded = call.state.get(key)
-            source = proceed()
-            return source if recorded is None else drive(RecordedTurns(recorder, recorded), source)
+            return None if recorded is None else RecordedTurns(recorder, recorded)
 
-        async def around_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
-            return await around(call, proceed)
+        def generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            seen = turns(call)
+            return proceed() if seen is None else _driven(seen, proceed())
 
-        return around_coroutine if style == "coroutine" else around
+        async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+            seen, source = turns(call), proceed()
+            # Of what is awaited and is no coroutine, such as a future, there are no turns.
+            return await (_awaited(seen, source) if seen is not None and hasattr(source, "send") else source)
+
+        def async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            seen = turns(call)
+            if seen is None:
+                return proceed()
+
+            async def step(made: Callable[..., Any], *args: Any) -> Any:
+                return await _awaited(seen, made(*args))
+
+            return AsyncSteps(proceed(), step)
+
+        style = mount.site().signature.style
+        return {"generator": generator, "coroutine": of_coroutine}.get(style, async_generator)
 
 
-def _recorded_already() -> None:
-    """Do nothing: every call of the function is recorded."""
+def _driven(turns: RecordedTurns, source: Any) -> Generator[Any, Any, Any]:
+    """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380)."""
+    step, sent = source.send, None
+    while True:
+        turns.enter()
+        try:
+            item = step(sent)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            sent = None  # else the exception that was thrown in and this frame would keep each other alive
+            turns.leave()
+        try:
+            sent = yield item
+        except GeneratorExit:
+            turns.enter()
+            try:
+                source.close()
+            finally:
+                turns.leave()
+            raise
+        except BaseException as error:
+            step, sent = source.throw, error
+        else:
+            step = source.send
+
+
+_awaited: Callable[[RecordedTurns, Any], Any] = coroutine(_driven)
 
 
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.

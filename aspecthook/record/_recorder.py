@@ -13,7 +13,8 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import count
 from time import perf_counter, time
 
@@ -23,7 +24,6 @@ from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
-from ._limits import Limits
 from ._sinks import Sink, Sinks
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
@@ -42,6 +42,43 @@ class End:
 
     def __init__(self, function: Function) -> None:
         self.function = function
+
+
+@final
+class Limits:
+    """Which calls of one recording are left out: whole trees by ``sample``, and what is too deep or too many."""
+
+    def __init__(self, sample: float, max_depth: int | None, max_calls: int | None) -> None:
+        self._sample, self._max_depth, self._max_calls = sample, max_depth, max_calls
+        self.active = sample < 1.0 or max_depth is not None or max_calls is not None
+        # How many calls, by the name of the limit.
+        self.left_out: Counter[str] = Counter()
+        self._kept = 0
+        self._random: Any = None
+
+    def keep(self, call: RecordedCall) -> bool:
+        """Whether a call is recorded; if not, count it, unless it is inside one that is left out."""
+        parent = call.parent
+        if parent is not None and not parent.kept:
+            return False
+        if parent is None and self._sample < 1.0 and self._draw() >= self._sample:
+            why = "sample"
+        elif self._max_depth is not None and call.depth >= self._max_depth:
+            why = "max_depth"
+        elif self._max_calls is not None and self._kept >= self._max_calls:
+            why = "max_calls"
+        else:
+            self._kept += 1
+            return True
+        self.left_out[why] += 1
+        return False
+
+    def _draw(self) -> float:
+        if self._random is None:
+            from random import Random
+
+            self._random = Random()  # one of our own: the program may have seeded the module's
+        return float(self._random.random())
 
 
 @final
@@ -120,27 +157,18 @@ class Recorder:
             self.sinks = Sinks(sinks)
             self.live, self.keeps = True, False
 
-    def load(
-        self,
-        calls: Iterable[RecordedCall],
-        started: float,
-        left_out: dict[str, int],
-        headers: dict[int, dict[str, Any]],
-    ) -> None:
-        """Take calls that were recorded elsewhere."""
-        self.calls += sorted(calls, key=_begin)
-        self.started = started
-        self.limits.left_out.update(left_out)
-        self.headers.update(headers)
+    # What the hooks of coroutines and of generators do
 
-    # What the hooks of coroutines, of generators and of conditional recordings do
-
-    def new(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool) -> RecordedCall:
-        """Return a call that begins now."""
-        call = RecordedCall(function, self.now(), (args, kwargs) if keep else None, self.redaction)
+    def begin(
+        self, strand: Strand, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool
+    ) -> RecordedCall:
+        """Note that a call begins, and return it."""
+        at = CLOCK[0]()
+        call = RecordedCall(function, at - self.epoch, (args, kwargs) if keep else None, self.redaction)
         call._recorder = self
         call.parent = self._innermost(current.get())
         call.task = _task()
+        self.note_turn(strand, call, "begin")
         return call
 
     def note_turn(self, strand: Strand, call: RecordedCall, what: str) -> None:
@@ -157,10 +185,6 @@ class Recorder:
             self.take_now(strand)
         else:
             self.finish(call, at - self.epoch, result, exc)
-
-    def now(self) -> float:
-        """Return the time since the tape began."""
-        return CLOCK[0]() - self.epoch
 
     def _innermost(self, call: RecordedCall | None) -> RecordedCall | None:
         """Return the innermost call of this recorder in the context in which a call of any recorder runs."""
@@ -226,13 +250,12 @@ class Recorder:
         about, at = note[0], note[1] - self.epoch
         if type(about) is Function:
             _, _, args, kwargs, outer = note
-            if outer is UNWATCHED or (self.limits.active and self._leaves_out(strand, outer)):
-                strand.stack.append(about.left_out)
-                strand.inside.append(0.0)
-                return
             call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
-            call.parent = self._innermost(outer)
-            self._add(strand, call, drawn=True)
+            if outer is UNWATCHED:
+                call.kept = False
+            else:
+                call.parent = self._innermost(outer)
+                self._add(strand, call)
             self._push(strand, call)
         elif type(about) is End:
             # From now on it is known which call has ended: that must be found out once, see `take_now`.
@@ -244,11 +267,8 @@ class Recorder:
         elif type(about) is RecordedCall:
             self._turn(strand, about, at, *note[2:])
 
-    def _add(self, strand: Strand, call: RecordedCall, *, drawn: bool = False) -> None:
-        """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far.
-
-        `drawn` says whether it is known already that the tree it begins is recorded.
-        """
+    def _add(self, strand: Strand, call: RecordedCall) -> None:
+        """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
         stack = strand.stack
         top = stack[-1] if stack else None
         parent = call.parent = _deeper(top, call.parent)
@@ -257,7 +277,7 @@ class Recorder:
         if call.task is None and top is not None and parent is top:
             call.task = top.task
         if self.limits.active:
-            call.kept = self.limits.keep(call, drawn=drawn)
+            call.kept = self.limits.keep(call)
         if not call.kept:
             return
         if self.redaction.active:
@@ -266,12 +286,6 @@ class Recorder:
             self._fresh.append(call)
         else:
             self.sinks.begin(call)
-
-    def _leaves_out(self, strand: Strand, outer: RecordedCall | None) -> bool:
-        """Whether a call is left out with its tree, so that nothing need be known of it."""
-        if strand.stack:
-            return not strand.stack[-1].kept
-        return self._innermost(outer) is None and not self.limits.keep_tree()
 
     def _ending(self, strand: Strand, function: Function, at: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
@@ -292,50 +306,42 @@ class Recorder:
         if call.kept and call.process == self.process:
             self.sinks.write(call)
 
-    def _turn(
-        self,
-        strand: Strand,
-        call: RecordedCall,
-        at: float,
-        what: str,
-        result: Any = None,
-        exc: BaseException | None = None,
-    ) -> None:
+    def _turn(self, strand: Strand, call: RecordedCall, at: float, what: str, *outcome: Any) -> None:
         """Take a note about a call that is known: it begins, it is entered, left, or ended."""
-        stack = strand.stack
         if what == "begin":
             self._add(strand, call)
         elif what == "enter":
             call._entered = at
             self._push(strand, call)
         else:
-            for place in range(len(stack) - 1, -1, -1):
-                if stack[place] is call:
-                    self._pop(strand, place, at)
-                    break
+            self._pop(strand, call, at)
             if what == "leave" and call._entered is not None:
                 call.add_turn(call._entered, at)
             if what == "end" and call.kept:
-                self.finish(call, at, result, exc)
+                self.finish(call, at, *outcome)
 
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)
         strand.inside.append(0.0)
         if self.sinks.entering and call.kept:
-            self.sinks.enter(call)
+            self.sinks.send("enter", call)
 
-    def _pop(self, strand: Strand, place: int, at: float) -> None:
+    def _pop(self, strand: Strand, ended: RecordedCall, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
-        while len(strand.stack) > place:
-            call, inside = strand.stack.pop(), strand.inside.pop()
-            if call.kept:
-                length = at - (call.begin if call._entered is None else call._entered)
-                call.own += length - inside
+        stack = strand.stack
+        if not stack or (stack[-1] is not ended and all(call is not ended for call in stack)):
+            return
+        popped: RecordedCall | None = None
+        while popped is not ended:
+            popped, inside = stack.pop(), strand.inside.pop()
+            if popped.kept:
+                length = at - (popped.begin if popped._entered is None else popped._entered)
+                popped.own += length - inside
                 inside = length
             if strand.inside:
                 strand.inside[-1] += inside
-            if self.sinks.entering and call.kept:
-                self.sinks.leave(call)
+            if self.sinks.entering and popped.kept:
+                self.sinks.send("leave", popped)
 
     @property
     def is_closed(self) -> bool:

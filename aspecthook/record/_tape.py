@@ -6,18 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from os import PathLike
-from types import TracebackType
 
-from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, brief, entrance, plural
-from aspecthook._hints import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast, final
+from aspecthook._hints import TYPE_CHECKING, Any, Self, TypeAlias, cast, final
 from aspecthook._values import Redact, Redaction, shown_time
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
 from ._hooks import Hooks
-from ._limits import Limits
-from ._recorder import Recorder
+from ._recorder import Limits, Recorder
 from ._sinks import Sink
 
 if TYPE_CHECKING:
@@ -33,15 +30,7 @@ To: TypeAlias = "Path | Sink | Iterable[Path | Sink] | None"
 class Tape:
     """Records the calls of whatever it is pointed at, in the order in which they began; ``print(tape)`` is their tree.
 
-    Args:
-        arguments: Whether arguments and results are kept; without them, recording is faster.
-        redact: Names of arguments that are redacted, which may be globs (``"*token*"``), or a predicate
-            ``(name, value) -> bool``; ``result`` and ``error`` are names too.
-        sample: The share of call trees that is recorded: a tree is recorded as a whole, or not at all.
-        max_depth: How many levels of a tree are recorded.
-        max_calls: How many calls are recorded.
-        to: Where calls go as they end, instead of being kept: a path (JSON lines; a folder gets one file for each
-            process), a `Sink`, or several of them.
+    Its options are those of `record`.
 
     Example:
         >>> import shlex
@@ -74,15 +63,12 @@ class Tape:
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
 
-    def record(
-        self, target: object, /, *, where: Callable[[Any], object] | None = None, **options: Unpack[Options]
-    ) -> Self:
+    def record(self, target: object, /, *, where: Callable[[Any], object] | None = None) -> Self:
         """Record the calls of a function, a class, a pointcut, anything that `weave` takes, until `stop`.
 
         Args:
             target: As `weave` takes it.
             where: A predicate on each function found; what it refuses is left out.
-            options: Of the hook that sees a call begin, such as ``when=`` (no other calls are recorded) or ``times=``.
 
         Raises:
             WeaveError: The target cannot be woven, or is not there.
@@ -91,16 +77,8 @@ class Tape:
         hooks = self._hooks
         if self._recorder.is_closed:
             raise HookOptionError("this tape has stopped, and where its calls went is closed; make a new one")
-        with ExitStack() as stack:  # all hooks, or none
-            if options:
-                begin: Options = {"name": "tape", "priority": "HIGHEST", **options}
-                last = weave(target, around=hooks.around, always=hooks.always_if, where=where, name="tape")
-                stack.callback(last.remove)
-                stack.callback(weave(target, pre=hooks.pre_if, where=where, **begin).remove)
-            else:
-                woven = weave(target, pre=hooks.pre, around=hooks.around, always=hooks.always, where=where, name="tape")
-                stack.callback(woven.remove)
-            self._woven.push(stack.pop_all())
+        woven = weave(target, pre=hooks.pre, around=hooks.around, always=hooks.always, where=where, name="tape")
+        self._woven.callback(woven.remove)
         return self
 
     def stop(self) -> None:
@@ -207,24 +185,10 @@ class Tape:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def lines(self, most: int | None = None, *, times: bool = True) -> list[str]:
-        """Return the lines of the tree; of more than ``most``, the first and the last ones.
-
-        Args:
-            most: How many lines at most.
-            times: Whether modules and times are shown.
-        """
-        tree = self._tree()
-        if not tree:
-            return ["nothing was called"]
-
-        def shown(part: list[tuple[int, RecordedCall]]) -> list[str]:
-            return ["  " * depth + (line_of(call) if times else str(call)) for depth, call in part]
-
-        if most is None or len(tree) <= most:
-            return shown(tree)
-        half = most // 2
-        return [*shown(tree[:half]), f"... {len(tree) - 2 * half} more calls ...", *shown(tree[-half:])]
+    def lines(self, *, times: bool = True) -> list[str]:
+        """Return the lines of the tree, with modules and times or without."""
+        tree = ["  " * depth + (line_of(call) if times else str(call)) for depth, call in self._tree()]
+        return tree or ["nothing was called"]
 
     def _tree(self) -> list[tuple[int, RecordedCall]]:
         """Return the calls below their parents, each with its depth; those of several tasks began in turns."""
@@ -244,9 +208,7 @@ class Tape:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -254,7 +216,6 @@ class Tape:
 def record(
     *targets: object,
     where: Callable[[Any], object] | None = None,
-    when: Callable[..., object] | None = None,
     arguments: bool = True,
     redact: Redact = None,
     sample: float = 1.0,
@@ -267,13 +228,14 @@ def record(
     Args:
         targets: What is recorded, each as `weave` takes it: functions, classes, modules, pointcuts (``"shop:*"``).
         where: A predicate on each function found; what it refuses is left out.
-        when: A predicate that is given the arguments it asks for by name; where it is false, the call is left out.
         arguments: Whether arguments and results are kept; without them, recording is faster.
-        redact: Names of arguments that are redacted, or a predicate on name and value: see `Tape`.
-        sample: The share of call trees that is recorded.
+        redact: Names of arguments that are redacted, which may be globs (``"*token*"``), or a predicate
+            ``(name, value) -> bool``; ``result`` and ``error`` are names too.
+        sample: The share of call trees that is recorded: a tree is recorded as a whole, or not at all.
         max_depth: How many levels of a tree are recorded.
         max_calls: How many calls are recorded.
-        to: Where calls go as they end, instead of being kept: a path, a `Sink`, or several of them.
+        to: Where calls go as they end, instead of being kept: a path (JSON lines; a folder gets one file for each
+            process), a `Sink`, or several of them.
 
     Raises:
         WeaveError: A target cannot be woven, or is not there; then nothing is recorded.
@@ -292,10 +254,9 @@ def record(
     if not targets:
         raise HookOptionError("record is given no target; name what to record, as in record('shop:*')")
     tape = Tape(arguments=arguments, redact=redact, sample=sample, max_depth=max_depth, max_calls=max_calls, to=to)
-    options: Options = {} if when is None else {"when": when}
     try:
         for target in targets:
-            tape.record(target, where=where, **options)
+            tape.record(target, where=where)
     except BaseException:
         tape.stop()
         raise

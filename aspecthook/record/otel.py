@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans and metrics of recorded calls. Needs ``pip install 'aspecthook[otel]'``, and the program an SDK.
+"""OpenTelemetry: spans of recorded calls. Needs `opentelemetry-api`, and the program an SDK.
 
 The invariant: while a call runs, and only then, its span is the current one of its context. So spans that a library
 makes meanwhile are its children, and those that the caller of a generator makes between two turns are not.
@@ -9,22 +9,18 @@ from __future__ import annotations
 from contextvars import Token
 from typing import final
 
-from aspecthook._lazy import NamesTheExtra
+from aspecthook._lazy import NamesTheLibrary
 
 from ._calls import RecordedCall
 
-with NamesTheExtra(__name__):
-    from opentelemetry import context, metrics, trace
+with NamesTheLibrary(__name__):
+    from opentelemetry import context, trace
     from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-__all__ = ["Metrics", "Spans"]
+__all__ = ["Spans"]
 
 _NAME = "aspecthook"
-
-# Seconds. The SDK's own buckets are made for milliseconds, and begin where most calls have long ended.
-_BUCKETS = [one * 10.0**power for power in range(-6, 2) for one in (1, 2.5, 5)]
 
 
 @final
@@ -93,62 +89,10 @@ class Spans:
         """Make no more spans."""
 
 
-@final
-class Metrics:
-    """A sink that measures recorded calls: a histogram of durations and a counter of errors, both by function.
-
-    Args:
-        meter_provider: Where measurements go; the global provider if not given.
-
-    Example:
-        >>> import shlex
-        >>> from opentelemetry.sdk.metrics import MeterProvider
-        >>> from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-        >>> from aspecthook.record import record
-        >>> reader = InMemoryMetricReader()
-        >>> with record("shlex:quote", to=Metrics(MeterProvider([reader]))):
-        ...     word = shlex.quote("my file")
-        >>> (metric,) = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
-        >>> metric.name, metric.data.data_points[0].count
-        ('aspecthook.call.duration', 1)
-    """
-
-    def __init__(self, meter_provider: MeterProvider | None = None) -> None:
-        meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
-        self._durations = meter.create_histogram(
-            "aspecthook.call.duration",
-            unit="s",
-            description="How long recorded calls took",
-            explicit_bucket_boundaries_advisory=_BUCKETS,
-        )
-        self._errors = meter.create_counter(
-            "aspecthook.call.errors", unit="{error}", description="Recorded calls that raised"
-        )
-
-    def write(self, call: RecordedCall) -> None:
-        """Measure a call."""
-        if call.duration is None:
-            return
-        attributes = {"code.function.name": _function_name(call)}
-        error = call.shown_error()
-        if error is not None:
-            attributes["error.type"] = error[0]
-            self._errors.add(1, attributes)
-        self._durations.record(call.duration, attributes)
-
-    def close(self) -> None:
-        """Measure no more."""
-
-
-def _function_name(call: RecordedCall) -> str:
-    return call.label.replace(":", ".", 1)
-
-
 def begin_span(
     tracer: Tracer,
     call: RecordedCall,
-    parent: Context | None,
-    at: int | None = None,
+    parent: Context | None = None,
     *,
     name: str | None = None,
     kind: SpanKind = SpanKind.INTERNAL,
@@ -159,30 +103,31 @@ def begin_span(
         tracer: What makes the span.
         call: The call.
         parent: The context of the span around it; None: the current one.
-        at: When it began, in nanoseconds since 1970; None: now.
         name: Its name; None: that of the function.
         kind: What part of a distributed call it is.
     """
     function = call.function
-    attributes: dict[str, str | int] = {"code.function.name": _function_name(call), "thread.name": call.thread}
-    if function.file is not None:
-        attributes["code.file.path"] = function.file
-    if function.line is not None:
-        attributes["code.line.number"] = function.line
-    span = tracer.start_span(name or call.label, parent, kind, attributes, start_time=at)
+    found = {
+        "code.function.name": call.label.replace(":", ".", 1),
+        "code.file.path": function.file,
+        "code.line.number": function.line,
+        "thread.name": call.thread,
+    }
+    attributes = {name: value for name, value in found.items() if value is not None}
+    span = tracer.start_span(name or call.label, parent, kind, attributes)
     if span.is_recording():
         span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in call.shown_arguments().items()})
     return span
 
 
-def end_span(span: Span, call: RecordedCall, at: int | None = None) -> None:
+def end_span(span: Span, call: RecordedCall) -> None:
     """End the span of a call, with its result or its error."""
     error = call.shown_error()
     if error is not None:
         kind, message = error
-        span.add_event("exception", {"exception.type": kind, "exception.message": message}, at)
+        span.add_event("exception", {"exception.type": kind, "exception.message": message})
         span.set_attribute("error.type", kind)
         span.set_status(Status(StatusCode.ERROR, f"{kind}: {message}"))
     elif call.ended and call.has_values and span.is_recording():
         span.set_attribute("aspecthook.result", call.shown_result())
-    span.end(at)
+    span.end()

@@ -1,4 +1,4 @@
-"""The test kit: property-test the order of hooks, look at what a call did. Needs the extra ``aspecthook[testing]``."""
+"""The test kit: property-test the order of hooks, look at what a call did. Needs Hypothesis and pytest."""
 
 from __future__ import annotations
 

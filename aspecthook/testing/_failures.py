@@ -7,13 +7,11 @@ objects are looked at by their types and namespaces alone: `getattr` and `isinst
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ._mount import MARK, InstanceMountPoint, MountPoint, callables_of, mount_of, type_of
+from ._mount import InstanceMountPoint, MountPoint, callables_of, type_of
 from ._trace import chain_lines
 
 if TYPE_CHECKING:
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 _CHAINS, _HOOKS, _CALLS, _WIDTH = 5, 8, 40, 200
 _ERRORS = 20  # an exception, its causes, and those of its group
 _FAR = 4  # `shop.cart.Cart.add` is that far from a frame
-_THINGS = 1_000  # that are looked at for each of these steps
-_BOXES = (list, tuple, set, frozenset, dict)
-_METHODS = (classmethod, staticmethod, property, cached_property)
 _NOT_THE_PROJECTS = {"site-packages", "dist-packages"}
 
 
@@ -80,21 +75,46 @@ def _fit(line: str) -> str:
 
 
 def _called(item: pytest.Item, error: BaseException | None, mounts: Iterable[MountPoint]) -> Iterator[MountPoint]:
-    """Yield the mount points whose calls have failed, and those that the project's own frames and fixtures refer to."""
+    """Yield the mount points whose calls have failed, and those that the project's own frames name or hold.
+
+    A frame holds its locals, the globals that its code names, and the attributes of both that it names.
+    """
     frames = [frame for one in _errors(error) for frame in _frames(one)]
     codes = {frame.f_code for frame in frames}
-    for mount in list(mounts):
-        if any(mount.place_of(code) is not None for code in codes):
-            yield mount
     fixtures = cast("dict[str, object]", getattr(item, "funcargs", None) or {})  # None when the test has ended
-    yield from _reached(fixtures.values(), frozenset())
+    names: set[str] = set()
+    held = list(fixtures.values())
     root = f"{item.config.rootpath}{os.sep}"
     for frame in frames:
         file = frame.f_code.co_filename
         if file.startswith(root) and _NOT_THE_PROJECTS.isdisjoint(file.split(os.sep)):
-            names = frozenset(_names(frame.f_code))
-            known = [frame.f_globals[name] for name in names if name in frame.f_globals]
-            yield from _reached([*frame.f_locals.values(), *known], names)
+            names.update(_names(frame.f_code))
+            held += [*frame.f_locals.values(), *(frame.f_globals[name] for name in names & frame.f_globals.keys())]
+    known = _known(held, names)
+    for mount in list(mounts):
+        mounted = mount.instance() if isinstance(mount, InstanceMountPoint) else mount.ref()
+        ours = (mounted, getattr(mount, "proxy", None))
+        is_known = any(one is not None and id(one) in known for one in ours)
+        if is_known or (mount.place is not None and any(map(mount.place.is_own, codes))):
+            yield mount
+
+
+def _known(things: list[Any], names: set[str]) -> set[int]:
+    """Return the ids of some things, and of their members of these names."""
+    known: set[int] = set()
+    for _ in range(_FAR):
+        known.update(map(id, things))
+        members = [space[name] for thing in things for space in _spaces(thing) for name in names & space.keys()]
+        things = [one for member in members for one in (member, *callables_of(member)) if id(one) not in known]
+    return known
+
+
+def _spaces(thing: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the namespaces in which a thing finds its members."""
+    kind = type_of(thing)
+    yield namespace_of(thing)
+    if not issubclass(kind, ModuleType):
+        yield from [vars(base) for base in (cast("type", thing) if issubclass(kind, type) else kind).__mro__]
 
 
 def _errors(error: BaseException | None) -> list[BaseException]:
@@ -124,71 +144,6 @@ def _names(code: CodeType) -> Iterator[str]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from _names(const)
-
-
-def _reached(things: Iterable[object], names: frozenset[str]) -> Iterator[MountPoint]:
-    """Yield the mount points among some things, what they hold, and their members of these names."""
-    seen: set[int] = set()
-    level: list[Any] = list(things)
-    for _ in range(_FAR):
-        fresh = {id(thing): thing for thing in level[:_THINGS] if id(thing) not in seen}
-        seen.update(fresh)
-        level = []
-        for thing in fresh.values():
-            yield from _mounts_of(thing)
-            members = list(_members(thing, names))
-            level += members
-            for member in members:  # one may be a method that carries hooks for this object alone
-                yield from _of_instance(_mounts_of(member), thing)
-
-
-def _mounts_of(thing: Any) -> Iterator[MountPoint]:
-    kind = type_of(thing)
-    if issubclass(kind, MountPoint):
-        yield thing
-    elif _is_weaving(kind):
-        yield from thing.mounts
-    elif kind is FunctionType:
-        mount = mount_of(thing)
-        if mount is not None:
-            yield mount
-    elif kind is MethodType:
-        yield from _mounts_of(thing.__func__)
-        yield from _of_instance(_mounts_of(thing.__func__), thing.__self__)
-    elif kind in _METHODS:
-        for function in callables_of(thing):
-            yield from _mounts_of(function)
-    else:
-        carried = next((vars(base)[MARK] for base in kind.__mro__ if MARK in vars(base)), None)
-        # A proxy takes the place of what has no Python code; whatever else carries hooks by itself has our mark.
-        found: Any = carried.__get__(thing) if type(carried) is property else namespace_of(thing).get(MARK)
-        main = getattr(found, "main", found)
-        if isinstance(main, MountPoint):
-            yield main
-
-
-def _of_instance(mounts: Iterable[MountPoint], thing: object) -> Iterator[MountPoint]:
-    for mount in mounts:
-        if id(thing) in mount.instances:
-            yield mount.instances[id(thing)]
-
-
-def _is_weaving(kind: type[Any]) -> bool:
-    module = sys.modules.get("aspecthook.weave._weaving")  # if it is not loaded, there are none
-    return module is not None and kind is module.Weaving
-
-
-def _members(thing: Any, names: frozenset[str]) -> Iterator[object]:
-    kind = type_of(thing)
-    if kind in _BOXES:
-        yield from list(thing.values() if kind is dict else thing)[:_THINGS]
-        return
-    spaces: list[Mapping[str, object]] = [namespace_of(thing)]
-    if not issubclass(kind, ModuleType):
-        owner: type[Any] = thing if issubclass(kind, type) else kind
-        spaces += [vars(base) for base in owner.__mro__]
-    for space in spaces:
-        yield from [space[name] for name in names if name in space]
 
 
 def namespace_of(thing: object) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Mapping, Sequence, Set
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, settings
@@ -26,16 +26,16 @@ Known = TypeVar("Known")
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# A run of a machine without rules of the user's own calls the target as little as it can: short stories do most of it.
 # What Hypothesis can explain of a failure, our error shows; it would trace each line of a run.
-_FEW = settings(
-    max_examples=4,
-    stateful_step_count=14,
+_LONG = settings(
+    max_examples=100,
+    stateful_step_count=20,
     deadline=None,
     suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
-_OWN = settings(_FEW, max_examples=100, stateful_step_count=20)
+# After the short stories, without rules of the user's own: the target is really called, and these find little more.
+_FEW = settings(_LONG, max_examples=4, stateful_step_count=14)
 
 
 @rule()
@@ -103,20 +103,22 @@ def _case_of(machine: Any) -> Any:
     plain: Any = cast("Any", super(HookMachine, machine)).TestCase
 
     class Case(plain):  # type: ignore[misc]
-        settings = _OWN if _has_own(machine, _RULE) else _FEW
+        settings = _LONG
 
         @wraps(plain.runTest)
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
             if not _has_own(machine, _INITIALIZE):
                 play_short_stories(machine)
-            machine._has_played, machine._failed = True, None
+                if self.settings is _LONG and not _has_own(machine, _RULE):
+                    self.settings = _FEW
+            machine._failed = None
             try:
                 plain.runTest(self)
             except Exception as error:
                 story = machine._failed
                 raise (error if story is None else shortest(machine, story, error)) from None
             finally:
-                machine._has_played, machine._failed = False, None
+                machine._failed = None
 
     Case.__name__, Case.__qualname__, Case.__module__ = plain.__name__, plain.__qualname__, machine.__module__
     return Case
@@ -177,10 +179,8 @@ class HookMachine(RuleBasedStateMachine):
     arguments: st.SearchStrategy[Any] | None = None
 
     _loop: asyncio.Runner | None = None
-    _has_played = False  # whether the short stories come before the machine is run
     _failed: list[Step] | None = None  # the story that has failed last, if it can be played again
-    _drawn_from: st.SearchStrategy[Any]
-    _drawn_samples: tuple[object, list[Arguments]] = (None, [])
+    _drawn_samples: tuple[object, list[Arguments]]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -225,7 +225,7 @@ class HookMachine(RuleBasedStateMachine):
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
         self._present: dict[str, Hook] = {}
         self._story: list[Step] = []  # what the rules have done
-        self._may_begin = self._is_repeatable = not _has_own(own, _INITIALIZE)
+        self._is_repeatable = not _has_own(own, _INITIALIZE)
         self._has_own_rules = _has_own(own, _RULE)
         self._calls_left: float = float("inf") if self._has_own_rules else len(self._keys)
         if not self._keys and not self._has_own_rules and not self.mount.members:
@@ -233,7 +233,6 @@ class HookMachine(RuleBasedStateMachine):
                 f"{own.__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
                 "set candidates, or mark methods with `aspecthook.pre` or another kind"
             )
-        self._samples = self._read_samples()
 
     def _refuse_own(self, name: str, value: object) -> None:
         """Refuse an attribute of the user's own where the machine keeps something else."""
@@ -243,21 +242,24 @@ class HookMachine(RuleBasedStateMachine):
                 f"{'what make() returns' if name == 'target' else 'its mount point'} there; use another name"
             )
 
-    def _read_samples(self) -> list[Arguments]:
-        """Return the arguments of the short stories, which are drawn once for a class."""
+    @property
+    def _samples(self) -> list[Arguments]:
+        """The arguments of the short stories, which are drawn once for a class."""
         own = type(self)
+        known = vars(own).get("_drawn_samples")
+        if known is None or known[0] is not self.arguments:
+            known = own._drawn_samples = self.arguments, [self._read(one) for one in samples_of(self._drawn_from)]
+        return known[1]
+
+    @cached_property
+    def _drawn_from(self) -> st.SearchStrategy[Any]:
         strategy: Any = self.arguments
-        read_from, known = own._drawn_samples
-        if read_from is not strategy or not known:
-            if strategy is not None and not isinstance(strategy, st.SearchStrategy):
-                raise HookTypeError(
-                    f"{own.__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the positional "
-                    "arguments and a dict of the named ones"
-                )
-            drawn_from = self._small_arguments() if strategy is None else cast("Any", strategy)
-            known = [self._read(one) for one in samples_of(drawn_from)]
-            own._drawn_from, own._drawn_samples = drawn_from, (strategy, known)
-        return known
+        if strategy is not None and not isinstance(strategy, st.SearchStrategy):
+            raise HookTypeError(
+                f"{type(self).__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the "
+                "positional arguments and a dict of the named ones"
+            )
+        return self._small_arguments() if strategy is None else strategy
 
     def _read(self, drawn: Any) -> Arguments:
         return read_arguments(type(self).__name__, drawn)
@@ -302,16 +304,6 @@ class HookMachine(RuleBasedStateMachine):
         return all(getattr(type(self), name) is getattr(HookMachine, name) for name in ("attach", "detach"))
 
     # Rules
-
-    # Three zeros are what Hypothesis begins with, and hardly ever draws again: this plays the stories in the first
-    # example where a machine is run without its `TestCase`. The underscore puts it before the other rules.
-    @precondition(lambda self: self._may_begin and not self._has_played and not self._story)
-    @rule(which=st.tuples(*[st.integers(0, 2**30)] * 3))
-    def _begin(self, which: tuple[int, ...]) -> None:
-        self._may_begin = False
-        if not any(which):
-            self._calls_left = self._calls_left if self._has_own_rules else 0
-            play_short_stories(type(self))
 
     @precondition(lambda self: self._absent_hooks())
     @rule(hook=_any_of("_absent_hooks"))

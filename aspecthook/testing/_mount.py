@@ -10,7 +10,6 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.call import Call
@@ -24,12 +23,11 @@ from aspecthook._core.law.streams import start
 from aspecthook._core.mount.hookable import callables_of, hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._core.mount.point import MountPoint, mount_of
+from aspecthook._core.mount.point import MountPoint
 
 __all__ = [
     "HANDS_ON",
     "KINDS",
-    "MARK",
     "Adding",
     "Args",
     "Asks",
@@ -47,7 +45,6 @@ __all__ = [
     "hooks",
     "levels_of",
     "mapped",
-    "mount_of",
     "name_of",
     "separate_call",
     "stand_in",

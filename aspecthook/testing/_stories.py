@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, permutations
 from math import perm
 from pathlib import Path
-from queue import SimpleQueue
 from random import Random
-from threading import Thread
 from typing import Any, NamedTuple, cast
 
 from hypothesis import Phase, find, settings
@@ -104,43 +102,14 @@ def samples_of(arguments: st.SearchStrategy[Any]) -> list[Any]:
 
 # Any: arguments of any sort.
 def _search(arguments: st.SearchStrategy[Any], is_wanted: Callable[[Any], bool]) -> Any:
-    """Return the simplest of the drawn arguments that are wanted; None if none of the first ones is.
-
-    Hypothesis may be running the machine in this thread, and would refuse to run another test inside of it. So it
-    draws in a thread of its own, and the question is answered in this one, where the target must be called.
-    """
-    drawn: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
-    answers: SimpleQueue[bool] = SimpleQueue()
-
-    def ask(value: Any) -> bool:
-        drawn.put((True, value))
-        return answers.get()
-
-    def draw() -> None:
-        # Not to be explained: that traces lines, and the machine may be traced already; Hypothesis warns of the second.
-        phases = (Phase.generate, Phase.shrink)
-        few = settings(max_examples=SAMPLES, phases=phases, database=None, deadline=None, print_blob=False)
-        try:
-            drawn.put((False, find(arguments, ask, settings=few, random=Random(0))))
-        except NoSuchExample:
-            drawn.put((False, None))
-        except BaseException as error:  # it is raised where the answer is waited for
-            drawn.put((False, _Failed(error)))
-
-    thread = Thread(target=draw, daemon=True)
-    thread.start()
-    while True:
-        is_question, value = drawn.get()
-        if not is_question:
-            thread.join()
-            if isinstance(value, _Failed):
-                raise value.error
-            return value
-        answers.put(is_wanted(value))
-
-
-class _Failed(NamedTuple):
-    error: BaseException
+    """Return the simplest of the drawn arguments that are wanted; None if none of the first ones is."""
+    # Not to be explained: that traces lines, and the machine may be traced already; Hypothesis warns of the second.
+    phases = (Phase.generate, Phase.shrink)
+    few = settings(max_examples=SAMPLES, phases=phases, database=None, deadline=None, print_blob=False)
+    try:
+        return find(arguments, is_wanted, settings=few, random=Random(0))
+    except NoSuchExample:
+        return None
 
 
 # Playing
@@ -293,7 +262,7 @@ def _simplest(
             first = asked if wanted and first < 0 else first
             return wanted
 
-        drawn = _search(machine._drawn_from, is_wanted)
+        drawn = _search(machine()._drawn_from, is_wanted)
         return first, drawn
 
     found = [story]

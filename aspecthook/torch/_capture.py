@@ -2,47 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from types import TracebackType
-from typing import Any, NamedTuple, Self, Unpack, cast, final
+from typing import Any, Self, Unpack, cast, final
 
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.weave import Names, Weaving, weave
 
 from ._carried import is_module
 from ._own import OwnMountPoint
-from ._values import copied, mapped
+
+# Any, so that type checkers see the same whether or not PyTorch is installed.
+torch: Any = import_module("torch")
+
+
+def mapped(value: Any, function: Callable[[Any], Any], kind: Any = torch.Tensor) -> Any:
+    """Return a value in which each tensor, or each object of another kind, is replaced by what a function returns."""
+    if isinstance(value, kind):
+        return function(value)
+    if isinstance(value, (tuple, list)):
+        row = [mapped(one, function, kind) for one in cast("Iterable[Any]", value)]
+        made: Any = type(cast("object", value))
+        return made(*row) if hasattr(made, "_fields") else made(row)
+    if issubclass(type_of(value), Mapping):
+        return {key: mapped(one, function, kind) for key, one in value.items()}
+    return value
+
+
+def copied(tensor: Any) -> Any:
+    """Return a copy outside of the graph, since the next layer may change the tensor in place."""
+    return tensor.detach().clone()
 
 
 class _Grad:
     """The gradient of one tensor of an output, once it has been computed."""
 
-    def __init__(self, each: Callable[[Any], Any]) -> None:
-        self._each = each
+    def __init__(self, tensor: Any, each: Callable[[Any], Any]) -> None:
         self.value: Any = None
-
-    def take(self, grad: Any) -> None:
-        """Keep a gradient, as a hook of the tensor."""
-        self.value = self._each(grad)
-
-    def follow(self, tensor: Any) -> _Grad:
-        """Wait for the gradient of a tensor."""
         if tensor.requires_grad:
-            tensor.register_hook(self.take)
-        return self
-
-
-class _Call(NamedTuple):
-    """One call of a module. `grads` is the output with a `_Grad` in the place of each tensor."""
-
-    inputs: dict[str, Any] | None
-    output: Any
-    grads: Any
-
-    @property
-    def gradient(self) -> Any:
-        return mapped(self.grads, lambda one: one.value, _Grad)
+            tensor.register_hook(lambda grad: setattr(self, "value", each(grad)))
 
 
 @final
@@ -58,49 +59,53 @@ class Seen:
         (torch.Size([1, 3]), tensor([[1., 1., 1.]]))
     """
 
-    __slots__ = ("_calls", "name")
+    __slots__ = ("_grads", "inputs", "name", "outputs")
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        self._calls: list[_Call] = []
+        # Of each call: the output, and the arguments by name, or None unless they are captured.
+        self.outputs: list[Any] = []
+        self.inputs: list[Any] = []
+        self._grads: list[Any] = []  # the output with a `_Grad` in the place of each tensor
 
     def __len__(self) -> int:
-        return len(self._calls)
-
-    @property
-    def outputs(self) -> list[Any]:
-        """The output of each call."""
-        return [call.output for call in self._calls]
-
-    @property
-    def inputs(self) -> list[Any]:
-        """The arguments of each call, a dict by name; None unless they are captured."""
-        return [call.inputs for call in self._calls]
+        return len(self.outputs)
 
     @property
     def gradients(self) -> list[Any]:
         """The gradient of each output; None until it has been computed."""
-        return [call.gradient for call in self._calls]
+        return [mapped(one, lambda grad: grad.value, _Grad) for one in self._grads]
 
     @property
     def output(self) -> Any:
         """The output of the last call."""
-        return self._last().output
+        return self._last(self.outputs)
 
     @property
     def input(self) -> Any:
         """The arguments of the last call."""
-        return self._last().inputs
+        return self._last(self.inputs)
 
     @property
     def gradient(self) -> Any:
         """The gradient of the last output; None until it has been computed."""
-        return self._last().gradient
+        return self._last(self.gradients)
 
-    def _last(self) -> _Call:
-        if not self._calls:
+    def _last(self, row: list[Any]) -> Any:
+        if not row:
             raise LookupError(f"{self.name or 'the model'} has not been called since the capture began")
-        return self._calls[-1]
+        return row[-1]
+
+    def shorten(self, keep: int) -> None:
+        """Drop all but the last calls."""
+        for row in (self.outputs, self.inputs, self._grads):
+            del row[: max(0, len(row) - keep)]
+
+    def add(self, given: Any, output: Any, grads: Any) -> None:
+        """Add a call."""
+        self.outputs.append(output)
+        self.inputs.append(given)
+        self._grads.append(grads)
 
     def __repr__(self) -> str:
         return f"<seen of {self.name or 'the model'}: {len(self)} call{'s' * (len(self) != 1)}>"
@@ -147,7 +152,7 @@ class Capture(Mapping[str, Seen]):
     def clear(self) -> None:
         """Forget what was collected so far."""
         for seen in self.collected.values():
-            seen._calls.clear()
+            seen.shorten(0)
 
     def remove(self) -> None:
         """Remove the hooks. What was collected stays."""
@@ -174,11 +179,11 @@ class Capture(Mapping[str, Seen]):
         """Collect one call, as a hook of a module."""
         each = self._each
         given = {word: mapped(value, each) for word, value in call.arguments.items() if word != "self"}
-        grads = mapped(result, lambda tensor: _Grad(each).follow(tensor)) if self._gradients else None
-        calls = self.collected[name]._calls
-        calls.append(_Call(given if self._inputs else None, mapped(result, each), grads))
+        grads = mapped(result, lambda tensor: _Grad(tensor, each)) if self._gradients else None
+        seen = self.collected[name]
+        seen.add(given if self._inputs else None, mapped(result, each), grads)
         if self._keep is not None:
-            del calls[: -self._keep]
+            seen.shorten(self._keep)
 
 
 def capture(

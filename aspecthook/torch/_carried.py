@@ -88,12 +88,7 @@ class Carried:
             self._before.clear()
 
     def _attributes(self, module: Module) -> dict[str, Any]:
-        methods = {
-            "__getstate__": _state_without_hooks,
-            "_replicate_for_data_parallel": _replicate,
-            "__prepare_scriptable__": _refuse_to_script,
-        }
-        return {MARK: self, **{word: MethodType(function, module) for word, function in methods.items()}}
+        return {MARK: self, **{word: MethodType(function, module) for word, function in _METHODS.items()}}
 
     def clean(self, space: dict[str, Any]) -> None:
         """Restore the attributes in the `__dict__` of the module, or in a copy of it."""
@@ -115,9 +110,7 @@ def _gone() -> None:
 
 
 def _is_ours(value: object) -> bool:
-    return isinstance(value, Carried) or (
-        isinstance(value, MethodType) and value.__func__ in (_state_without_hooks, _replicate, _refuse_to_script)
-    )
+    return isinstance(value, Carried) or (isinstance(value, MethodType) and value.__func__ in _METHODS.values())
 
 
 def carried(module: Module) -> Carried | None:
@@ -134,16 +127,11 @@ def known_point(module: Module, place: str, name: str) -> OwnMountPoint | None:
     return found.points.get(place) if found is not None else None
 
 
-def _of_class(module: Module, word: str) -> Any:
-    """Call the method that one of ours has replaced."""
-    found = carried(module)
-    before = found._before.get(word, ABSENT) if found is not None else ABSENT
-    return getattr(type_of(module), word)(module) if before is ABSENT else before()
-
-
 def _state_without_hooks(module: Module) -> Any:
     """Return the state that is copied and pickled, without hooks."""
-    state, found = _of_class(module, "__getstate__"), carried(module)
+    found = carried(module)
+    before = found._before.get("__getstate__", ABSENT) if found is not None else ABSENT
+    state = cast("Any", type_of(module)).__getstate__(module) if before is ABSENT else before()
     if found is None or not isinstance(state, dict):
         return state
     space: dict[str, Any] = dict(cast("dict[str, Any]", state))
@@ -153,28 +141,31 @@ def _state_without_hooks(module: Module) -> Any:
     return space
 
 
-def _replicate(module: Module) -> Any:
-    """Return a replica for `torch.nn.DataParallel`, on which the hooks of the original act."""
-    replica = _of_class(module, "_replicate_for_data_parallel")
-    space, found = space_of(replica), carried(module)
-    if found is not None:
-        kept = space.get(MARK)  # hooks may ask for its `name`
-        found.clean(space)
-        space[MARK] = kept
-        forward = space.get("forward")
-        if isinstance(forward, MethodType) and forward.__self__ is module:
-            space["forward"] = MethodType(forward.__func__, replica)
-    return replica
+def _refuse_to_replicate(module: Module) -> Any:
+    """Refuse `torch.nn.DataParallel`: a replica would call the forward of the original."""
+    raise WeaveError(
+        f"{_label(module)} cannot be replicated by DataParallel while it is woven; use DistributedDataParallel"
+    )
 
 
 def _refuse_to_script(module: Module) -> Any:
     """Refuse `torch.jit.script`."""
-    found = carried(module)
-    label = label_of(found.name if found is not None else "", module)
     raise WeaveError(
-        f"{label} cannot be compiled by torch.jit.script while it is woven, as its hooks would not be part of it; "
-        f"remove the weaving first, or use torch.compile"
+        f"{_label(module)} cannot be compiled by torch.jit.script while it is woven, as its hooks would not be part of "
+        f"it; remove the weaving first, or use torch.compile"
     )
+
+
+def _label(module: Module) -> str:
+    found = carried(module)
+    return label_of(found.name if found is not None else "", module)
+
+
+_METHODS: dict[str, Callable[[Module], Any]] = {
+    "__getstate__": _state_without_hooks,
+    "_replicate_for_data_parallel": _refuse_to_replicate,
+    "__prepare_scriptable__": _refuse_to_script,
+}
 
 
 class ModuleSlot:

@@ -15,7 +15,6 @@ from typing import Any, cast, final
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.compile.link import Codes
 from aspecthook._core.law.callables import signature_of, type_of
-from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import WeaveError, qualified
 from aspecthook._foreign.carrier import carrier
 from aspecthook._foreign.places import ABSENT, Entry, put_back
@@ -89,28 +88,12 @@ def forward_point(module: Module, name: str, *, bypassed: bool) -> OwnMountPoint
         ForwardSlot(module, name, bypassed=bypassed),
         target=reach,
         provides={"module": "", "name": f"{MARK}.name"},
-        codes=_codes_of(module),
+        codes=_codes.setdefault(module, {}),
     )
 
 
-# By the module's id. When hooks come back, the same code comes back, and what `torch.compile` made of it stays valid.
-_codes: dict[int, tuple[weakref.ref[Any], Codes]] = {}
-
-
-def _codes_of(module: Module) -> Codes:
-    key = id(module)
-    held = _codes.get(key)
-    if held is None or held[0]() is not module:
-        gone = weakref.ref(module, lambda reference: _forget(key, reference))
-        held = _codes[key] = (gone, {})
-    return held[1]
-
-
-def _forget(key: int, reference: object, codes: dict[int, Any] = _codes) -> None:
-    # `codes` is a default, since modules are emptied in any order as the interpreter ends.
-    held = codes.get(key)
-    if held is not None and held[0] is reference:
-        del codes[key]
+# When hooks come back, the same code comes back, and what `torch.compile` made of it stays valid.
+_codes: weakref.WeakKeyDictionary[Any, Codes] = weakref.WeakKeyDictionary()
 
 
 def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], Callable[..., Any]]]:
@@ -119,7 +102,8 @@ def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], C
     before = space_of(module).get("forward", ABSENT)
     if before is not ABSENT:
         inner = getattr(getattr(module, "_orig_mod", None), "forward", before)  # inside a wrapper of torch.compile
-        return _model(before, _with_self(signature_of(inner)), cls), lambda: _without_self(seen)
+        model = carrier(before, _with_self(signature_of(inner)), f"{qualified(cls)}.forward", "function")
+        return model, lambda: _without_self(seen)
     function: Any = getattr_static(cls, "forward")
     if not isinstance(function, FunctionType):
         raise WeaveError(
@@ -128,14 +112,7 @@ def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], C
         )
     if hasattr(cls, "recompile"):  # torch.fx replaces the forward of the class
         return function, lambda: _looked_up
-    if function.__dict__.keys() & {"__wrapped__", "__signature__"}:
-        return _model(function, signature_of(function), cls), lambda: function
     return function, lambda: function
-
-
-def _model(forward: Callable[..., Any], signature: Parameters | None, cls: type[Any]) -> FunctionType:
-    label = f"{qualified(cls)}.forward"
-    return carrier(forward, signature, label, "function")[0]
 
 
 def _looked_up(module: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -153,7 +130,7 @@ def _without_self(seen: Callable[[], Module]) -> Callable[..., Any]:
 
 def _with_self(signature: Parameters | None) -> Parameters:
     first = Parameter("self", Parameter.POSITIONAL_ONLY)
-    if signature is None or "self" in signature.parameters or not all(map(is_plain, signature.parameters)):
+    if signature is None or "self" in signature.parameters:
         rest = (Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD))
         return Parameters([first, *rest])
     return Parameters([first, *signature.parameters.values()])

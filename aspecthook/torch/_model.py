@@ -101,24 +101,10 @@ def _parameters(model: Module, names: Names | None, word: str) -> list[Spot]:
             f"use backward= for those that go through the {type(model).__name__}"
         )
     found = select(model, names, list(parameters_of(model)), "parameter")
-    fsdp = _sharded(model)
-    if fsdp:
-        raise WeaveError(
-            f"{word}= on {shown(model, names)} would never run: {fsdp} computes gradients for gathered copies of the "
-            f"parameters; use backward= on modules"
-        )
     learning = [(name, one) for name, one, exact in found if one.requires_grad or exact]
     if not learning:
         raise WeaveError(f"{shown(model, names)} chooses parameters that require no gradient; set requires_grad first")
     return [_tensor(one, word, name) for name, one in learning]
-
-
-def _sharded(model: Module) -> str:
-    """Return the name of the class that shards the parameters of a model; empty if none does."""
-    fsdp: Any = sys.modules.get("torch.distributed.fsdp")
-    kinds = [getattr(fsdp, name, None) for name in ("FSDPModule", "FullyShardedDataParallel")]
-    sharding = tuple([kind for kind in kinds if isinstance(kind, type)])
-    return next((type(one).__name__ for one in model.modules() if isinstance(one, sharding)), "")
 
 
 # Modules

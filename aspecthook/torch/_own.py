@@ -18,9 +18,8 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.original import copy_description
-from aspecthook._core.mount.place import Moved
+from aspecthook._core.mount.place import MountSite, Moved
 from aspecthook._core.mount.point import MountPoint, mount_of
-from aspecthook._core.mount.site import MountSite
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Fits

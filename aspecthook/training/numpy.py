@@ -22,9 +22,9 @@ Example:
 
 from __future__ import annotations
 
-from aspecthook._lazy import NamesTheExtra
+from aspecthook._lazy import NamesTheLibrary
 
-with NamesTheExtra(__name__):
+with NamesTheLibrary(__name__):
     from .backends._random import manual_seed
     from .backends.net._layers import Dropout, Flatten, Linear, Module, ReLU, Sequential
     from .backends.net._losses import cross_entropy, mse

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast, final
 from aspecthook._core.law import law, law_sync
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import a_function, signature_of, style_of
-from aspecthook._core.law.hook import Maker, Owner
+from aspecthook._core.law.hook import EXCEPTION, Hook, Maker, Owner
 from aspecthook._core.law.streams import streamed
 from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
@@ -95,15 +95,13 @@ class Wrap(Maker):
 class _Copy(MountPoint):
     """The mount point of the copy of a target that a decorator is given: its calls run what is inside the hook."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("hands_to",)
 
     def __init__(self, function: FunctionType, name: str, run: Callable[..., Any]) -> None:
         super().__init__(function, name)
-        self._run = run
-        self.insert(self.new_hook("pre", _nothing, (), {}, None))  # not `add`, as it is no hook of a user
-
-    def _target(self) -> Callable[..., Any]:
-        return self._run
+        self.hands_to = run
+        # Not `add`, as it is no hook of a user.
+        self.insert(Hook("pre", _nothing, EXCEPTION, {}, self, None, again=True))
 
     def is_listed(self) -> bool:
         return False

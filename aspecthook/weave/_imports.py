@@ -16,7 +16,7 @@ from threading import get_ident
 from types import FunctionType, ModuleType
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint, mount_of
@@ -86,7 +86,7 @@ def _hook_reloads() -> None:
     # A user may have put hooks there meanwhile.
     if _on_reload is None or (now is not None and now is not _on_reload[0]):
         mount = mount_for(_reload)
-        _on_reload = mount, mount.new_hook("post", weave_again, (), {}, None)
+        _on_reload = mount, Hook("post", weave_again, EXCEPTION, {}, mount, None, again=True)
     mount, hook = _on_reload
     if hook not in mount.members:
         mount.insert(hook)

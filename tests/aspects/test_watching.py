@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -18,7 +16,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from aspecthook import Weaving, weave
 from aspecthook.aspects import log, span, timed
 from aspecthook.record import RecordedCall, Tape, record
-from aspecthook.record.otel import Metrics
 
 
 class EndlessError(BaseException):
@@ -109,13 +106,6 @@ def _makes_spans() -> tuple[Weaving, Callable[[], int]]:
     return weave(Page, aspect=aspect), lambda: len(kept.get_finished_spans())
 
 
-def _counted(reader: InMemoryMetricReader, name: str) -> int:
-    data = reader.get_metrics_data()
-    assert data is not None
-    found = [one for one in data.resource_metrics[0].scope_metrics[0].metrics if one.name == name]
-    return sum(point.count for one in found for point in one.data.data_points)  # type: ignore[union-attr, misc]
-
-
 def _times() -> tuple[Weaving, Callable[[], int]]:
     timings = timed()
     return weave(Page, aspect=timings), lambda: sum(row.calls for row in timings.table())
@@ -131,18 +121,12 @@ def _streams() -> tuple[Tape, Callable[[], int]]:
     return record(Page, to=kept), lambda: len(kept.texts)
 
 
-def _measures_a_tape() -> tuple[Tape, Callable[[], int]]:
-    reader = InMemoryMetricReader()
-    return record(Page, to=Metrics(MeterProvider([reader]))), lambda: _counted(reader, "aspecthook.call.duration")
-
-
 WATCHERS: list[Callable[[], tuple[Any, Callable[[], int]]]] = [
     _logs,
     _makes_spans,
     _times,
     _keeps,
     _streams,
-    _measures_a_tape,
 ]
 
 
@@ -160,27 +144,6 @@ def test_what_a_watcher_does_to_show_a_call_is_seen_by_no_watcher(first: Any, se
         use(Page())
         assert repr(Page()) == "<tea by ann>"  # the program's own, of which both properties are seen
         assert [count() for count in counts] == [USED + 2, USED + 2]
-
-
-def test_what_a_handler_of_a_logger_calls_has_no_entry() -> None:
-    """A formatter that writes JSON by a woven `json.dumps` wrote an entry about each of its entries."""
-    import json
-
-    class Formatter(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            if len(texts) > 10:
-                raise EndlessError
-            texts.append(json.dumps(record.getMessage()))
-            return texts[-1]
-
-    texts: list[str] = []
-    logger, handler = logging.Logger("json"), logging.StreamHandler()
-    handler.emit = handler.format  # type: ignore[assignment]
-    handler.setFormatter(Formatter())
-    logger.addHandler(handler)
-    with weave("json:dumps", aspect=log(logger)):
-        json.dumps(1)
-    assert len(texts) == 1
 
 
 class Ends(type):

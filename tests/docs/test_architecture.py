@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
+from collections.abc import Callable
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import FrameType
 
 import pytest
+
+from aspecthook import Hook, Weaving, hookable, hooks, weave
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "contributing" / "architecture.md"
@@ -71,6 +76,49 @@ def test_no_two_modules_import_each_other_through_any_others() -> None:
     graph = {name: imported(name) for name in MODULES}
     with_no_circle = tuple(TopologicalSorter(graph).static_order())  # raises CycleError, which names one
     assert with_no_circle[-1] not in set().union(*graph.values())
+
+
+@hookable
+def walked(n: int) -> int:
+    return n
+
+
+def note(n: int) -> None: ...
+
+
+def paths() -> dict[str, Callable[[], object]]:
+    """Return what is done on each path of the page."""
+    added: list[Hook] = []
+    return {
+        "Adding": lambda: added.append(hooks(walked).add("pre", note)),
+        "The first call": lambda: walked(1),
+        "Removing": lambda: added[0].remove(),
+        "Weaving": lambda: weave("json:dumps", pre=lambda obj: None),
+    }
+
+
+def test_the_four_paths_of_the_page_are_walked_in_this_order() -> None:
+    sections = re.findall(r"^### (.*?): .*?$(.*?)(?=^##)", PAGE.read_text().partition("## Four paths")[2], re.M | re.S)
+    lists = {title: re.findall(r"^\d+\. `([^`]*)`", text, re.M) for title, text in sections}
+    for title, work in paths().items():
+        entered: list[str] = []
+
+        def note_entry(frame: FrameType, event: str, _: object, entered: list[str] = entered) -> None:
+            if event == "call":
+                entered.append(frame.f_code.co_qualname)
+
+        before = sys.getprofile()
+        sys.setprofile(note_entry)
+        try:
+            done = work()
+        finally:
+            sys.setprofile(before)
+        if isinstance(done, Weaving):
+            done.remove()
+        left = iter(entered)
+        missing = [name for name in lists[title] if name not in left]  # `in` reads on to the name
+        assert not missing, f"{title}: {missing[0]} is not entered, or not in this order"
+        assert 6 < len(lists[title]) <= 12
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def shop(request):
     run.pytester = pytester
     yield run
     # What a test leaves behind on purpose would be woven on the next `kit_shop` that is imported.
-    for weaving in list(_imports._watchers):
-        weaving.remove()
+    for watcher in list(_imports._watchers):
+        watcher.imported.__self__.remove()
 
 
 def _dedent(text):

@@ -25,7 +25,7 @@ from .worlds import STYLES, Scenario, Spec, World, scenarios
 def test_compiled_and_interpreted_calls_agree(
     style: str, events: bool, loop_from: int, permanent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_mount, "module_of", lambda function: sys.modules[__name__] if permanent else None)
+    monkeypatch.setattr(_mount, "watch_module", lambda *_: sys.modules[__name__] if permanent else None)
     monkeypatch.setattr(_writer, "LOOP_FROM", loop_from)
     monkeypatch.setattr(_compile, "_templates", {})
     monkeypatch.setattr(logging.getLogger("aspecthook"), "disabled", True)

@@ -40,7 +40,7 @@ def _seen(operand: object) -> object:
 def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
     style: str, permanent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_mount, "module_of", lambda function: sys.modules[__name__] if permanent else None)
+    monkeypatch.setattr(_mount, "watch_module", lambda *_: sys.modules[__name__] if permanent else None)
 
     @given(scenarios((style,)))
     def same(scenario: Scenario) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aspecthook.record._page import write_page
+from aspecthook.record._saving import write_page
 
 playwright = pytest.importorskip("playwright.sync_api")
 

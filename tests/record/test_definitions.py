@@ -34,11 +34,6 @@ class Decorated:
     def wrapped(self): ...
 
 
-cached = functools.cache(functools.wraps(Decorated.cached)(lambda one: one))
-amanaged = contextlib.asynccontextmanager(Decorated.managed.__wrapped__)
-part = functools.partial(Decorated.wrapped, None)
-
-
 @pytest.mark.parametrize("name", ["cached", "managed", "wrapped"])
 @pytest.mark.parametrize("inner", [False, True])
 def test_a_call_is_attributed_to_the_function_that_its_author_has_decorated(name, inner):
@@ -52,24 +47,6 @@ def test_a_call_is_attributed_to_the_function_that_its_author_has_decorated(name
         getattr(Decorated(), name)()
         (call,) = tape
     assert (call.function.file, call.function.line) == (__file__, written.__code__.co_firstlineno)
-
-
-@pytest.mark.parametrize("name", ["cached", "amanaged", "part"])
-def test_the_same_of_functions_of_a_module(name):
-    with record(f"{__name__}:{name}") as tape:
-        globals()[name](*[] if name == "part" else [1])
-        (call,) = tape
-    written = {"part": Decorated.wrapped, "cached": Decorated.cached, "amanaged": Decorated.managed}[name]
-    assert (call.function.file, call.function.line) == (__file__, inspect.unwrap(written).__code__.co_firstlineno)
-
-
-def test_a_wrapper_that_wraps_itself_is_where_it_is_written():
-    def circle(): ...
-
-    circle.__wrapped__ = circle
-    with record(circle) as tape:
-        circle()
-    assert tape.last.function.line == circle.__code__.co_firstlineno
 
 
 def test_a_c_function_is_in_no_file():

@@ -1,15 +1,11 @@
-"""Spans and metrics of recorded calls, with OpenTelemetry's SDK, and through its protocol to a receiver."""
+"""Spans of recorded calls, with OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
-import threading
 from collections import defaultdict
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from hypothesis import given
@@ -22,18 +18,12 @@ from .test_tree import INHERITS, TARGETS, in_threads
 
 pytest.importorskip("opentelemetry.sdk.trace")
 from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
-from opentelemetry.sdk.trace import TracerProvider, sampling
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from aspecthook.record.otel import Metrics, Spans
+from aspecthook.record.otel import Spans
 
 
 class Kept:
@@ -137,21 +127,14 @@ def test_what_is_redacted_is_in_no_span(kept):
             raise ValueError(f"no user has {token}")
         return token
 
-    reader = InMemoryMetricReader()
-    with record(login, redact="token", to=[Spans(kept.provider), Metrics(MeterProvider([reader]))]):
+    with record(login, redact="token", to=Spans(kept.provider)):
         login("hunter2hunter2")
         with pytest.raises(ValueError, match="no user has"):
             login("hunter2hunter2!")
-    text = "\n".join(span.to_json() for span in kept.spans) + reader.get_metrics_data().to_json()
+    text = "\n".join(span.to_json() for span in kept.spans)
     assert len(kept.spans) == 2
     assert "hunter2" not in text
     assert "<redacted>" in text
-
-
-def test_without_arguments_spans_have_neither_arguments_nor_results(kept):
-    with record(price, arguments=False, to=Spans(kept.provider)):
-        price("tea")
-    assert not [name for name in kept[":price"].attributes if name.startswith("aspecthook.")]
 
 
 def test_spans_of_a_library_are_children_of_the_call_that_makes_them(kept):
@@ -212,20 +195,6 @@ def test_calls_are_children_of_the_span_that_the_program_has_made(kept):
     assert kept.above(":price") == ["test_otel:price", "test_otel:checkout", "request"]
 
 
-def test_a_generator_that_is_left_open_ends_with_the_recording(kept):
-    def lines():
-        yield 1
-        yield 2
-
-    with record(lines, to=Spans(kept.provider)):
-        opened = lines()
-        next(opened)
-        assert trace.get_current_span() is trace.INVALID_SPAN
-    assert "aspecthook.result" not in kept["lines"].attributes
-    assert list(opened) == [2]
-    assert len(kept.spans) == 1
-
-
 def test_a_recording_that_stops_inside_a_call_leaves_no_span_in_the_context(kept):
     def outer() -> None:
         tape.stop()
@@ -239,44 +208,6 @@ def test_a_recording_that_stops_inside_a_call_leaves_no_span_in_the_context(kept
     outer()
     assert len(kept.spans) == 1
     assert seen == [True, False]
-
-
-def test_a_sink_that_fails_later_leaves_no_span_in_the_context(kept):
-    class Full:
-        def write(self, call):
-            raise OSError("full")
-
-        def close(self):
-            pass
-
-    tape = record(price, to=[Full(), Spans(kept.provider)])
-    with pytest.warns(match="Full raised OSError"):
-        price("tea")
-    price("tea")
-    tape.stop()
-    assert len(kept.spans) == 2
-
-
-def test_threads_have_their_own_spans(kept):
-    def work(number: int) -> None:
-        for _ in range(20):
-            checkout(["tea"] * number)
-
-    with record(checkout, price, to=Spans(kept.provider)):
-        threads = [threading.Thread(target=work, args=(number,), name=f"worker {number}") for number in (1, 2, 3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    spans = {span.context.span_id: span for span in kept.spans}
-    assert len(spans) == 20 * (3 + 6)
-    for span in spans.values():
-        if span.parent is not None:
-            outer = spans[span.parent.span_id]
-            assert outer.attributes["thread.name"] == span.attributes["thread.name"]
-            assert len(outer.attributes["aspecthook.arguments.items"]) == len("'tea', ") * int(
-                span.attributes["thread.name"][-1]
-            )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -300,129 +231,3 @@ def test_the_child_of_a_fork_ends_no_span_of_its_parent(tmp_path):
         os.waitpid(child, 0)
     assert (tmp_path / "child").read_text() == "[('price', True)]"
     assert [span.name.rpartition(".")[2] for span in kept.spans] == ["parent"]
-
-
-def test_spans_that_are_not_sampled_cost_no_texts(caplog):
-    class Dear:
-        def __repr__(self) -> str:
-            shown.append(self)
-            return "dear"
-
-    shown: list[object] = []
-    kept = Kept(sampler=sampling.ALWAYS_OFF)
-
-    def function(value: object) -> object:
-        return value
-
-    with record(function, to=Spans(kept.provider)):
-        function(Dear())
-    assert (kept.spans, shown) == ((), [])
-
-
-def points(reader) -> dict[str, list]:
-    found = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
-    return {
-        metric.name: sorted(metric.data.data_points, key=lambda point: sorted(point.attributes.items()))
-        for metric in found
-    }
-
-
-def test_metrics_count_calls_and_errors_by_function():
-    reader = InMemoryMetricReader()
-    with record(checkout, price, to=Metrics(MeterProvider([reader]))):
-        checkout(["tea", "tea"])
-        with pytest.raises(KeyError):
-            price("milk")
-    found = points(reader)
-    durations = {
-        (point.attributes["code.function.name"].rpartition(".")[2], point.attributes.get("error.type")): point
-        for point in found["aspecthook.call.duration"]
-    }
-    assert {key: point.count for key, point in durations.items()} == {
-        ("checkout", None): 1,
-        ("price", None): 2,
-        ("price", "KeyError"): 1,
-    }
-    assert all(0 < point.sum < 60 for point in durations.values())
-    assert durations["price", None].explicit_bounds[0] == pytest.approx(1e-6)
-    (error,) = found["aspecthook.call.errors"]
-    assert error.value == 1
-    assert dict(error.attributes) == {"code.function.name": f"{__name__}.price", "error.type": "KeyError"}
-
-
-def test_a_call_that_has_not_ended_has_no_duration_to_measure():
-    def lines():
-        yield 1
-
-    reader = InMemoryMetricReader()
-    with record(lines, to=Metrics(MeterProvider([reader]))):
-        opened = lines()
-        next(opened)
-    assert reader.get_metrics_data() is None
-    opened.close()
-
-
-@contextmanager
-def receiver():
-    """A receiver of OTLP on this machine: yields its address, and what it has received by path."""
-    received = defaultdict(list)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received[self.path].append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", received
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def test_spans_and_metrics_arrive_at_a_receiver_of_the_protocol(caplog):
-    caplog.set_level(logging.WARNING)
-    with receiver() as (address, received):
-        spans = TracerProvider(shutdown_on_exit=False)
-        spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{address}/v1/traces")))
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{address}/v1/metrics"), 3_600_000)
-        meters = MeterProvider([reader], shutdown_on_exit=False)
-        with record(checkout, price, redact="token", to=[Spans(spans), Metrics(meters)]):
-            checkout(["tea"])
-            with pytest.raises(KeyError):
-                price("milk", token="hunter2hunter2")
-        spans.shutdown()
-        meters.shutdown()
-    assert caplog.records == []
-    assert not any(b"hunter2" in body for bodies in received.values() for body in bodies)
-    arrived = {}
-    for body in received["/v1/traces"]:
-        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-            for scope in resource.scope_spans:
-                assert scope.scope.name == "aspecthook"
-                arrived |= {(span.name.rpartition(":")[2], span.status.message): span for span in scope.spans}
-    assert set(arrived) == {("checkout", ""), ("price", ""), ("price", "KeyError: 'milk'")}
-    assert arrived["price", ""].parent_span_id == arrived["checkout", ""].span_id
-    assert arrived["price", ""].trace_id == arrived["checkout", ""].trace_id
-    failed = arrived["price", "KeyError: 'milk'"]
-    assert failed.parent_span_id == b""
-    attributes = {one.key: one.value for one in failed.attributes}
-    assert attributes["code.file.path"].string_value == __file__
-    assert attributes["code.line.number"].int_value == price.__code__.co_firstlineno
-    (body,) = received["/v1/metrics"]
-    (metric, *_) = [
-        metric
-        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-        if metric.name == "aspecthook.call.duration"
-    ]
-    assert metric.unit == "s"
-    assert sum(point.count for point in metric.histogram.data_points) == 3

@@ -10,7 +10,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook.record._page import write_page
+from aspecthook.record._saving import write_page
 
 HOSTILE = [
     "</script><script>window.hacked = 1</script>",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from aspecthook.record import record
-
-from .browser import names, opened, search, shown, started
+from .browser import names, opened, search, started
 from .test_page import NAMES
 
 pytestmark = pytest.mark.wide
@@ -166,108 +162,6 @@ def test_the_table_has_the_times_of_the_calls(browser, folder, recording):
         assert shown == expected
 
 
-UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
-
-
-@IN_BROWSER
-@given(recordings())
-def test_the_flame_graph_adds_up_the_calls_of_each_path(browser, folder, recording):
-    rows, _ = recording
-    calls = {row["call"]: row for row in rows if "call" in row}
-    totals, counts = defaultdict(int), defaultdict(int)
-    for row in calls.values():
-        path = []
-        above = row
-        while above is not None:
-            path.insert(0, above["of"])
-            above = calls.get(above["parent"])
-        counts[tuple(path)] += 1
-        totals[tuple(path)] += row["duration"]
-    with opened(browser, rows, folder) as page:
-        page.click("#tab-flame")
-        path = ()
-        for _ in range(max(map(len, counts))):
-            inside = {one: totals[one] for one in counts if one[:-1] == path}
-            if not inside:
-                break
-            page.keyboard.press("ArrowDown")  # to the widest box
-            facts = page.locator("#details dl").inner_text().split("\n")
-            facts = dict(zip(facts[::2], facts[1::2], strict=True))
-            number, unit = facts["Total"].split()
-            assert float(number.replace(",", "")) * UNITS[unit] == pytest.approx(max(inside.values()), rel=0.006)
-            path = (*path, int(title(page).partition(":")[2]))
-            assert inside[path] == max(inside.values())
-            assert facts["Calls"] == f"{counts[path]}"
-
-
-def test_a_tape_is_saved_as_a_page_with_the_same_table(browser, tmp_path):
-    def price(item: str) -> float:
-        if item == "milk":
-            raise KeyError(item)
-        return 3.5
-
-    async def fetch(items: list[str]) -> list[float]:
-        await asyncio.sleep(0)
-        return [price(item) for item in items]
-
-    def lines(count: int):
-        for _ in range(count):
-            yield price("tea")
-
-    def again(count: int) -> None:
-        if count:
-            again(count - 1)
-
-    async def main() -> None:
-        await asyncio.gather(*(fetch(["tea"] * size) for size in range(4)))
-
-    with record(price, fetch, lines, again, max_calls=19) as tape:
-        with ThreadPoolExecutor(1) as pool:  # in this thread runs the loop of the browser's driver
-            pool.submit(lambda: asyncio.run(main())).result()
-        list(lines(3))
-        again(3)
-        with pytest.raises(KeyError):
-            price("milk")
-        price("left out")
-    tape.save(tmp_path / "calls.html")
-    rows = [(row.calls, row.errors, row.total, row.own, row.p50, row.p99) for row in tape.functions()]
-    with shown(browser, tmp_path / "calls.html") as page:
-        assert page.locator(".note").all_text_contents() == ["1 call left out (max_calls)."]
-        page.click("#tab-functions")
-        table = []
-        for row in page.locator("#functions .row").all():
-            cells = row.locator(".num").all()
-            counts = [int(cell.inner_text()) for cell in cells[:2]]
-            table.append((*counts, *[float(cell.get_attribute("title").split()[0]) / 1e9 for cell in cells[2:]]))
-        assert len(rows) == 4
-        for ours, expected in zip(table, rows, strict=True):
-            assert ours[:4] == pytest.approx(expected[:4], abs=1e-7)  # what is saved is rounded
-            assert ours[4:] == pytest.approx(expected[4:], rel=0.005)  # to three digits
-
-
-def test_the_heading_says_what_was_recorded(shop):
-    assert shop.title() == "app.py"
-    facts = shop.locator("#facts span").all_text_contents()
-    assert facts[:7] == ["7 calls", "4 functions", "3 ms", "1 error", "1 not ended", "2 processes", "3 threads"]
-    assert shop.locator(".note").all_text_contents() == ["1,234 calls left out (max_calls)."]
-
-
-def test_lines_leave_out_addresses_and_long_packages_that_the_details_show(browser, tmp_path):
-    rows = [
-        {**HEADER, "command": ["/usr/bin/python3", "/usr/bin/pytest", "-q"]},
-        {"function": 0, "name": "shop.backends.of.old:Cart.add", "file": "shop.py", "line": 1},
-        call(0, 0, 0, 900, None, arguments={"item": "<shop.Item object at 0x7f00>"}),
-    ]
-    with opened(browser, rows, tmp_path, width=1000) as page:
-        assert page.title() == "pytest -q"
-        assert page.inner_text("#tree .row .text").startswith("…old:Cart.add(item=<shop.Item>)")
-        assert page.is_visible("#tree .row .when")
-        page.click("#tree .row")
-        assert page.inner_text("#details h2") == "shop.backends.of.old:Cart.add"
-        assert page.inner_text("#details pre >> nth=0") == "<shop.Item object at 0x7f00>"
-        assert not page.is_visible("#tree .row .when")  # there is no room for it beside the details
-
-
 def test_the_tree_shows_each_call_below_its_caller(shop):
     lines = [
         (row.get_attribute("aria-level"), row.locator(".text").inner_text()) for row in shop.locator("#tree .row").all()
@@ -293,13 +187,6 @@ def test_a_click_shows_all_of_a_call(shop):
     assert "100 µs" in shop.inner_text("#details")  # its own
     shop.click("#details .close")
     assert not shop.is_visible("#details")
-
-
-def test_turns_and_tasks_are_shown(shop):
-    shop.click("#tree .row >> nth=3")
-    details = shop.inner_text("#details")
-    assert "2, running 300 µs" in details
-    assert "Task-1" in details
 
 
 def test_the_tree_is_walked_by_keys(shop):
@@ -344,15 +231,6 @@ def test_a_search_leaves_what_is_found_and_its_callers(shop):
     assert "Nothing fits" in shop.inner_text("#tree")
 
 
-def test_what_is_found_can_be_opened(shop):
-    search(shop, "<empty>")
-    assert names(shop) == ["checkout"]
-    shop.click("#tree .row .twisty")
-    assert names(shop) == ["checkout", "load"]
-    shop.click("#tree .row .twisty >> nth=0")
-    assert names(shop) == ["checkout"]
-
-
 @pytest.mark.parametrize(
     ("field", "value", "found"),
     [
@@ -380,12 +258,6 @@ def test_filters_restrict_all_views(field, value, found, shop):
     assert sum(map(int, counts)) == found
 
 
-def test_a_duration_that_is_none_is_marked(shop):
-    shop.fill("#least", "soon")
-    shop.wait_for_selector("#least:invalid")
-    assert shop.inner_text("#count") == "7 calls"
-
-
 def at(page, view: str, share: float, y: float) -> tuple[float, float]:
     box = page.locator(f"#{view} canvas").bounding_box()
     return box["x"] + share * box["width"], box["y"] + y
@@ -400,170 +272,12 @@ def painted(page) -> None:
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def test_the_timeline_answers_clicks_zooms_and_comes_back(shop):
-    shop.click("#tab-timeline")
-    painted(shop)
-    first_row = 24 + 20 + 9
-    shop.mouse.click(*at(shop, "timeline", 0.1, first_row))
-    assert title(shop) == "shop:checkout"
-    painted(shop)
-    shop.mouse.click(*at(shop, "timeline", 0.25, first_row + 19))
-    assert title(shop) == "shop:Cart.price"
-    assert "KeyError" in shop.inner_text("#details")
-    shop.keyboard.press("f")  # this call fills the view
-    painted(shop)
-    for share in (0.2, 0.8):
-        shop.click("#details .close")
-        painted(shop)
-        shop.mouse.click(*at(shop, "timeline", share, first_row + 19))
-        assert title(shop) == "shop:Cart.price"
-        painted(shop)
-    shop.click("#timeline [aria-label='Show all']")
-    painted(shop)
-    shop.mouse.move(*at(shop, "timeline", 0.1, first_row))
-    assert "shop:checkout" in shop.inner_text("#tip")
-    for key in ("+", "+", "ArrowRight", "ArrowLeft", "-", "-", "0"):
-        shop.keyboard.press(key)
-    painted(shop)
-    shop.mouse.click(*at(shop, "timeline", 0.05, first_row + 19))
-    assert "'tea'" in shop.inner_text("#details")
-
-
-def test_the_timeline_is_moved_by_mouse_and_wheel(shop):
-    shop.click("#tab-timeline")
-    painted(shop)
-    where = at(shop, "timeline", 0.05, 24 + 20 + 9)
-    shop.mouse.move(*where)
-    shop.keyboard.down("Control")
-    shop.mouse.wheel(0, -400)
-    shop.keyboard.up("Control")
-    painted(shop)
-    shop.mouse.click(*at(shop, "timeline", 0.9, 24 + 20 + 9))
-    assert title(shop) == "shop:checkout"  # at nine tenths there is now what was at a tenth
-    shop.click("#details .close")
-    painted(shop)
-    shop.mouse.move(*at(shop, "timeline", 0.95, 24 + 20 + 9))
-    shop.mouse.down()
-    shop.mouse.move(*at(shop, "timeline", 0.02, 24 + 20 + 9), steps=4)
-    shop.mouse.up()
-    assert not shop.is_visible("#details")  # it was moved, not clicked
-
-
-def test_the_timeline_is_tapped_and_pinched(browser, tmp_path):
-    with opened(browser, SHOP, tmp_path, width=420, height=860, has_touch=True) as page:
-        page.tap("#tab-timeline")
-        painted(page)
-        row = 24 + 20 + 9
-        page.touchscreen.tap(*at(page, "timeline", 0.1, row))
-        assert title(page) == "shop:checkout"
-        page.tap("#details .close")
-        painted(page)
-        # Two fingers on the first tenth of the time are moved apart, until it fills the width.
-        left, y = at(page, "timeline", 0.02, row)
-        driver = page.context.new_cdp_session(page)
-        points = [[(left, y), (left + 30 + apart, y)] for apart in range(0, 330, 30)]
-        for name, step in [("touchStart", points[0]), *[("touchMove", step) for step in points], ("touchEnd", [])]:
-            touches = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(step)]
-            driver.send("Input.dispatchTouchEvent", {"type": name, "touchPoints": touches})
-        painted(page)
-        page.touchscreen.tap(*at(page, "timeline", 0.9, row))
-        assert title(page) == "shop:checkout"
-
-
-def test_the_flame_graph_zooms_into_a_function_and_out(shop):
-    shop.click("#tab-flame")
-    painted(shop)
-    shop.mouse.move(*at(shop, "flame", 0.01, 30))
-    assert "own" in shop.inner_text("#tip")
-    shop.mouse.click(*at(shop, "flame", 0.01, 35))
-    painted(shop)
-    first = title(shop)
-    assert shop.locator("#details dd").first.inner_text() in ("1", "2")
-    # It now fills the width.
-    shop.click("#details .close")
-    painted(shop)
-    shop.mouse.click(*at(shop, "flame", 0.99, 35))
-    assert title(shop) == first
-    shop.keyboard.press("Escape")
-    painted(shop)
-    shop.mouse.click(*at(shop, "flame", 0.9, 35))
-    assert title(shop) != first
-    shop.keyboard.press("0")
-    seen = set()
-    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown"):
-        shop.keyboard.press(key)
-        seen.add(title(shop))
-    assert {"shop:checkout", "shop:lines", "shop.db:load"} <= seen
-
-
-def test_the_table_sorts_and_leads_to_the_calls(shop):
-    shop.click("#tab-functions")
-    column = shop.locator("#functions .row .text")
-    shop.click("#functions .heads button >> nth=1")
-    assert column.all_text_contents()[-1] == "shop:lines"
-    shop.click("#functions .heads button >> nth=0")
-    assert column.all_text_contents() == ["shop.db:load", "shop:Cart.price", "shop:checkout", "shop:lines"]
-    shop.click("#functions .row >> nth=1")
-    assert title(shop) == "shop:Cart.price"
-    shop.focus("#functions .scroll")
-    shop.keyboard.press("ArrowUp")
-    shop.keyboard.press("Enter")
-    assert title(shop) == "shop.db:load"
-    shop.click("#details .acts button >> nth=0")
-    assert shop.inner_text("#count") == "2 of 7 calls"
-    assert shop.is_visible("#tree")
-
-
-def test_a_click_in_one_view_is_selected_in_the_others(shop):
-    shop.click("#tab-timeline")
-    painted(shop)
-    shop.mouse.click(*at(shop, "timeline", 0.25, 24 + 20 + 9 + 19))
-    shop.keyboard.press("1")
-    assert "milk" in shop.inner_text("#tree .row[aria-selected=true]")
-
-
-@pytest.mark.parametrize("width", [1400, 420])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_is_in_sight_at_each_width_and_scheme(width, scheme, browser, tmp_path):
-    with opened(browser, SHOP, tmp_path, width=width, height=860, scheme=scheme) as page:
-        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
-        for view in ("tree", "timeline", "flame", "functions"):
-            page.click(f"#tab-{view}")
-            if view == "tree":
-                page.click("#tree .row >> nth=2")
-            painted(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.evaluate("document.scrollingElement.scrollTop") == 0
-            for part in (f"#{view}", "#search", "#lane", "#only", "#least", "#count", "#help", "#details"):
-                box = page.locator(part).bounding_box()
-                assert box["x"] >= 0, part
-                assert box["y"] >= 0, part
-                assert box["x"] + box["width"] <= width, part
-                assert box["y"] + box["height"] <= 860, part
-                assert box["height"] > 20, part
-
-
-def test_the_keys_are_listed(shop):
-    shop.keyboard.press("?")
-    assert shop.is_visible("#keys")
-    shop.keyboard.press("Escape")
-    assert not shop.is_visible("#keys")
-
-
 @pytest.mark.parametrize("rows", [[], [HEADER], [HEADER, function(0, "shop:price")]])
 def test_a_page_without_calls_says_so(rows, browser, tmp_path):
     with opened(browser, rows, tmp_path) as page:
         assert "No call was recorded." in page.inner_text("#tree")
         for view in ("timeline", "flame", "functions"):
             page.click(f"#tab-{view}")
-
-
-def test_a_call_whose_caller_was_never_written_is_shown(browser, tmp_path):
-    """What a killed process leaves: its outermost calls had not ended."""
-    with opened(browser, [HEADER, function(0, "shop:price"), call(2, 0, 5, 5, 1)], tmp_path) as page:
-        page.click("#tree .row")
-        assert "call 1, which is not in the file" in page.inner_text("#details")
 
 
 def test_deep_recursion_is_shown(browser, tmp_path):

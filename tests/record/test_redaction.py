@@ -88,34 +88,11 @@ def test_a_secret_is_in_no_output(secret, tmp_path_factory):
     assert sum("<redacted>" in text for text in texts) >= 6
 
 
-@given(
-    secret=st.text("abcdefgh0123456789", min_size=12, max_size=80),
-    before=st.integers(0, 200),
-    times=st.integers(1, 8),
-    gap=st.integers(0, 4),
-    after=st.integers(0, 400),
-    kind=st.sampled_from([str, bytes, bytearray]),
-)
-def test_no_part_of_a_secret_is_left_of_a_long_value_that_is_cut(secret, before, times, gap, after, kind):
-    """The middle of long bytes is left out first: what was cut there of a secret was masked no more, and was shown."""
-    redaction = Redaction("token")
-    redaction.redacted("token", secret)
-    text = "." * before + ("_" * gap + secret) * times + "." * after
-    shown = redaction.shortener.text(text if kind is str else kind(text.encode()))
-    assert not [part for part in (secret[at : at + 6] for at in range(len(secret) - 5)) if part in shown]
-
-
 def test_redaction_by_a_predicate_on_name_and_value(tmp_path):
     with record(login, check, redact=lambda name, value: isinstance(value, str) and value.startswith("sk-")) as tape:
         login("sk-12345", "other")
     assert tape.find("login").arguments == {"user": "<redacted>", "token": "other"}
     assert "sk-12345" not in str(tape)
-
-
-def test_a_predicate_that_fails_redacts():
-    with record(check, redact=lambda name, value: value + 1 > 2) as tape:
-        check("text", named=1)
-    assert tape.last.shown_arguments()["value"] == "<redacted>"
 
 
 def test_results_and_errors_are_redacted_by_these_names():

@@ -6,17 +6,11 @@ import asyncio
 import gc
 import json
 import threading
-import types
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from aspecthook import Args, Return, weave
-from aspecthook.record import Tape, record
-from aspecthook.record.otel import Metrics
+from aspecthook import weave
+from aspecthook.record import Tape
 from tests.shop import Declined, charge, checkout, price
 
 
@@ -91,16 +85,6 @@ def test_the_drawing_shows_who_called_whom_and_what_came_of_it(tape):
     ]
 
 
-def test_a_failing_repr_does_not_hide_the_call(tape):
-    class Rude:
-        def __repr__(self):
-            raise ValueError
-
-    tape.record(price)
-    price(Rude(), 0)
-    assert "Rude" in str(tape) and "-> 0.0" in str(tape)
-
-
 def test_a_method_is_named_with_its_class_and_found_by_the_end_of_its_name(tape):
     tape.record(Cart)
     cart = Cart().add("tea")
@@ -139,37 +123,9 @@ def test_after_stop_nothing_is_recorded_and_nothing_is_left_of_the_recorder():
 
 
 def test_recording_the_same_function_twice_records_each_call_once(tape):
-    tape.record(price).record(f"{price.__module__}:price, {charge.__module__}:charge").record(
-        price, when=lambda qty: qty > 1
-    )
+    tape.record(price).record(f"{price.__module__}:price, {charge.__module__}:charge")
     price("tea", 5)
     assert shape(tape) == [("price", 0)]
-
-
-def test_refused_recording_leaves_no_recorder(tape):
-    with pytest.raises(Exception, match="asks for 'quantity'"):
-        tape.record(price, when=lambda quantity: True)
-    price("tea")
-    assert len(tape) == 0 and "hooks" not in vars(price)
-
-
-def test_only_calls_for_which_when_holds_are_recorded_also_if_a_hook_changes_the_argument(tape):
-    with weave(price, pre=lambda qty: Args(qty=qty + 1)):
-        tape.record(price, when=lambda qty: qty == 1)
-        price("tea", 1)
-        price("tea", 0)
-    assert [call.arguments["qty"] for call in tape] == [1]
-    assert tape.last.ended and tape.last.result == 5.0
-
-
-def test_a_tape_sees_what_the_caller_gave_and_what_the_caller_got(tape):
-    with weave(price, pre=lambda: Args(qty=4), post=lambda result: -result, priority="HIGHEST"):
-        tape.record(price)
-        assert price("tea") == -10.0
-    with weave(price, pre=lambda: Return(0)):
-        price("rice")
-    assert [call.result for call in tape] == [-10.0, 0]
-    assert [call.arguments["item"] for call in tape] == ["tea", "rice"]
 
 
 def test_a_call_that_an_earlier_hook_cuts_short_is_recorded_too(tape):
@@ -211,17 +167,6 @@ def test_a_generator_has_not_ended_until_it_is_closed(tape):
     assert tape.last.ended and tape.last.exc is None
 
 
-def test_an_async_generator_likewise(tape):
-    tape.record(aprices).record(price).record(charge)
-
-    async def consume():
-        return [charge(amount) async for amount in aprices(2)]
-
-    assert asyncio.run(consume()) == ["paid", "paid"]
-    assert shape(tape) == [("aprices", 0), ("price", 1), ("charge", 0), ("price", 1), ("charge", 0)]
-    assert all(call.ended for call in tape)
-
-
 def test_generators_that_end_out_of_order_leave_no_trace_on_later_calls(tape):
     tape.record(prices).record(price)
     first, second = prices(1), prices(1)
@@ -250,33 +195,11 @@ def test_threads_do_not_nest_in_each_other(tape):
     assert [(call.arguments.get("item"), call.depth) for call in tape] == [(None, 0), ("rice", 0), ("tea", 1)]
 
 
-def test_two_tapes_do_not_see_each_other(tape):
-    with Tape().record(checkout) as other:
-        tape.record(price)
-        checkout(["tea"])
-    assert shape(tape) == [("price", 0)] and shape(other) == [("checkout", 0)]
-
-
 def test_a_call_under_way_when_the_tape_stops_is_still_seen_to_end(tape):
     tape.record(price)
     with weave(price, post=lambda: tape.stop()):
         price("tea")
     assert tape.last.ended and tape.last.result == 2.5
-
-
-@given(st.recursive(st.just(()), lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=12))
-def test_the_tree_of_calls_is_the_tree_that_was_called(tree):
-    def call(tree):
-        for one in tree:
-            call(one)
-
-    def walk(tree, depth):
-        return [(tree, depth), *(step for one in tree for step in walk(one, depth + 1))]
-
-    with Tape().record(call) as tape:
-        call(tree)
-    assert [(one.arguments["tree"], one.depth) for one in tape] == walk(tree, 0)
-    assert len(tape.lines(times=False)) == len(tape)
 
 
 @pytest.mark.parametrize("leave", ["close", "collect", "throw"])
@@ -287,64 +210,15 @@ def test_a_generator_that_is_left_early_has_not_failed(tape, leave):
         yield 1
         yield 2
 
-    reader = InMemoryMetricReader()
-    with record(lines, to=Metrics(MeterProvider([reader]))), tape.record(lines):
-        opened = lines()
-        next(opened)
-        if leave == "close":
-            opened.close()
-        elif leave == "throw":
-            with pytest.raises(GeneratorExit):
-                opened.throw(GeneratorExit)
-        del opened
-        gc.collect()
-    no_errors(tape, reader)
-
-
-@pytest.mark.parametrize("leave", ["close", "collect", "shutdown"])
-def test_an_async_generator_that_is_left_early_has_not_failed(tape, leave):
-    async def lines():
-        yield 1
-        yield 2
-
-    async def use():
-        opened = lines()
-        await anext(opened)
-        if leave == "close":
-            await opened.aclose()
-        elif leave == "collect":
-            del opened
-            gc.collect()
-            await asyncio.sleep(0)
-        else:
-            kept.append(opened)
-
-    reader, kept = InMemoryMetricReader(), []
-    with record(lines, to=Metrics(MeterProvider([reader]))), tape.record(lines):
-        asyncio.run(use())
-    no_errors(tape, reader)
-
-
-def test_a_coroutine_that_is_closed_has_not_failed(tape):
-    reader = InMemoryMetricReader()
-    with record(waits, to=Metrics(MeterProvider([reader]))), tape.record(waits):
-        opened = waits()
-        opened.send(None)
+    tape.record(lines)
+    opened = lines()
+    next(opened)
+    if leave == "close":
         opened.close()
-    no_errors(tape, reader)
-
-
-async def waits():
-    @types.coroutine
-    def once():
-        yield
-
-    await once()
-
-
-def no_errors(tape, reader):
+    elif leave == "throw":
+        with pytest.raises(GeneratorExit):
+            opened.throw(GeneratorExit)
+    del opened
+    gc.collect()
     (row,) = tape.functions()
     assert (row.calls, row.errors) == (1, 0) and tape.last.ended and tape.last.exc is None
-    found = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
-    assert [metric.name for metric in found] == ["aspecthook.call.duration"]
-    assert [dict(point.attributes).get("error.type") for point in found[0].data.data_points] == [None]

@@ -304,7 +304,7 @@ def wrong_hooks() -> None:
     measured.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
     warmed.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
     greeting.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-    trimmed.pre(number)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    trimmed.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 assert greeting("ann") == "hello"

@@ -172,8 +172,8 @@ def at_least(qty: int, least: int = 1) -> Args:
     return Args(qty=max(qty, least))
 
 
-assert_type(at_least(3), Args)
-assert_type(at_least(qty=0, least=2), Args)
+assert_type(at_least(3), Args | None)
+assert_type(at_least(qty=0, least=2), Args | None)
 assert_type(at_least.__name__, str)
 assert price("tea", 0) == 2.0
 

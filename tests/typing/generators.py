@@ -108,16 +108,16 @@ def maybe_handled(exc: Exception) -> Return[float] | None:
     return None
 
 
-assert_type(nothing_at_all(3), Return[float] | None)
+assert_type(nothing_at_all(3), Args | Return[float] | None)
 assert_type(doubled(3), int)
-assert_type(now_and_then(3), int | None)
-assert_type(in_a_return(3), Return[int])
+assert_type(now_and_then(3), int | Return[int] | None)
+assert_type(in_a_return(3), int | Return[int] | None)
 assert_type(any_item(3), int | Return[int] | None)
 assert_type(one_more(3.0), float)
-assert_type(perhaps(3.0), float | None)
-assert_type(returned(3.0), Return[float])
+assert_type(perhaps(3.0), float | Return[float] | None)
+assert_type(returned(3.0), float | Return[float] | None)
 assert_type(any_result(3.0), float | Return[float] | None)
-assert_type(handled(ValueError()), Return[float])
+assert_type(handled(ValueError()), Return[float] | None)
 assert_type(maybe_handled(ValueError()), Return[float] | None)
 assert run(count(3)) == ([0, 2, 4], 4.0)
 assert run(count(101)) == ([], 8.0)
@@ -366,13 +366,13 @@ async def all_of(items: AsyncIterable[int]) -> list[int]:
 
 
 async def types_of_async_hooks() -> None:
-    assert_type(await later_nothing(3), Return[None] | None)
-    assert_type(await later_double(3), int)
-    assert_type(await later_perhaps(3), int | None)
-    assert_type(await later_returned(3), Return[int])
+    assert_type(await later_nothing(3), Args | Return[None] | None)
+    assert_type(await later_double(3), int | Return[int] | None)
+    assert_type(await later_perhaps(3), int | Return[int] | None)
+    assert_type(await later_returned(3), int | Return[int] | None)
     assert_type(await later_any(3), int | Return[int] | None)
     assert_type(more(3), int)
-    assert_type(perhaps_more(3), int | None)
+    assert_type(perhaps_more(3), int | Return[int] | None)
 
 
 asyncio.run(types_of_async_hooks())

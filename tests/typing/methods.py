@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, Self, TypeVar, assert_type, overload
 
-from aspecthook import Args, MountPoint, hookable, hooks
+from aspecthook import Args, MountPoint, Return, hookable, hooks
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ assert_type(Shop.price(shop, "tea", qty=2), float)
 assert_type(corner.price("tea"), float)
 assert_type(corner.cheapest(), float)
 assert_type(shop.first(["a"]), str)
-assert_type(shop.at_least_one(0), Args)
+assert_type(shop.at_least_one(0), Args | None)
 assert_type(asyncio.run(shop.fetch("tea")), float)
 assert_type(shop.table(), dict[str, Any])
 assert_type(Shop.with_rebate(shop, 0.0).rebate, float)
@@ -126,7 +126,7 @@ def discount(self: Shop, result: float) -> float | None:
     return result - self.rebate
 
 
-assert_type(discount(shop, 2.0), float | None)
+assert_type(discount(shop, 2.0), float | Return[float] | None)
 
 
 def text(result: float) -> str:

@@ -76,8 +76,8 @@ price.post(maybe_text, priority=3)  # type: ignore[arg-type]  # pyright: ignore[
 price.post(priority=3, again=True)(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.post(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.post(replaced)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.pre(number)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.pre(text_in_return)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
+price.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+price.pre(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.exception(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.exception(KeyError)(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.exception(replaced)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -114,7 +114,7 @@ price.around(generator_unsaid)  # type: ignore[deprecated]  # pyright: ignore[re
 with pytest.raises(HookTypeError, match="async"):
     price.post(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 with pytest.raises(HookTypeError, match="async"):
-    price.pre(later_args)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    price.pre(later_args)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 with pytest.raises(HookTypeError, match="item"):
     price.item(count_items)  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
 with pytest.raises(HookTypeError, match="prio"):
@@ -124,7 +124,7 @@ with pytest.raises(HookTypeError, match="prio"):
 # A coroutine function: what it gives when awaited counts.
 fetch.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 fetch.post(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-fetch.pre(later_number)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
+fetch.pre(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 fetch.exception(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 fetch.exception(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
@@ -137,7 +137,7 @@ def other_item(item: int) -> str:
 count.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 count.item(other_item)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 count.exception(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-count.pre(number)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
+count.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 # An async generator function: it returns nothing that a hook could replace.

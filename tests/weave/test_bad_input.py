@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import importlib
-import operator
 import re
 import sys
 import textwrap
 import types
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,16 +17,12 @@ import aspecthook
 from aspecthook import (
     AspecthookError,
     HookOptionError,
-    HookOrderError,
     HookSignatureError,
     HookTypeError,
     Return,
     WeaveError,
-    WeaveWarning,
     Weaving,
-    around,
     aspects,
-    hooks,
     pre,
     weave,
 )
@@ -64,7 +57,6 @@ SHOP = """
     call = Call()
     async def fetch(n): return n
 """
-NAMES = ("a", "b", "seven", "c", "d", "other", "fetch", "call")
 # What a message may tell to do.
 ADVICE = re.compile(
     r"weave[ (]|write |give |name |remove |did you mean|say |as in|only |make |take |takes |offers|which has"
@@ -217,13 +209,6 @@ def test_a_pointcut_whose_choice_is_all_refused_by_where_is_refused(shop: Any) -
     assert message.endswith("chooses nothing: take something out of `where`, or of what '!' excludes")
 
 
-def test_a_glob_of_modules_that_chooses_nothing_waits_and_check_says_so(shop: Any) -> None:
-    with weave("ahw_sh*:zzz*", post=ten) as weaving:
-        assert weaving.state == "waiting"
-        with pytest.raises(WeaveError, match=r"'ahw_sh\*:zzz\*'"):
-            weaving.check()
-
-
 @pytest.mark.parametrize(
     ("text", "near"),
     [
@@ -258,10 +243,6 @@ def test_a_name_of_something_that_is_no_function_is_refused(shop: Any, text: str
     refused(text, text.split(":", maxsplit=1)[0], why)
 
 
-def test_a_good_term_beside_a_bad_one_leaves_nothing(shop: Any) -> None:
-    refused("ahw_shop:a, ahw_shop:b, ahw_shop:seven, ahw_shop:value", "ahw_shop:value")
-
-
 # Targets that are values
 
 
@@ -274,16 +255,6 @@ def test_a_target_that_is_a_value_is_refused(target: object) -> None:
 @pytest.mark.parametrize("target", [[ten], (ten, refused), {ten}])
 def test_several_targets_in_one_are_refused(target: object) -> None:
     refused(target, "a weaving has one target; weave each of them, or name them in one pointcut")
-
-
-def test_a_target_that_is_an_answer_is_refused() -> None:
-    assert "function" in refused(Return(1), "Return(1)", "Return")
-
-
-@pytest.mark.parametrize("target", [None, 5, [], object()])
-def test_a_target_that_is_a_value_is_refused_also_without_hooks(target: object) -> None:
-    with pytest.raises(WeaveError, match=type(target).__name__):
-        weave(target)
 
 
 def test_a_module_without_functions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,16 +438,6 @@ def test_a_mapping_of_exceptions_with_a_wrong_key_is_refused(shop: Any, target: 
             weaving.remove()
 
 
-@pytest.mark.parametrize("hook", [5, [5], "name"])
-def test_a_mapping_of_exceptions_with_a_wrong_hook_is_refused(shop: Any, hook: Any) -> None:
-    refused("ahw_shop:a", "exception=", "not callable", exception={KeyError: hook})
-
-
-@pytest.mark.parametrize("hook", [None, []])
-def test_a_mapping_of_exceptions_without_hooks_is_refused(shop: Any, hook: Any) -> None:
-    refused("ahw_shop:a", exception={KeyError: hook})
-
-
 @pytest.mark.parametrize("target", ["ahw_shop:a", "ahw_later:a"])
 @pytest.mark.parametrize(
     ("option", "value", "error"),
@@ -539,46 +500,6 @@ def test_a_hook_refused_on_one_target_is_taken_off_the_others(shop: Any, text: s
     assert "other" in message or "odd" in message
 
 
-def test_the_message_names_the_target_that_lacks_what_the_hook_asks_for(shop: Any) -> None:
-    message = refused("ahw_shop:a, ahw_shop:other", "ahw_shop:other", "'no'", "'n'", error=HookSignatureError, pre=no)
-    assert "ahw_shop:a" not in message
-    assert "m" in message.partition("offers")[2]
-
-
-def test_a_refused_weaving_leaves_what_others_have_woven(shop: Any) -> None:
-    seen: list[int] = []
-    with weave("ahw_shop:a, ahw_shop:b", pre=[no, seen.append]) as first:
-        before = [len(hooks(shop.a)), len(hooks(shop.b))]
-        with pytest.raises(HookSignatureError):
-            weave("ahw_shop:a, ahw_shop:b, ahw_shop:c, ahw_shop:d, ahw_shop:other", pre=no)  # partly the same hook
-        assert [len(hooks(shop.a)), len(hooks(shop.b))] == before
-        assert (first.state, len(first.hooks)) == ("woven", 4)
-        assert shop.a(3) == 3
-        assert len(seen) == 1
-
-
-def test_a_module_and_a_class_given_themselves_are_woven_whole_or_not_at_all(shop: Any) -> None:
-    refused(shop, "ahw_shop", "'no'", error=HookSignatureError, pre=no)
-    with pytest.raises(HookSignatureError, match="Till"):
-        weave(shop.Till, pre=no)
-
-
-def test_an_aspect_is_woven_whole_or_not_at_all(shop: Any) -> None:
-    class Aspect:
-        @pre("ahw_shop:a")
-        def first(self, n: int) -> None: ...
-
-        @pre("ahw_shop:b")
-        def second(self, nn: int) -> None: ...
-
-    message = refused(Aspect(), "ahw_shop:b", "second", "'nn'", error=HookSignatureError, aspect=None)
-    assert "'n'" in message
-
-
-def test_of_several_kinds_one_that_is_refused_takes_the_others_off(shop: Any) -> None:
-    refused("ahw_shop:a, ahw_shop:b", "'nn'", error=HookSignatureError, pre=no, post=ten, always=lambda nn: None)
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ZeroDivisionError, MemoryError])
 def test_exception_in_where_is_raised_and_nothing_is_woven(shop: Any, error: type[BaseException]) -> None:
     raised = error("mine")
@@ -597,80 +518,7 @@ def test_exception_in_where_is_raised_and_nothing_is_woven(shop: Any, error: typ
         assert caught.value is raised
 
 
-class Shelf:
-    """Attributes that are called, and bind to nothing."""
-
-    first = operator.itemgetter(0)
-    fraction = functools.cached_property(operator.attrgetter("numerator"))
-
-
-def test_a_callable_attribute_that_binds_to_nothing_is_woven_as_it_is_called() -> None:
-    with weave(f"{__name__}:Shelf.first", post=lambda result: result * 10):
-        assert Shelf().first((5, 6)) == Shelf.first((5, 6)) == 50
-    assert Shelf().first((5, 6)) == 5
-
-
-def test_a_cached_property_without_python_code_is_refused() -> None:
-    with pytest.raises(WeaveError, match="is a descriptor of type cached_property without Python code; weave the func"):
-        weave(f"{__name__}:Shelf.fraction", post=lambda result: result)
-
-
-class Interrupting:
-    """A hook in whose third reading Control-C is pressed."""
-
-    def __init__(self) -> None:
-        self.read = 0
-
-    def __call__(self, *args: Any) -> None: ...
-
-    @property
-    def __signature__(self) -> Any:
-        import inspect
-
-        self.read += 1
-        if self.read == 3:
-            raise KeyboardInterrupt
-        return inspect.Signature()
-
-
-def test_an_interrupt_after_two_targets_takes_both_off_again(shop: Any) -> None:
-    for text in ("ahw_shop:[abd]", "ahw_shop:seven, ahw_shop:Till.fee, ahw_shop:a, ahw_later:one"):
-        with pytest.raises(KeyboardInterrupt):
-            weave(text, pre=Interrupting())
-
-
 # Order
-
-
-def first() -> None: ...
-
-
-def second() -> None: ...
-
-
-def test_a_cycle_within_one_weaving_is_refused(shop: Any) -> None:
-    with weave("ahw_shop:b", pre=first, before="second", name="first"):
-        message = refused(
-            "ahw_shop:a, ahw_shop:b", "ahw_shop:b", error=HookOrderError, pre=second, before="first", name="second"
-        )
-        assert "first" in message
-        assert "second" in message
-        assert len(hooks(shop.b)) == 1
-
-
-def test_a_cycle_on_the_last_of_several_targets_takes_the_hook_off_the_others(shop: Any) -> None:
-    with weave("ahw_shop:Till.fee", pre=first, after="second"):
-        inside = state_of(shop)
-        with pytest.raises(HookOrderError):
-            weave("ahw_shop:a, ahw_shop:seven, ahw_shop:call, ahw_shop:Till.fee", pre=second, after="first")
-        assert {name: value for name, value in state_of(shop).items() if "fee" not in name} == {
-            name: value for name, value in inside.items() if "fee" not in name
-        }
-
-
-def test_a_hook_before_itself_is_refused(shop: Any) -> None:
-    with pytest.raises(HookOrderError, match="first"):
-        weave("ahw_shop:a, ahw_shop:b", pre=first, before="first")
 
 
 # Aspects
@@ -679,104 +527,7 @@ def test_a_hook_before_itself_is_refused(shop: Any) -> None:
 # Modules that fail, and what imports while it weaves
 
 
-ONE = "def one(): return 1\nmade = one.__code__\n"
-
-
-def test_a_module_that_fails_to_import_fails_with_its_own_error_and_no_warning(write: Any) -> None:
-    write({"ahw_fails.py": ONE + "raise RuntimeError('mine')\n"})
-    with weave("ahw_fails:one", post=ten) as weaving:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with pytest.raises(RuntimeError, match="mine") as error:
-                importlib.import_module("ahw_fails")
-        assert (caught, error.value.__cause__, error.value.__context__) == ([], None, None)
-        assert (weaving.state, weaving.mounts) == ("waiting", ())
-        with pytest.raises(WeaveError, match="'ahw_fails:one'"):
-            weaving.check()
-
-
-def test_a_traceback_of_a_failed_import_ends_in_the_module_that_failed(write: Any) -> None:
-    write({"ahw_fails.py": "raise RuntimeError('mine')\n"})
-    with weave("ahw_fails:one", post=ten), pytest.raises(RuntimeError) as error:
-        importlib.import_module("ahw_fails")
-    assert error.traceback[-1].path.name == "ahw_fails.py"
-
-
-def test_a_hook_may_import_the_module_that_is_woven(write: Any) -> None:
-    write({"ahw_a.py": ONE + "factor = 7\n"})
-
-    def lazily(result: int) -> int:
-        import ahw_a  # type: ignore[import-not-found]
-
-        return result * int(ahw_a.factor)
-
-    with weave("ahw_a:one", post=lazily) as weaving:
-        a: Any = importlib.import_module("ahw_a")
-        assert (a.one(), weaving.state) == (7, "woven")
-    assert a.one.__code__ is a.made
-
-
-def test_a_hook_may_import_the_module_that_is_woven_while_that_is_reloaded(write: Any) -> None:
-    write({"ahw_a.py": "import sys\nold = sys.modules[__name__].__dict__.get('one')\nseen = old and old()\n" + ONE})
-
-    def lazily(result: int) -> int:
-        return result + int(importlib.import_module("ahw_a").__name__ == "ahw_a")
-
-    with weave("ahw_a:one", post=lazily):
-        a: Any = importlib.import_module("ahw_a")
-        importlib.reload(a)
-        assert (a.seen, a.one()) == (2, 2)
-    assert a.one.__code__ is a.made
-
-
-@pytest.mark.parametrize("other", ["ahw_a", "ahw_b"])
-def test_a_predicate_may_import_what_is_being_woven(write: Any, other: str) -> None:
-    write({"ahw_a.py": ONE, "ahw_b.py": ONE})
-
-    def where(function: Any) -> bool:
-        importlib.import_module(other)
-        return True
-
-    with weave("ahw_[ab]:one", post=ten, where=where) as weaving:
-        modules: list[Any] = [importlib.import_module(name) for name in ("ahw_a", "ahw_b")]
-        assert [module.one() for module in modules] == [10, 10]
-        assert len(weaving.mounts) == 2
-    assert all(module.one.__code__ is module.made for module in modules)
-
-
-def test_a_module_whose_import_weaves_and_removes_in_turn_ends_clean(write: Any) -> None:
-    write({"ahw_a.py": "import ahw_b\n" + ONE, "ahw_b.py": ONE})
-
-    def where(function: Any) -> bool:
-        weave("ahw_b:one", post=ten).remove()
-        return True
-
-    with weave("ahw_*:one", post=ten, where=where):
-        a: Any = importlib.import_module("ahw_a")
-        assert a.one() == a.ahw_b.one() == 10
-    assert a.one.__code__ is a.made
-    assert a.ahw_b.one.__code__ is a.ahw_b.made
-
-
-def test_a_hook_that_fails_while_a_module_is_imported_fails_in_the_module(write: Any) -> None:
-    write({"ahw_a.py": ONE, "ahw_b.py": "from ahw_a import one\none()\n"})
-
-    def failing() -> None:
-        raise ZeroDivisionError("mine")
-
-    with weave("ahw_a:one", pre=failing), pytest.raises(ZeroDivisionError, match="mine"):
-        importlib.import_module("ahw_b")
-    assert "ahw_b" not in sys.modules
-
-
 # The errors themselves
-
-
-def test_the_errors_are_also_the_nearest_builtins() -> None:
-    assert issubclass(WeaveError, AspecthookError)
-    assert issubclass(WeaveError, ValueError)
-    assert issubclass(WeaveWarning, RuntimeWarning)
-    assert (WeaveError.__module__, WeaveWarning.__module__) == ("aspecthook", "aspecthook")
 
 
 def test_a_hook_without_a_name_is_refused(shop: Any) -> None:
@@ -876,35 +627,6 @@ def test_a_mark_that_is_given_something_else_is_refused(args: tuple[Any, ...]) -
     message = "the mark 'pre' takes a pointcut, for 'exception' also exception types, and options by name; it was given"
     with pytest.raises(WeaveError, match=message):
         pre(*args)
-
-
-def test_a_decorator_that_returns_what_cannot_be_called_is_refused(shop: Any) -> None:
-    with pytest.raises(HookTypeError, match="the decorator returns an int, which cannot be called; give another"):
-        weave("ahw_shop:a", around=around.wrap(lambda function: 3))
-
-
-def test_check_says_of_a_module_that_is_not_imported_what_is_missing() -> None:
-    with pytest.warns(WeaveWarning, match="'ahw_later:a' waits: there is no module 'ahw_later' to import"):
-        weaving = weave("ahw_later:a", post=ten)
-    with weaving, pytest.raises(WeaveError, match="nothing is woven on 'ahw_later:a': there is no module 'ahw_later'"):
-        weaving.check()
-
-
-def test_a_member_that_is_named_is_refused_though_other_subclasses_have_one_that_takes_hooks(write: Any) -> None:
-    write({"ahw_odd.py": "class Base:\n    def rate(self): return 1\nclass Derived(Base):\n    rate = 3\n"})
-    base: Any = importlib.import_module("ahw_odd").Base
-    refused("ahw_odd:Base+.rate", "ahw_odd:Derived.rate cannot be woven: it is a value", "weave a method that uses it")
-    assert base().rate() == 1
-
-
-def test_a_class_is_woven_without_those_of_its_members_that_take_no_hooks(write: Any) -> None:
-    write({"ahw_odd.py": ODD})
-    odd: Any = importlib.import_module("ahw_odd").Odd
-    odd.fine = lambda self: 1
-    odd.fine.__qualname__ = "Odd.fine"
-    odd.setting.__module__, odd.setting.__qualname__ = "ahw_odd", "Odd.setting"
-    with weave("ahw_odd:Odd", post=ten):
-        assert odd().fine() == 10
 
 
 def fails(*_: object) -> Any:

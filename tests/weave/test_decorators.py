@@ -15,13 +15,13 @@ import sys
 import threading
 import typing
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from aspecthook import HookLookupError, HookOptionError, HookTypeError, Return, around, event, hookable, hooks, weave
+from aspecthook import HookLookupError, HookTypeError, Return, around, hookable, hooks, weave
 
 
 class Failing:
@@ -56,44 +56,6 @@ def test_tenacity_retries_a_function_with_the_arguments_that_pre_hooks_have_left
     fetch.around(retried())
     assert fetch("u", 1, 2, z=3) == ("u", (1, 2), 1, {"z": 3})
     assert once.runs == [("u", (1, 2), 1, {"z": 3})] * 3
-
-
-def test_tenacity_retries_a_coroutine_function() -> None:
-    once = Failing()
-
-    @hookable
-    async def fetch(url: str) -> Any:
-        await asyncio.sleep(0)
-        return once(url)
-
-    fetch.around(retried())
-    assert asyncio.run(fetch("u")) == "u" and len(once.runs) == 3
-
-
-def test_tenacity_retries_a_method_and_what_is_inside_of_the_hook_runs_again() -> None:
-    once = Failing()
-    layers: list[int] = []
-
-    class Client:
-        @hookable
-        def fetch(self, url: str) -> Any:
-            return once((self, url))
-
-    client = Client()
-    hooks(client.fetch).around(retried())
-
-    @hooks(client.fetch).around(priority="LOW")
-    def inner(proceed: Callable[[], Any], call: Any) -> Any:
-        layers.append(call.state.setdefault("count", 0))
-        call.state.count += 1
-        return proceed()
-
-    assert client.fetch("u") == (client, "u")
-    assert layers == [0, 1, 2]  # one call: its state is shared
-    once.runs.clear()
-    with pytest.raises(ConnectionError):  # only one instance is retried
-        Client().fetch("u")
-    assert len(once.runs) == 1
 
 
 def test_an_lru_cache_is_kept_for_each_mount_point_and_goes_with_the_hook() -> None:
@@ -142,41 +104,6 @@ def test_pydantic_validates_and_converts_what_the_target_gets() -> None:
     assert asyncio.run(aorder("tea", "2")) == ("tea", 2)  # type: ignore[arg-type]
     with pytest.raises(pydantic.ValidationError, match="valid integer"):
         order("tea", "two")  # type: ignore[arg-type]
-
-
-def test_pydantic_validates_a_function_that_functools_wraps_has_made() -> None:
-    pydantic = pytest.importorskip("pydantic")
-
-    def logged(function: Any) -> Any:
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-        return wrapper
-
-    @hookable
-    @logged
-    def order(item: str, qty: int = 1) -> tuple[str, int]:
-        return item, qty
-
-    order.around(around.wrap(pydantic.validate_call))
-    assert order("tea", "2") == order(item="tea", qty="2") == ("tea", 2)
-
-
-def test_beartype_checks_what_the_target_gets_and_returns() -> None:
-    beartype = pytest.importorskip("beartype")
-    roar = pytest.importorskip("beartype.roar")
-
-    @hookable
-    def order(item: str, qty: int = 1) -> str:
-        return item if qty else None  # type: ignore[return-value]
-
-    order.around(around.wrap(beartype.beartype))
-    assert order("tea") == "tea"
-    with pytest.raises(roar.BeartypeCallHintParamViolation):
-        order(3)  # type: ignore[arg-type]
-    with pytest.raises(roar.BeartypeCallHintReturnViolation):
-        order("tea", 0)
 
 
 # What the decorator sees
@@ -276,37 +203,6 @@ def test_a_decorated_generator_runs_its_target_whenever_it_likes() -> None:
     assert stop.value.value == (2, 1) and states == [True, True]
 
 
-def test_a_decorated_async_generator_passes_everything_on() -> None:
-    def titled(function: Any) -> Any:
-        @functools.wraps(function)
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            yield "title"
-            async for one in function(*args, **kwargs):
-                yield one
-
-        return wrapper
-
-    states: list[Any] = []
-
-    @hookable
-    async def count(n: int) -> AsyncIterator[int]:
-        for turn in range(n):
-            yield turn
-
-    @count.around(priority="LOW")
-    def inner(proceed: Any, call: Any) -> Any:
-        states.append(call.state.seen)
-        return proceed()
-
-    count.pre(lambda call: call.state.update(seen=True))
-    count.around(around.wrap(titled))
-
-    async def main() -> list[Any]:
-        return [one async for one in count(2)]
-
-    assert asyncio.run(main()) == ["title", 0, 1] and states == [True]
-
-
 def test_a_decorated_call_runs_in_the_right_call_when_calls_nest_and_when_tasks_run_at_once() -> None:
     seen: list[Any] = []
 
@@ -397,20 +293,6 @@ def test_what_a_decorator_returned_can_be_called_outside_of_a_call_and_runs_what
     assert inner == ["inside"]
 
 
-def test_what_a_decorator_returned_runs_the_target_alone_once_its_hook_is_removed() -> None:
-    @hookable
-    def double(n: int) -> int:
-        return 2 * n
-
-    hook = around.wrap(lambda function: function)
-    double.around(hook)
-    double.around(lambda proceed: -proceed())
-    kept = hook.decorated(double)
-    assert kept(2) == double(2) == -4
-    hooks(double).remove(hook)
-    assert kept(2) == 4 and double(2) == -4
-
-
 def test_classmethods_foreign_callables_and_waiting_weavings() -> None:
     class Shop:
         @hookable
@@ -429,39 +311,7 @@ def test_classmethods_foreign_callables_and_waiting_weavings() -> None:
     assert math.sqrt is before
 
 
-def test_wrap_and_using_are_marked_as_methods_are() -> None:
-    class Resilient:
-        cached = around("json:dumps", priority="LOW")(around.wrap(functools.cache))
-        guarded = around(around.using(contextlib.suppress(json.JSONDecodeError)))
-
-    with weave("json:loads", aspect=Resilient()) as weaving:
-        assert json.loads("nonsense") is None and json.dumps(1) == "1"
-        assert {hook.name for mount in weaving.mounts for hook in mount} == {"cache", "suppress"}
-        assert {hook.priority for mount in weaving.mounts for hook in mount} == {50, 70}
-    with pytest.raises(json.JSONDecodeError):
-        json.loads("nonsense")
-
-
 # Hooks as all others
-
-
-def test_one_wrap_is_one_hook_and_has_options_as_every_hook() -> None:
-    @hookable
-    def double(n: int) -> int:
-        return 2 * n
-
-    cache = around.wrap(functools.cache)
-    assert double.around(cache) is cache
-    double.around(cache)
-    assert len(hooks(double)) == 1 and cache in hooks(double) and "cache" in hooks(double)
-    with pytest.raises(HookOptionError, match="is added already, with another priority"):
-        double.around(cache, priority=1)
-    hooks(double).remove(cache)
-    double.around(cache, when=lambda n: n > 1, name="big")
-    double.around(lambda proceed: proceed(), before=cache, name="first")
-    assert [hook.name for hook in hooks(double).around] == ["first", "big"]
-    assert (double(1), double(2), double(2)) == (2, 4, 4)
-    assert cache.decorated(double).cache_info()[:2] == (1, 1)
 
 
 def test_a_result_that_is_a_coroutine_or_a_return_reaches_the_caller_as_without_a_decorator() -> None:
@@ -503,21 +353,6 @@ def test_removing_the_hook_frees_what_the_decorator_kept(where: str) -> None:
     hooks(make).clear()
     gc.collect()
     assert kept() is None and make.__code__ is code
-
-
-def test_a_decorated_closure_is_collected_with_its_hook() -> None:
-    def local() -> Any:
-        @hookable
-        def make(n: int) -> Any:
-            return Kept() if n else make
-
-        make.around(around.wrap(functools.cache))
-        return weakref.ref(make), weakref.ref(make(1))
-
-    refs = local()
-    for _ in range(3):
-        gc.collect()
-    assert [ref() for ref in refs] == [None, None]
 
 
 # Refusals
@@ -600,34 +435,6 @@ def test_importing_and_marking_load_nothing_of_it() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_decorated_call_runs_in_its_own_call_although_another_has_begun_inside_it() -> None:
-    kept: list[Any] = []
-    seen: list[Any] = []
-
-    def keeping(function: Any) -> Any:
-        kept.append(function)
-        return lambda n: other(n)
-
-    @hookable
-    def one(n: int) -> int:
-        return n
-
-    @hookable
-    def other(n: int) -> int:
-        return n
-
-    def inner(proceed: Any, call: Any) -> Any:
-        call.state["inner"] = True
-        return proceed()
-
-    one.around(around.wrap(keeping))
-    one.around(inner, priority="LOW")
-    one.post(lambda call: seen.append(dict(call.state)))
-    other.around(around.wrap(lambda function: lambda n: kept[0](n) + function(n)))
-    assert one(2) == 4
-    assert seen == [{"inner": True}]
-
-
 def test_what_a_decorator_was_given_says_so_when_its_function_is_gone() -> None:
     kept: list[Any] = []
     hook = around.wrap(lambda function: kept.append(function) or function)
@@ -661,36 +468,23 @@ def test_a_decorated_coroutine_that_is_dropped_may_be_closed_in_another_context(
     assert inspect.getcoroutinestate(running) == inspect.CORO_CLOSED
 
 
-def test_an_iterator_that_a_decorated_generator_returns_can_only_go_on() -> None:
+def test_pydantic_validates_a_function_that_functools_wraps_has_made() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
     @hookable
-    def numbers() -> Iterator[int]:
-        yield 0
+    @logged
+    def order(item: str, qty: int = 1) -> tuple[str, int]:
+        return item, qty
 
-    numbers.around(around.wrap(lambda function: lambda: iter([1, 2, 3])))
-    stream: Any = numbers()
-    assert (next(stream), stream.send("sent")) == (1, 2)
-    with pytest.raises(KeyError):
-        stream.throw(KeyError("thrown"))
-    stream = numbers()
-    assert next(stream) == 1
-    stream.close()
-    assert list(stream) == []
-
-
-def test_what_a_decorator_was_given_runs_an_async_event_as_a_call_of_its_own() -> None:
-    kept: list[Any] = []
-
-    @event
-    async def sold(item: str) -> None: ...
-
-    hooks(sold).around(around.wrap(lambda function: kept.append(function) or function))
-    sold.on(lambda item: item.upper())
-    sold.on(lambda item: len(item), name="length")
-
-    async def both() -> Any:
-        return await sold("tea"), await kept[0]("cake")
-
-    assert asyncio.run(both()) == (["TEA", 3], ["CAKE", 4])
+    order.around(around.wrap(pydantic.validate_call))
+    assert order("tea", "2") == order(item="tea", qty="2") == ("tea", 2)
 
 
 def test_what_a_decorator_was_given_by_the_hook_of_one_instance_runs_what_is_inside() -> None:
@@ -705,12 +499,3 @@ def test_what_a_decorator_was_given_by_the_hook_of_one_instance_runs_what_is_ins
     hooks(till.pay).around(around.wrap(lambda function: kept.append(function) or function))
     assert till.pay(2) == 2
     assert kept[0](till, 3) == 3
-
-
-def test_a_wrapped_decorator_is_an_aspect_by_itself() -> None:
-    def price(n: int) -> int:
-        return n
-
-    with weave(price, aspect=around.wrap(lambda function: lambda n: function(n) * 10)):
-        assert price(2) == 20
-    assert price(2) == 2

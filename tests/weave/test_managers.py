@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from aspecthook import HookSignatureError, HookTypeError, around, hookable, hooks, weave
+from aspecthook import HookSignatureError, HookTypeError, around, hookable, hooks
 from tests.tracebacks import shown_frames
 
 
@@ -186,24 +185,6 @@ def test_a_context_manager_of_contextlib_that_was_made_once_is_made_anew_for_eac
     assert (load("a"), load("a"), log) == (1, 1, ["span", "span"])
 
 
-def test_an_async_context_manager_of_contextlib() -> None:
-    log: list[str] = []
-
-    @contextlib.asynccontextmanager
-    async def transaction(key: str) -> AsyncIterator[None]:
-        await asyncio.sleep(0)
-        log.append(f"begin {key}")
-        yield
-        log.append("commit")
-
-    aload.around(around.using(transaction))
-    aitems.around(around.using(transaction))
-    assert collected(aload, "a") == 1 and collected(aitems, "a") == [1, 1]
-    assert log == ["begin a", "commit"] * 2
-    with pytest.raises(HookTypeError, match="is an async context manager, and its target is a sync function"):
-        load.around(around.using(transaction))
-
-
 # The real ones
 
 
@@ -227,101 +208,6 @@ def test_a_lock_excludes_other_threads() -> None:
     for thread in threads:
         thread.join()
     assert most == 1 and not lock.locked()
-
-
-def test_an_asyncio_lock_excludes_other_tasks() -> None:
-    inside: list[int] = []
-
-    @hookable
-    async def work(turn: int) -> int:
-        inside.append(turn)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert inside == [turn]
-        inside.clear()
-        return turn
-
-    work.around(around.using(asyncio.Lock()))
-
-    async def main() -> list[int]:
-        return await asyncio.gather(*map(work, range(5)))
-
-    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
-
-
-def test_a_transaction_of_sqlite3_is_rolled_back_when_the_call_fails() -> None:
-    with contextlib.closing(sqlite3.connect(":memory:")) as database:
-        database.execute("create table sold (item text)")
-
-        @hookable
-        def sell(item: str) -> None:
-            database.execute("insert into sold values (?)", (item,))
-            if item == "none":
-                raise LookupError(item)
-
-        sell.around(around.using(database))
-        sell("tea")
-        with pytest.raises(LookupError):
-            sell("none")
-        assert database.execute("select item from sold").fetchall() == [("tea",)]
-
-
-def test_structlog_has_bound_what_a_call_is_about() -> None:
-    contextvars = pytest.importorskip("structlog.contextvars")
-    seen: list[Any] = []
-
-    @hookable
-    def price(item: str) -> None:
-        seen.append(contextvars.get_contextvars())
-
-    @hookable
-    async def aprice(item: str) -> None:
-        await asyncio.sleep(0)
-        price(item)
-
-    for target in (price, aprice):
-        hooks(target).add("around", around.using(lambda item: contextvars.bound_contextvars(item=item)))
-    price("tea")
-    asyncio.run(aprice("tin"))
-    assert seen == [{"item": "tea"}, {"item": "tin"}] and contextvars.get_contextvars() == {}
-
-
-def test_spans_of_opentelemetry_nest_and_record_what_failed() -> None:
-    trace = pytest.importorskip("opentelemetry.sdk.trace")
-    export = pytest.importorskip("opentelemetry.sdk.trace.export")
-    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
-    provider = trace.TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(export.SimpleSpanProcessor(memory))
-    tracer = provider.get_tracer("tests")
-
-    @hookable
-    def price(item: str) -> int:
-        return {"tea": 3}[item]
-
-    @hookable
-    async def checkout(item: str) -> int:
-        await asyncio.sleep(0)
-        return price(item)
-
-    price.around(around.using(lambda item: tracer.start_as_current_span(f"price {item}")))
-    checkout.around(around.using(tracer.start_as_current_span("checkout")))
-    assert asyncio.run(checkout("tea")) == 3
-    with pytest.raises(KeyError):
-        asyncio.run(checkout("tin"))
-    spans = memory.get_finished_spans()
-    assert [span.name for span in spans] == ["price tea", "checkout", "price tin", "checkout"]
-    assert [len(span.events) for span in spans] == [0, 0, 1, 1]  # the exceptions
-    assert spans[0].parent.span_id == spans[1].context.span_id
-    provider.shutdown()
-
-
-def test_a_context_manager_is_woven_like_any_hook() -> None:
-    log: list[Any] = []
-    with weave("textwrap:dedent", around=around.using(Noted(log)), when=lambda text: bool(text)):
-        import textwrap
-
-        assert textwrap.dedent(" a") == "a" and textwrap.dedent("") == ""
-    assert log == ["enter", None]
 
 
 # Refusals

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 
-from aspecthook import Args, Return, WeaveError, hooks, weave
+from aspecthook import Return, WeaveError, hooks, weave
 
 NAME = "woven_shop"
 ELSEWHERE = "woven_elsewhere"
@@ -467,17 +467,6 @@ def test_type_hints_answer_while_woven_as_before(shop: Shop, at: str) -> None:
         assert outcome(lambda: typing.get_type_hints(find(shop))) == before
 
 
-@pytest.mark.parametrize("at", ["cached", "decorated", "Cart.remember"])
-def test_type_hints_answer_while_woven_although_somebody_has_asked_our_class_for_its_own(shop: Shop, at: str) -> None:
-    # Until Python 3.13 the class of the proxy was given an empty dict of annotations then, which its instances showed.
-    find = operator.attrgetter(at)
-    hints = typing.get_type_hints(find(shop))
-    with weave(f"{NAME}:{at}", post=lambda: None):
-        for kind in type(find(shop)).__mro__:
-            getattr(kind, "__annotations__", None)
-        assert typing.get_type_hints(find(shop)) == hints != {}
-
-
 # One instance, one class, one module
 
 
@@ -489,27 +478,6 @@ def test_a_bound_method_is_woven_for_its_instance_alone(shop: Shop) -> None:
     assert (one.add(2), two.add(2)) == (6, 6)
     assert vars(one) == {"n": 2}
     assert everything(shop) == before
-
-
-def test_a_bound_method_that_is_inherited_is_woven_for_its_instance_alone(shop: Shop) -> None:
-    one, two = shop.Cart(), shop.Cart()
-    with weave(one.total, post=lambda: "woven"):
-        assert (one.total(2), two.total(2), shop.Base().total(2)) == ("woven", 6, 6)
-    assert one.total(2) == 6
-
-
-def test_a_bound_async_method_is_woven_for_its_instance_alone(shop: Shop) -> None:
-    one, two = shop.Cart(), shop.Cart()
-    with weave(one.soon, post=lambda: "woven"):
-        assert (awaited(one.soon(2)), awaited(two.soon(2))) == ("woven", 6)
-    assert awaited(one.soon(2)) == 6
-
-
-def test_instances_that_are_equal_are_told_apart(shop: Shop) -> None:
-    one, two = shop.Item(2), shop.Item(2)
-    assert one == two
-    with weave(one.total, post=lambda: "woven"):
-        assert (one.total(2), two.total(2)) == ("woven", 6)
 
 
 def test_an_instance_that_dies_while_woven_leaves_nothing_behind(shop: Shop) -> None:
@@ -524,17 +492,6 @@ def test_an_instance_that_dies_while_woven_leaves_nothing_behind(shop: Shop) -> 
     assert shop.Cart().add(2) == 6
     weaving.remove()
     assert everything(shop) == before
-
-
-def test_hooks_of_one_instance_die_with_it(shop: Shop) -> None:
-    one = shop.Cart()
-    hook = lambda: "woven"
-    gone = weakref.ref(hook)
-    weaving = weave(one.add, post=hook)
-    weaving.remove()
-    del hook, weaving, one
-    gc.collect()
-    assert gone() is None
 
 
 @pytest.mark.parametrize("at", ["remember", "half", "on", "decorated"])
@@ -572,13 +529,6 @@ def test_a_class_stands_for_its_own_public_methods(shop: Shop) -> None:
         assert everything(shop) == before
 
 
-def test_a_class_does_not_stand_for_what_it_inherits_or_holds(shop: Shop) -> None:
-    with weave(shop.Cart, post=lambda: "woven"):
-        assert shop.Base().total(2) == shop.Cart().total(2) == 6
-        assert shop.Cart().add(2) == "woven"
-        assert shop.Cart()._inner(2) == shop.Cart()[2] == shop.Cart.Line().cost(2) == 6
-
-
 def test_a_module_stands_for_its_own_public_functions(shop: Shop) -> None:
     before = everything(shop)
     for target in (shop, f"{NAME}:*"):
@@ -608,14 +558,6 @@ def test_one_hook_is_run_once_where_a_static_method_and_its_heir_are_both_named(
     with weave(f"{NAME}:Base.rate,{NAME}:Cart.rate", pre=lambda: seen.append(1)):
         shop.Cart.rate(2)
     assert seen == [1]
-
-
-def test_a_function_known_by_two_names_is_woven_once(shop: Shop) -> None:
-    seen: list[object] = []
-    with weave(f"{NAME}:_private,{NAME}:hidden", pre=lambda: seen.append(1)) as weaving:
-        assert shop._private(2) == shop.hidden(2) == 6
-        assert len(weaving.mounts) == 1
-    assert seen == [1, 1]
 
 
 def test_a_call_of_what_has_no_python_code_knows_the_name_of_its_function(shop: Shop) -> None:
@@ -743,55 +685,14 @@ def test_a_c_function_of_any_signature_is_called_just_as_the_caller_called_it(
             assert inner == [((args, list(kwargs.items())), args, kwargs) for args, kwargs in calls[::7]]
 
 
-def test_a_wrong_call_of_a_c_function_is_refused_by_the_name_of_it(shop: Shop) -> None:
-    shop.minds = like_c(lambda *args, **kwargs: None)
-    with weave(f"{NAME}:minds", pre=lambda: None):
+def test_a_wrong_call_of_a_c_function_is_refused_by_the_function_itself(shop: Shop) -> None:
+    shop.copysign = math.copysign
+    with weave(f"{NAME}:copysign", pre=lambda: None):
         for args, kwargs in (((), {}), ((1, 2, 3, 4), {}), ((1,), {"n": 2}), ((1,), {"other": 2})):
-            with pytest.raises(TypeError, match=r"^minds\(\) "):
-                shop.minds(*args, **kwargs)
-
-
-def test_an_argument_that_a_hook_replaces_reaches_a_c_function(shop: Shop) -> None:
-    shop.minds = like_c(lambda n, by=3, to=None, *, key=None: (n, by, to, key))
-    with weave(f"{NAME}:minds", pre=lambda by: Args(by=by + 2, key="k")):
-        assert shop.minds(1) == (1, 5, None, "k")
-        assert shop.minds(n=1, by=4, to=5) == (1, 6, 5, "k")
-    shop.minds = like_c(lambda *args: args, lambda n, by=3, /: None)
-    with weave(f"{NAME}:minds", pre=lambda n: Args(n=n + 1)):
-        assert (shop.minds(1), shop.minds(1, 4)) == ((2,), (2, 4))
-
-
-@pytest.mark.parametrize("shape", [lambda n=1, /, *rest: None, lambda n=1, *rest: None])
-def test_an_argument_keeps_its_place_in_front_of_those_that_a_hook_adds(
-    shop: Shop, shape: Callable[..., object]
-) -> None:
-    shop.minds = like_c(lambda *args: args, shape)
-    with weave(f"{NAME}:minds", pre=lambda: Args(rest=(5, 6))):
-        assert shop.minds() == (1, 5, 6)
-
-
-def test_a_hook_sees_the_documented_defaults_of_a_c_function(shop: Shop) -> None:
-    shop.minds = like_c(lambda *args, **kwargs: None)
-    seen: list[object] = []
-    with weave(f"{NAME}:minds", pre=lambda n, by, key: seen.append((n, by, key))):
-        shop.minds(1)
-    assert seen == [(1, 3, None)]
-
-
-def test_sqlite_connections_are_opened_as_the_caller_asked(shop: Shop) -> None:
-    import sqlite3
-
-    seen: list[object] = []
-    with weave("sqlite3:connect", pre=lambda args: seen.append(args)):
-        sqlite3.connect(":memory:", timeout=1.0, isolation_level=None).close()
-        sqlite3.connect(database=":memory:").close()
-    assert len(seen) == 2
-
-
-def test_a_proxied_function_pickles_by_name_while_woven(shop: Shop) -> None:
-    for at in ("cached", "Cart.remember"):
-        taken = operator.attrgetter(at)(shop)
-        before = pickle.dumps(taken)
-        with weave(f"{NAME}:{at}", pre=lambda: None):
-            assert pickle.dumps(operator.attrgetter(at)(shop)) == before
-            assert pickle.loads(before) is operator.attrgetter(at)(shop)
+            with pytest.raises(TypeError, match=r"copysign.* takes no keyword|copysign expected 2 arguments"):
+                shop.copysign(*args, **kwargs)
+    with (
+        weave(f"{NAME}:copysign", pre=lambda y: None),
+        pytest.raises(TypeError, match="this call has no such argument"),
+    ):
+        shop.copysign(1.0)

@@ -17,10 +17,11 @@ from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Predicate
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
-from aspecthook._hints import Any, cast, final
+from aspecthook._hints import Any, TypeAlias, cast, final
 
 from .copies import Constants
 from .show import FREE_THREADED, file_name, origins_of, show
@@ -57,7 +58,7 @@ def template(
         cells: Whether the code is for a function of its own, whose cells hold its objects.
         traced: Whether tracers may read such a function, and it may be called when a newer one has replaced it.
     """
-    shapes = None if chain is None else tuple([hook.shape for hook in chain.everything()])
+    shapes = None if chain is None else chain.shapes
     key = (signature.shape, shapes, free, weak, instances, cells, traced)
     known = _templates.get(key)
     if known is not None:
@@ -115,19 +116,9 @@ class Template:
 Codes = MutableMapping[Template, CodeType]
 
 
-@final
-class Linked:
-    """A linked chain: the code for the function, and the objects that travel beside it.
-
-    These are the objects in the cells, or those that the code looks up at each call.
-    """
-
-    __slots__ = ("code", "links", "template")
-
-    def __init__(self, template: Template, code: CodeType, links: tuple[object, ...]) -> None:
-        self.template = template
-        self.code = code
-        self.links = links
+# A linked chain: the code for the function, and the objects that travel beside it, in its cells or to be looked up at
+# each call.
+Linked: TypeAlias = tuple[CodeType, tuple[object, ...]]
 
 
 @final
@@ -162,6 +153,9 @@ class Linker:
                 values[pin] = _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
             elif what == "names":
                 values[pin] = role.fields
+            elif what == "default":
+                shown = cast("Site", self.facts["site"]).shown()
+                values[pin] = None if shown is None else shown.default(role.fields[0])
             elif what in ("on_hooks", "exception_hooks", "always_hooks"):
                 values[pin] = getattr(chain, what.removesuffix("_hooks"))
             else:
@@ -179,8 +173,8 @@ class Linker:
                 codes[template] = code
         # Tracebacks find the source of the code.
         show(code, template.text, self.signature.names, origins_of(chain))
-        links = [TABLE[pin] if pin in TABLE else values[pin] for pin in template.links]
-        return Linked(template, code, tuple(links))
+        pins = template.links
+        return code, tuple([values.get(pin, TABLE.get(pin)) for pin in pins]) if pins else ()
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
         """Return a function made of a template in cells, its cells holding the objects of a chain.
@@ -188,8 +182,8 @@ class Linker:
         With `codes`, its code is the same for all chains of a shape: what a tracer has compiled for one can serve the
         next.
         """
-        linked = self.link(template, chain, codes, facts)
-        return FunctionType(linked.code, self.space, self.model.co_name, None, tuple(map(CellType, linked.links)))
+        code, links = self.link(template, chain, codes, facts)
+        return FunctionType(code, self.space, self.model.co_name, None, tuple(map(CellType, links)))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         model, names, code = self.model, self.signature.names, template.code

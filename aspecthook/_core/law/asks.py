@@ -9,20 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from types import FunctionType, MethodType
 
 from aspecthook._errors import HookSignatureError, HookTypeError, article, nearest, printable
 from aspecthook._hints import NamedTuple, TypeAlias
 
 from .call import Site
-from .callables import hands_on, parameters, plain_names
+from .callables import CODE, COROUTINE_MARKS, hands_on, parameters
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
-from .signature import Shown, Signature, Style
+from .signature import (
+    ASYNC_GENERATOR,
+    COROUTINE,
+    GENERATOR,
+    VARARGS,
+    VARKEYWORDS,
+    Signature,
+    Sought,
+    Style,
+    TargetShape,
+)
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
-# ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or, for
-# "**", what to leave out: places of keyword-only parameters, and names that the target's own ``**kwargs`` may have.
-Ask: TypeAlias = tuple[str, "int | str | tuple[int | str, ...]"]
+# ("." is the argument itself); an argument that a wrapper shows; or, for "**", what to leave out: places of
+# keyword-only parameters, and names that the target's own ``**kwargs`` may have.
+Ask: TypeAlias = tuple[str, "int | str | Sought | tuple[int | str, ...]"]
 Asks: TypeAlias = tuple[Ask, ...]
 
 # The names that other libraries (decorators, wrapt, middleware) have for the reserved words: what users write by habit.
@@ -95,7 +106,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
         elif (what := _find(name, has_default, asker, alone=len(wanted) == 1)) is None:
             skipped = skipped or (name if how == "positional" else None)
         else:
-            if str(what)[0] == "?":  # it may be left out, which would shift those behind it
+            if isinstance(what, Sought) and what.optional:  # leaving it out would shift those behind it
                 skipped = skipped or name
             by_position = how == "positional" and skipped is None
             asks.append(("" if by_position else f"={name}", what))
@@ -106,19 +117,38 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
 
 
 def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks | None:
-    """Return what a hook asks for, as `resolve` does, if that is plain; None if it takes a closer look.
+    """Return what a hook asks for, if that is plain, and the hook can work there; None if it takes a closer look.
 
-    Most hooks ask by names alone, and hooks that ask alike share what it is.
+    Most hooks are plain functions that ask by names alone, and hooks that ask alike share what it is.
     """
-    names = plain_names(function)
-    if names is None:
+    inner: object = function.__func__ if type(function) is MethodType else function
+    if type(inner) is not FunctionType or inner.__defaults__:
         return None
-    asks = _plain_asks(names, kind, site.signature.names, site.signature.regular)
+    code = inner.__code__
+    if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & _NOT_PLAIN:
+        return None
+    for mark in _NOT_PLAIN_MARKS:
+        if hasattr(inner, mark):
+            return None
+    names = code.co_varnames[inner is not function : code.co_argcount]
+    asks = _plain_asks(names, kind, site.signature.names, site.signature.shape)
     return asks if asks is None or RESERVED.keys().isdisjoint(names) or site.shown() is None else None
 
 
+_NOT_PLAIN = VARARGS | VARKEYWORDS | COROUTINE | GENERATOR | ASYNC_GENERATOR
+_NOT_PLAIN_MARKS = ("__wrapped__", "__signature__", CODE, *COROUTINE_MARKS)
+
+
 @lru_cache(1024)
-def _plain_asks(names: tuple[str, ...], kind: Kind, own: tuple[str, ...], regular: int) -> Asks | None:
+def _plain_asks(names: tuple[str, ...], kind: Kind, own: tuple[str, ...], shape: TargetShape) -> Asks | None:
+    _, _, regular, _, _, style, emission = shape
+    needs_look = {
+        "item": "generator" not in style,
+        "on": emission is None,
+        "around": "proceed" not in names or style == "coroutine",
+    }
+    if needs_look.get(kind):
+        return None
     asks: list[Ask] = []
     for name in names:
         if name in RESERVED:
@@ -157,7 +187,7 @@ def _subject(asker: Asker) -> int | str:
     return "shown arguments" if subject == "arguments" and asker.site.shown() is not None else subject
 
 
-def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | str | None:
+def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | str | Sought | None:
     """Look one name up: a reserved word first, then the target's parameters; None: it keeps its default."""
     if name in RESERVED:
         if name in _offered(asker):
@@ -176,30 +206,13 @@ def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | s
     if place is not None and (shown is None or name not in shown):
         return place
     if shown is not None and name in shown:
-        return _shown_place(name, shown, site.signature, "?" if has_default else ":")
+        return shown.find(name, needed=not has_default)
     path = site.provides.get(name)
     if path is not None:
         return "." + path
     if not has_default:
         raise HookSignatureError(_unknown(name, asker, alone=alone))
     return None
-
-
-def _shown_place(name: str, shown: Shown, own: Signature, mark: str) -> int | str:
-    """Return where the argument is that a wrapper shows: of its own parameters, or among its ``*args`` if it is there.
-
-    In front of the name stands the mark, and the place among the ``*args`` if it has one.
-    """
-    place = shown.place(name)
-    if place is not None and place < own.positional:
-        return place
-    known = place is not None and own.varargs is not None
-    return f"{mark}{place - own.positional if place is not None and known else ''} {name}"
-
-
-def shown_name(what: str) -> str:
-    """Return the name of a parameter that a wrapper shows, of what a hook asks for."""
-    return what.partition(" ")[2]
 
 
 def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:

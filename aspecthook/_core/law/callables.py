@@ -20,6 +20,9 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 # The attribute by which a function that stands in for another says whose code it runs, for messages.
 CODE = "__aspecthook_code__"
 
+# `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
+COROUTINE_MARKS = ("_is_coroutine", "_is_coroutine_mark")
+
 
 def identity(function: object) -> object:
     """Return a key for a callable; two accesses of one bound method have the same key."""
@@ -53,6 +56,8 @@ def code_of(function: object) -> CodeType | None:
 
     What `contextmanager`, `lru_cache` and other decorators make runs the function that it names by `__wrapped__`.
     """
+    if type(function) is FunctionType and not hasattr(function, CODE) and not hasattr(function, "__wrapped__"):
+        return function.__code__
     inner = unwrap(function)
     seen = [inner]
     while (wrapped := _wrapped(inner)) is not None and not any(wrapped is one for one in seen):
@@ -82,8 +87,10 @@ def _wrapped(function: object) -> object | None:
 
 def name_of(function: object) -> str:
     """Return the `__name__` of a callable or of the function inside it, or else the name of its type."""
-    name = getattr(unwrap(function), "__name__", None)
-    return printable(name if isinstance(name, str) else type(function).__name__)
+    inner = function if type(function) is FunctionType else unwrap(function)
+    name = getattr(inner, "__name__", None)
+    name = name if isinstance(name, str) else type(function).__name__
+    return name if name.isprintable() else printable(name)
 
 
 def who_is(kind: str, name: str, function: object) -> str:
@@ -111,18 +118,6 @@ def parameters(function: Callable[..., object]) -> list[Parameter] | None:
         own = _from_code(inner)
         return own if inner is function or (own[:1] and own[0].how == "*") else own[1:]
     return _from_inspect(function)
-
-
-def plain_names(function: object) -> tuple[str, ...] | None:
-    """Return the names of a callable's parameters if each of them needs an argument and takes it in either way."""
-    inner: object = function.__func__ if type(function) is MethodType else function
-    if type(inner) is not FunctionType or hasattr(inner, "__wrapped__") or hasattr(inner, "__signature__"):
-        return None
-    code = inner.__code__
-    others = code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & (VARARGS | VARKEYWORDS)
-    if others or inner.__defaults__:
-        return None
-    return code.co_varnames[inner is not function : code.co_argcount]
 
 
 def _from_code(function: FunctionType) -> list[Parameter]:
@@ -195,8 +190,7 @@ def style_of(function: Callable[..., object]) -> Style:
     if type(inner) is not FunctionType:
         return "function" if isinstance(inner, (type, BuiltinFunctionType)) else _style_of_object(inner)
     flags = inner.__code__.co_flags
-    # `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
-    if flags & COROUTINE or hasattr(inner, "_is_coroutine") or hasattr(inner, "_is_coroutine_mark"):
+    if flags & COROUTINE or hasattr(inner, COROUTINE_MARKS[0]) or hasattr(inner, COROUTINE_MARKS[1]):
         return "coroutine"
     if flags & ASYNC_GENERATOR:
         return "async generator"

@@ -21,9 +21,9 @@ from .call import Site
 from .callables import CODE, code_of, identity, name_of, style_of, unwrap, who_is
 from .guard import Entry, Guard, guard_for
 from .kinds import Kind
-from .options import Conditions, Handle, Options, key_of, meaning, read, read_name, several
+from .options import DEFAULTS, Conditions, Handle, Options, meaning, read, read_name, several
 from .signature import Style
-from .weak import Mention, is_ending, together, weak_predicate, weakly
+from .weak import is_ending, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -131,8 +131,13 @@ class Owner(Protocol):
         """Return what messages need to know of it, and what it offers."""
         ...
 
-    def unbinds(self) -> Callable[[Any], Any] | None:
-        """Return what unbinds methods of the instance, if it is the mount point of one."""
+    @property
+    def of_instance(self) -> bool:
+        """Whether it belongs to one instance."""
+        ...
+
+    def unbound(self, function: Any) -> Any:
+        """Return the function that is kept for a hook: of the methods of the instance, the function."""
         ...
 
     def discard(self, hooks: tuple[Hook, ...]) -> None:
@@ -210,9 +215,6 @@ class Hook(Handle, metaclass=_Listed):
         "word",
     )
 
-    before: tuple[object, ...]
-    after: tuple[object, ...]
-
     def __init__(
         self,
         kind: Kind,
@@ -224,7 +226,7 @@ class Hook(Handle, metaclass=_Listed):
         *,
         again: bool,
     ) -> None:
-        site, unbound = mount.site(), mount.unbinds()
+        site = mount.site()
         if not callable(function):
             raise HookTypeError(
                 f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; "
@@ -234,75 +236,92 @@ class Hook(Handle, metaclass=_Listed):
         emission = site.signature.emission
         # What messages call its kind.
         self.word: str = emission.word if kind == "on" and emission is not None else kind
-        self.function: Callable[..., Any] = function
-        given = options.get("when")
-        if unbound is not None:
-            self.function = unbound(function)
-            options = _unbound(options, unbound)
-        is_method, is_when_method = self.function is not function, options.get("when") is not given
-        self.name: str = read_name(options, function, kind, site.label)
-        self.options: Options = options or _NO_OPTIONS
-        self.added: int = next(_added)
+        self.name: str = read_name(options, function, kind, site.label) if options else name_of(function)
+        self.types: tuple[type[BaseException], ...] = types
         # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
         # lists of their own, and remove their hooks without asking whether somebody has added them too.
         self.again: bool = again
-        self.types: tuple[type[BaseException], ...] = types
+        self.added: int = next(_added)
+        self.gate: Predicate | None = gate
+        self.when: Predicate | None = None
+        self.guard: Guard | None = None
         self.paused: bool = False
         self.failures: int = 0
-        self._mount = weakref.ref(mount)
-        who = Who(site.label, self.word, self.name, self.function)
-        conditions = read(options, who)
-        # The key of its callable.
-        self.identity: Any = _shared(identity(self.function))
-        self.priority: int = conditions.priority
-        self.function = self._made(self.function, mount, who)
-        self.before, self.after = conditions.before, conditions.after
-        self.isolate: bool = conditions.isolate
-        self.guard: Guard | None = guard_for(conditions, self)
-        self._resolve(site, who, of_instance=is_method)
-        self.when: Predicate | None = None
-        # The conditions as they were given, with keys in the place of what a weak hook must not keep alive.
-        self.conditions: Conditions = conditions
-        if conditions.when is not None:
-            asker = Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=is_when_method)
-            self.when = self._resolve_when(conditions.when, asker)
-            self.conditions = conditions._replace(when=identity(conditions.when))
         # Of a hook that is held weakly: what is referred to, and for a method of that the function that is called.
         self.ref: Callable[[], Any] | None = None
-        self.inner: Callable[..., Any] | None = None
-        if conditions.weak:
-            self._hold_weakly(who)
-        self.gate: Predicate | None = gate
-        self.reshape()
-
-    def _made(self, function: Callable[..., Any], mount: Owner, who: Who) -> Callable[..., Any]:
-        """Return the function that runs: what was added, or what that makes for this mount point."""
-        if not isinstance(function, Maker):
-            return function
-        if self.kind != function.kind:
-            kind = function.kind
-            raise HookTypeError(f"{who} is made to be {article(kind)} {kind} hook; add it with .{kind}(...) or {kind}=")
-        if function.priority is not None:
-            self.priority = function.priority
-        return function.make(mount, who)
-
-    def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
-        """Find out what the hook asks for, and refuse one that could never work here."""
-        self.style: Style = style_of(self.function)
+        self.inner: Callable[..., Any] | str | None = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
-        asks = None if of_instance else plain_asks(self.function, self.kind, site)
-        if asks is None:
-            asks, self.doubts = resolve(self.function, Asker(self.kind, site, who, of_instance=of_instance))
-            if hasattr(self.function, _MAKER):
-                self.doubts = ()  # what it asks for was not chosen by a user
-        self.asks: Asks = asks
+        self._mount = weakref.ref(mount)
+        if not options and not mount.of_instance and self._read_plain(function, site):
+            return
+        self._read(function, options, site, mount)
+
+    def _read_plain(self, function: Callable[..., Any], site: Site) -> bool:
+        """Read a plain function that is added without options; return False, and do nothing, if it is not so plain."""
+        plain = plain_asks(function, self.kind, site)
+        if plain is None:
+            return False
+        self.function: Callable[..., Any] = function
+        # The key of its callable.
+        self.identity: Any = _shared(id(function) if type(function) is FunctionType else identity(function))
+        self.options: Options = _NO_OPTIONS
+        # The conditions as they were given, with keys in the place of what a weak hook must not keep alive.
+        self.conditions: Conditions = DEFAULTS
+        self.priority: int = DEFAULTS.priority
+        self.before: tuple[object, ...] = ()
+        self.after: tuple[object, ...] = ()
+        self.isolate: bool = False
+        self.style: Style = "function"
+        self.asks: Asks = plain
+        self.reshape()
+        return True
+
+    def _read(self, function: Callable[..., Any], options: Options, site: Site, mount: Owner) -> None:
+        """Read a callable and its options, and refuse what could never work here."""
+        is_method = is_when_method = False
+        self.function = function
+        if mount.of_instance:
+            self.function, given = mount.unbound(function), options.get("when")
+            options = _unbound(options, mount.unbound)
+            is_method, is_when_method = self.function is not function, options.get("when") is not given
+        self.options = options or _NO_OPTIONS
+        who = Who(site.label, self.word, self.name, self.function)
+        conditions = read(options, who)
+        self.identity = _shared(identity(self.function))
+        self.priority = conditions.priority
+        if isinstance(self.function, Maker):
+            self.function = self._made(self.function, mount, who)
+        self.before, self.after = conditions.before, conditions.after
+        self.isolate = conditions.isolate
+        self.guard = guard_for(conditions, self)
+        self.style = style_of(self.function)
+        self.asks, self.doubts = resolve(self.function, Asker(self.kind, site, who, of_instance=is_method))
+        if hasattr(self.function, _MAKER):
+            self.doubts = ()  # what it asks for was not chosen by a user
         check_style(self.kind, self.function, self.style, self.asks, site, who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
                 f"{who} cannot be isolated: what an around hook raises cannot be distinguished from what the "
                 f"target raised through it; catch in the hook itself, or use a pre and a post hook"
             )
+        self.conditions = conditions
+        if conditions.when is not None:
+            asker = Asker(self.kind, site, f"{who}: its `when`", predicate=True, of_instance=is_when_method)
+            self.when = self._resolve_when(conditions.when, asker)
+            self.conditions = conditions._replace(when=identity(conditions.when))
+        if conditions.weak:
+            self._hold_weakly(who)
+        self.reshape()
+
+    def _made(self, maker: Maker, mount: Owner, who: Who) -> Callable[..., Any]:
+        """Return the function that runs, which was made for this mount point."""
+        if self.kind != maker.kind:
+            kind = maker.kind
+            raise HookTypeError(f"{who} is made to be {article(kind)} {kind} hook; add it with .{kind}(...) or {kind}=")
+        if maker.priority is not None:
+            self.priority = maker.priority
+        return maker.make(mount, who)
 
     def _resolve_when(self, when: Callable[..., object], asker: Asker) -> Predicate:
         """Return the hook's `when`, with what it asks for, and whether its answer is awaited."""
@@ -321,6 +340,12 @@ class Hook(Handle, metaclass=_Listed):
             raise HookOptionError(
                 f"{who} cannot be weak: once it is gone, nothing would run the target; use pre and post hooks"
             )
+        for option, _, meant in self.mentioned():
+            if not isinstance(meant, str):
+                raise HookOptionError(
+                    f"{who} is weak, and has {option}={brief(meant)}, which it would keep alive; give the name of that "
+                    f"hook"
+                )
         hook_ref = weakref.ref(self)
 
         def gone(_: object, ending: Callable[[], bool] = is_ending) -> None:
@@ -328,43 +353,31 @@ class Hook(Handle, metaclass=_Listed):
             if hook is not None and not ending():
                 hook.remove()
 
-        function = self.function
-        self.ref, self.inner, self.function = weakly(function, name_of(function), code_of(function), who, gone)
+        self.ref, self.inner, self.function = weakly(self.function, who, gone)
         # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
         self.style = "function"
         options = self.options.copy()
         if self.when is not None:
-            holds, _, awaits = self.when
-            options["when"] = weak_predicate(holds, self.ref(), name_of(holds), code_of(holds), awaits=awaits)
-            self.when = self.when._replace(holds=options["when"])
-        if self.before:
-            self.before = options["before"] = _mentioned(options.get("before"))
-        if self.after:
-            self.after = options["after"] = _mentioned(options.get("after"))
+            options["when"] = weak_predicate(self.when.holds, self.ref)
+            self.when = self.when._replace(holds=options["when"], awaits=False)
         self.options = options
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
-        self.shape: Any = _shared(
-            (
-                self.kind,
-                self.asks,
-                self.style,
-                self.types == EXCEPTION,
-                *[one and one[1:] for one in (self.gate, self.when)],
-                self.guard is not None,
-                self.skips is not None,
-                self.isolate,
-                self.leaves,
-                self.names_args,
-            )
-        )
+        gates = (self.gate and self.gate[1:], self.when and self.when[1:])
+        guard = self.guard
+        counts = None if guard is None else (self.skips is None, guard.reentrant)
+        # A pre hook whose code has the name probably answers `Args`.
+        code = code_of(self.function) if self.kind == "pre" else None
+        names_args = code is not None and "Args" in code.co_names
+        standard = self.types == EXCEPTION
+        self.shape: Any = _shared((self.kind, self.asks, self.style, standard, gates, counts, self.isolate, names_args))
 
     @property
     def names_args(self) -> bool:
-        """Whether it is a pre hook that probably answers `Args`: its code has that name."""
-        code = code_of(self.function) if self.kind == "pre" else None
-        return code is not None and "Args" in code.co_names
+        """Whether it is a pre hook that probably answers `Args`."""
+        names: bool = self.shape[-1]
+        return names
 
     def meaning(self) -> dict[str, object]:
         """Return what its options come to."""
@@ -379,7 +392,7 @@ class Hook(Handle, metaclass=_Listed):
         """Yield what `before` and `after` name: the option, the key, and the value that was passed."""
         for option, keys in (("before", self.before), ("after", self.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
-                yield option, key, one() if isinstance(one, Mention) else one
+                yield option, key, one
 
     @property
     def keys(self) -> tuple[object, ...]:
@@ -398,7 +411,7 @@ class Hook(Handle, metaclass=_Listed):
         if owner is None:
             found: Callable[..., Any] = getattr(self.function, _MAKER, self.function)
         else:
-            found = owner if self.inner is None else together(owner, self.inner)
+            found = together(owner, self.inner)
         return found
 
     @property
@@ -471,8 +484,3 @@ def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
     if options.get("after") is not None:
         kept["after"] = [unbound(one) for one in several(options.get("after"))]
     return kept
-
-
-def _mentioned(value: object) -> tuple[object, ...]:
-    """Return what ``before`` or ``after`` name, held weakly, as keys."""
-    return tuple([printable(one) if isinstance(one, str) else Mention(one, key_of(one)) for one in several(value)])

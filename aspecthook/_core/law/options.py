@@ -118,7 +118,7 @@ def read(options: Options, who: object) -> Conditions:
         HookOptionError: An option has a value that it cannot have.
     """
     if not options:
-        return _DEFAULTS
+        return DEFAULTS
     given = cast("Mapping[str, object]", options)
     unknown = sorted(given.keys() - set(OPTIONS))
     if unknown:
@@ -220,7 +220,7 @@ def _count(value: object, who: object, option: str) -> int | None:
     return value
 
 
-_DEFAULTS = Conditions()
+DEFAULTS = Conditions()
 _READERS: dict[str, Callable[[object, object, str], Any]] = {
     "priority": priority_of,
     "before": _keys,

@@ -100,6 +100,10 @@ def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: 
     return f"{lead}these hooks cannot be ordered: {steps}; remove a `before` or `after` from {places}"
 
 
+# Among the mentions: how many of them are in `before` and `after`.
+ORDERS: object = "before and after"
+
+
 @final
 class Mentions(dict[object, int]):
     """Counts of the names and callables in `before` and `after`, and of the callables, of a mount point's hooks.
@@ -107,37 +111,26 @@ class Mentions(dict[object, int]):
     They answer most questions about a new hook without a search.
     """
 
-    __slots__ = ("_orders",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._orders = 0  # how many of them are in `before` and `after`
+    __slots__ = ()
 
     def count(self, hook: Hook, step: int) -> None:
         """Count a hook in (1) or out (-1)."""
+        mentions: list[object] = []
         if not hook.again:
-            self._add(hook.identity, step)
-        if hook.before or hook.after:
-            for where, keys in (("before", hook.before), ("after", hook.after)):
-                for key in keys:
-                    self._add((where, hook.kind, key), step)
-                    self._orders += step
-
-    def _add(self, mention: object, step: int) -> None:
-        total = self.get(mention, 0) + step
-        if total:
-            self[mention] = total
-        else:
-            del self[mention]
-
-    def may_be_again(self, hook: Hook) -> bool:
-        """Whether the same callable may be a hook here already."""
-        return hook.identity in self
+            mentions.append(hook.identity)
+        for where, keys in (("before", hook.before), ("after", hook.after)):
+            for key in keys:
+                mentions.append((where, hook.kind, key))
+                mentions.append(ORDERS)
+        for mention in mentions:
+            total = self.get(mention, 0) + step
+            if total:
+                self[mention] = total
+            else:
+                del self[mention]
 
     def may_close_cycle(self, hook: Hook) -> bool:
         """Whether a new hook is constrained on both sides; only then can it close a cycle."""
-        if not (hook.before or hook.after or self._orders):
-            return False
         leads = hook.before or any(("after", hook.kind, key) in self for key in hook.keys)
         follows = hook.after or any(("before", hook.kind, key) in self for key in hook.keys)
         return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
@@ -151,8 +144,11 @@ NO_MENTIONS = Mentions()
 class Chain:
     """The ordered hooks of one mount point, one tuple for each kind; immutable."""
 
-    __slots__ = KINDS
+    __slots__ = (*KINDS, "hooks", "shapes")
 
+    # All hooks, kind by kind in the order in which a call may run them; and what the source of a call depends on.
+    hooks: tuple[Hook, ...]
+    shapes: tuple[object, ...]
     pre: tuple[Hook, ...]
     around: tuple[Hook, ...]
     on: tuple[Hook, ...]
@@ -167,8 +163,10 @@ class Chain:
         for hook in members:
             by_kind.setdefault(hook.kind, []).append(hook)
         for kind, hooks in by_kind.items():
-            setattr(self, kind, arrange(hooks))
+            setattr(self, kind, arrange(hooks) if len(hooks) > 1 else tuple(hooks))
+        self.hooks = self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
+        self.shapes = tuple(map(attrgetter("shape"), self.hooks))
 
     def everything(self) -> tuple[Hook, ...]:
         """Return all hooks, kind by kind in the order in which a call may run them."""
-        return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
+        return self.hooks

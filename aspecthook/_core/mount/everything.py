@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from aspecthook._errors import plural, printable
 from aspecthook._hints import final
+from aspecthook._show.table import Row, as_html, as_text
 
 from .point import MountPoint
-from .table import Row, as_html, as_text
+from .rows import rows_of
 
 
 @final
@@ -56,7 +57,7 @@ class AllHooks:
         rows: list[Row] = []
         mounts = list(self)
         for mount in mounts:
-            rows += [row._replace(mount=printable(mount.name)) for row in mount.rows(mount)]
+            rows += [row._replace(mount=printable(mount.name)) for row in rows_of(mount, mount.chains())]
         return f"{plural(len(rows), 'hook')} on {plural(len(mounts), 'mount point')}", rows
 
 

@@ -15,9 +15,9 @@ from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified
 from aspecthook._hints import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
-from .adding import attach
 from .instance import for_instance
 from .lock import under_lock
+from .members import attach
 from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:
@@ -307,6 +307,10 @@ def hooks(target: Any = _NOTHING, /) -> Any:
         from .everything import AllHooks
 
         return AllHooks()
+    if type(target) is FunctionType:
+        mount = mount_of(target)
+        if mount is not None:
+            return mount
     if isinstance(target, MountPoint):
         return target
     own = _of_object(target)

@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType
 
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.order import Chain
+from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions
 from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError
 from aspecthook._hints import Any, cast, final
 
 from .lock import under_lock
-from .place import Place
+from .place import MountSite, Place
 from .point import MountPoint
-from .site import MountSite
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -52,6 +51,8 @@ class InstanceMountPoint(MountPoint):
     of the instance itself may be given as they are.
     """
 
+    of_instance = True
+
     __slots__ = ("_key", "instance", "parent")
 
     def __init__(self, parent: MountPoint, instance: object) -> None:
@@ -64,7 +65,9 @@ class InstanceMountPoint(MountPoint):
                 f"function itself"
             )
         self.parent = parent
-        self.mentions = parent.own_mentions()
+        if parent.mentions is NO_MENTIONS:
+            parent.mentions = Mentions()
+        self.mentions = parent.mentions
         self._key = id(instance)
         try:
             self.instance = weakref.ref(instance, _Gone(parent, self._key))
@@ -82,9 +85,6 @@ class InstanceMountPoint(MountPoint):
         """Return a method of the instance unbound, so that its hooks do not keep it alive."""
         own = type(function) is MethodType and function.__self__ is self.instance()
         return function.__func__ if own and isinstance(function.__func__, FunctionType) else function
-
-    def unbinds(self) -> Callable[[Any], Any] | None:
-        return self.unbound
 
     @property
     def displaced(self) -> bool:

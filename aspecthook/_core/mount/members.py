@@ -3,14 +3,14 @@
 The invariant: the hooks are one immutable tuple, in the order in which they were added, and a change replaces it in one
 step. How a change reaches the function is the business of `point`, behind `_change`.
 
-The path of a new hook: `add` reads how it is added, `add_hook` warns of what is doubtful about it, `new_hook` makes
-it and refuses one that could not work, and `insert` puts it among the others under the lock.
+The path of a new hook: `add` or a decorator reads how it is added, `add_hook` has a `Hook` made, which refuses what
+could not work, and `insert` puts it among the others under the lock.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 from aspecthook._core.compile.copies import Attribute
@@ -19,7 +19,7 @@ from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.hook import EXCEPTION, Hook, Predicate
 from aspecthook._core.law.kinds import KINDS, RULES, Kind, meant_kind
 from aspecthook._core.law.options import Adding, Asking, Options, key_of
-from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions, arrange
+from aspecthook._core.law.order import NO_MENTIONS, ORDERS, Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import (
     HookLookupError,
@@ -32,15 +32,14 @@ from aspecthook._errors import (
     printable,
     warn,
 )
-from aspecthook._hints import TYPE_CHECKING, Any, Unpack, cast
+from aspecthook._hints import Any, ClassVar, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
-from .adding import KindHooks, check_types
 from .lock import under_lock
 
-if TYPE_CHECKING:
-    from .table import Row
-
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+AnyHook = TypeVar("AnyHook", bound=Callable[..., object])
+Types: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...]"
 
 # In the place of a hook that is missing, most likely because the kind is.
 _NO_HOOK: Any = object()
@@ -50,7 +49,12 @@ _NO_PAUSES: frozenset[object] = frozenset()
 class Members(Attribute):
     """The hooks of one mount point, whatever that is and however its function runs them."""
 
-    __slots__ = ("_members", "emission", "mentions", "name", "pauses", "provides", "woven")
+    __slots__ = ("_members", "emission", "mentions", "name", "pauses", "place", "provides", "woven")
+
+    # Whether it belongs to one object, and not to the function that runs there.
+    of_object: ClassVar[bool] = False
+    # Whether it belongs to one instance, and runs its hooks in the place of the mount point of the function.
+    of_instance: ClassVar[bool] = False
 
     # The hooks of each kind, in the order in which they run; properties, which are set below.
     pre: KindHooks
@@ -73,6 +77,8 @@ class Members(Attribute):
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
         # What weavings share at this mount point; kept here, so that all of it dies together.
         self.woven: tuple[Any, ...] = ()
+        # Where its code is, a `Place`; None before the first hook.
+        self.place: Any = None
 
     # What a subclass decides.
 
@@ -86,21 +92,23 @@ class Members(Attribute):
 
     def chains(self) -> Iterator[tuple[Hook, ...]]:
         """Yield the hooks of every chain that a hook added here becomes part of."""
-        yield self._members
+        raise NotImplementedError
+
+    def arranged(self) -> Chain:
+        """Return the chain that runs now, arranged anew."""
+        raise NotImplementedError
+
+    def watch(self, hook: Hook) -> None:
+        """Watch the module that a hook is written in: it may be unloaded."""
+        raise NotImplementedError
+
+    def weaken(self) -> None:
+        """Take the hooks out of the constants of the function's code; under the lock."""
+        raise NotImplementedError
 
     def unbound(self, function: Any) -> Any:
         """Return the function that is kept for a hook: itself, but for a method of the instance that is mounted."""
         return function
-
-    def unbinds(self) -> Callable[[Any], Any] | None:
-        """Return what unbinds methods of the instance, if this is the mount point of one."""
-        return None
-
-    def watch(self, hook: Hook) -> None:
-        """Watch the module that a hook is written in: it may be unloaded."""
-
-    def weaken(self) -> None:
-        """Take the hooks out of the constants of the function's code; under the lock."""
 
     # Looking
 
@@ -144,38 +152,29 @@ class Members(Attribute):
             raise HookLookupError(f"{self.name} has no hook {brief(meant)}; its hooks: {shown}{near}")
         return found
 
+    def acting(self) -> tuple[Hook, ...]:
+        """Return the hooks that are not paused, in the order in which they were added."""
+        return () if self.pauses else tuple([hook for hook in self._members if not hook.paused])
+
+    def title(self, count: int) -> str:
+        """Return what stands above a table of so many hooks."""
+        return f"{printable(self.name)}, {plural(count, 'hook')}"
+
     def __str__(self) -> str:
         """Return the hooks as a table, in the order in which they run."""
-        from .table import as_text
+        from aspecthook._show.table import as_text
 
-        return as_text(self._title(len(self)), self.rows(self))
+        from .rows import rows_of
+
+        return as_text(self.title(len(self)), rows_of(self, self.chains()))
 
     def _repr_html_(self) -> str:
         """Return the hooks as a table for notebooks."""
-        from .table import as_html
+        from aspecthook._show.table import as_html
 
-        return as_html(self._title(len(self)), self.rows(self))
+        from .rows import rows_of
 
-    def _title(self, count: int) -> str:
-        return f"{printable(self.name)}, {plural(count, 'hook')}"
-
-    def rows(self, hooks: Iterable[Hook]) -> list[Row]:
-        """Return hooks as they are shown."""
-        from .table import rows_of
-
-        return rows_of(hooks, self._unmet)
-
-    def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
-        """Yield the names in `before` and `after` of a hook that no hook has, and why."""
-        others = {one for members in self.chains() for one in members}
-        alike = [one for one in others if one.kind == hook.kind]
-        known = {key for one in alike for key in one.keys}
-        for option, key, meant in hook.mentioned():
-            if key not in known:
-                elsewhere = sorted({one.kind for one in others if key in one.keys})
-                near = nearest(meant, [one.name for one in alike if one is not hook]) if isinstance(meant, str) else ""
-                why = f"; {' and '.join(elsewhere)} hooks do, which run by themselves" if elsewhere else near
-                yield option, meant, f": no {hook.word} hook has that name{why}"
+        return as_html(self.title(len(self)), rows_of(self, self.chains()))
 
     # Adding
 
@@ -212,7 +211,8 @@ class Members(Attribute):
                 f"{self.name}: add takes the kind and then the hook, as in hooks(f).add({given}, hook); the decorators "
                 f"take the hook alone, as in hooks(f).pre(hook)"
             )
-        return self.add_hook(kind, cast("Callable[..., object]", function), types, options, direct=True)
+        direct: Any = function  # any callable will do, and what it asks for is checked
+        return self.add_hook(kind, direct, types, options, direct=True)
 
     def add_hook(
         self,
@@ -234,34 +234,13 @@ class Members(Attribute):
             gate: While it is closed, the hook does not act.
             direct: Whether a user adds it to this function alone. Otherwise a weaving or a plugin does, which keeps
                 lists of its own: then the callable may be another hook beside this one.
+
+        Raises:
+            AspecthookError: It could never work here, or contradicts others.
         """
         again: object = cast("Adding", options).pop("again", not direct) if options else not direct
         if not isinstance(again, bool):
             raise HookTypeError(f"{self.name}: again={brief(again)}; give True or False")
-        hook = self.new_hook(kind, function, types, options, gate, again=again)
-        if direct and hook.doubts:
-            for doubt in hook.doubts:
-                warn(doubt)
-        found = self.insert(hook)
-        if found is hook:
-            self.announce(hook)
-        return found
-
-    def new_hook(
-        self,
-        kind: Kind,
-        function: Callable[..., object],
-        types: tuple[type[BaseException], ...],
-        options: Options,
-        gate: Predicate | None,
-        *,
-        again: bool = True,
-    ) -> Hook:
-        """Return a new hook, which is not added yet.
-
-        Raises:
-            AspecthookError: It could never work here.
-        """
         if kind not in RULES:
             raise HookTypeError(
                 f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{meant_kind(str(kind))}"
@@ -270,7 +249,17 @@ class Members(Attribute):
             check_types(kind, types, self.name)
         if self.emission is not None:
             options = cast("Options", {**self.defaults(kind), **options})
-        return Hook(kind, function, types or EXCEPTION, options, self, gate, again=again)
+        hook = Hook(kind, function, types or EXCEPTION, options, self, gate, again=again)
+        if direct and hook.doubts:
+            for doubt in hook.doubts:
+                warn(doubt)
+        found = self.insert(hook)
+        # Not under the lock, as it imports modules. The plugin is itself loaded into every run of pytest and must not
+        # import us, so it is looked up here for each hook.
+        plugin: Any = sys.modules.get("_aspecthook_pytest")
+        if plugin is not None and found is hook and hasattr(plugin, "hook_added"):
+            plugin.hook_added(self, hook)
+        return found
 
     def defaults(self, kind: Kind) -> Options:
         """Return the options that hooks of a kind have here unless they are added with others."""
@@ -278,36 +267,38 @@ class Members(Attribute):
 
     @under_lock
     def insert(self, hook: Hook) -> Hook:
-        """Put a hook among the others and return it; or return the hook that its callable is already."""
-        older = self._older(hook)
-        if older is not None:
-            return older
-        if self.mentions.may_close_cycle(hook):
-            self.check_order(hook)
-        self.count(hook, 1)
-        self._change(lambda: self._store(lambda members: (*members, hook)))
-        self.watch(hook)
-        return hook
-
-    def _older(self, hook: Hook) -> Hook | None:
-        """Return the hook that the same callable is already.
+        """Put a hook among the others and return it; or return the hook that its callable is already.
 
         Raises:
-            HookOptionError: It has other options.
+            HookOptionError: Its callable is a hook already, with other options.
+            HookOrderError: Its `before` and `after` contradict those of others.
         """
-        if hook.again or not self.mentions.may_be_again(hook):
-            return None
-        older = next((one for one in self._members if not one.again and one.is_again(hook)), None)
-        if older is None:
-            return None
-        were, are = older.meaning(), hook.meaning()
-        if were != are:
-            others = ", ".join(option for option in are if are[option] != were[option])
-            raise HookOptionError(
-                f"{self.name}: {older.who} is added already, with another {others}; remove that one first, or give "
-                f"again=True to have two"
-            )
-        return older
+        if not hook.again and hook.identity in self.mentions:
+            older = next((one for one in self._members if not one.again and one.is_again(hook)), None)
+            if older is not None:
+                were, are = older.meaning(), hook.meaning()
+                if were == are:
+                    return older
+                others = ", ".join(option for option in are if are[option] != were[option])
+                raise HookOptionError(
+                    f"{self.name}: {older.who} is added already, with another {others}; remove that one first, or "
+                    f"give again=True to have two"
+                )
+
+        def store() -> None:
+            while True:  # until no finalizer has made a change meanwhile
+                before = self._members
+                after = (*before, hook)
+                if self._members is before:
+                    self._members = after
+                    return
+
+        if hook.before or hook.after or ORDERS in self.mentions:
+            self.check_order(hook)
+        self.count(hook, 1)
+        self._change(store)
+        self.watch(hook)
+        return hook
 
     @under_lock
     def check_order(self, hook: Hook) -> None:
@@ -320,33 +311,12 @@ class Members(Attribute):
             for members in self.chains():
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
-    def _store(self, update: Callable[[tuple[Hook, ...]], tuple[Hook, ...]]) -> None:
-        """Replace the members in one step by what `update` makes of them; a finalizer may change them meanwhile."""
-        while True:
-            before = self._members
-            after = update(before)
-            if self._members is before:
-                self._members = after
-                return
-
     def count(self, hook: Hook, step: int) -> None:
         """Count what a hook mentions in (1) or out (-1); under the lock."""
         if not hook.again or hook.before or hook.after:
-            self.own_mentions().count(hook, step)
-
-    def own_mentions(self) -> Mentions:
-        """Return the counts to write to; under the lock."""
-        if self.mentions is NO_MENTIONS:
-            self.mentions = Mentions()
-        return self.mentions
-
-    def announce(self, hook: Hook) -> None:
-        """Notify the pytest plugin of a new hook, if pytest has loaded it."""
-        # It imports modules, so this is not under the lock. It is itself loaded into every run of pytest and must not
-        # import us, so it is looked up here for each hook.
-        hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
-        if hook_added is not None:
-            hook_added(self, hook)
+            if self.mentions is NO_MENTIONS:
+                self.mentions = Mentions()
+            self.mentions.count(hook, step)
 
     # Removing
 
@@ -361,7 +331,7 @@ class Members(Attribute):
             self.discard((hook,))
             return
         found = self._find(hook)
-        if len({getattr(unwrap(one.meant), "__module__", None) for one in found}) > 1:
+        if len(found) > 1 and len({getattr(unwrap(one.meant), "__module__", None) for one in found}) > 1:
             raise HookLookupError(
                 f"{self.name} has hooks {brief(hook)} of several modules: {', '.join([one.who for one in found])}; "
                 f"give the function or the handle of the one to remove"
@@ -373,8 +343,17 @@ class Members(Attribute):
         """Remove hooks; those that are gone already are skipped."""
         gone = {*hooks}
         off = [hook for hook in self._members if hook in gone]
+
+        def store() -> None:
+            while True:  # as in `insert`
+                before = self._members
+                after = tuple([hook for hook in before if hook not in gone])
+                if self._members is before:
+                    self._members = after
+                    return
+
         if off:
-            self._change(lambda: self._store(lambda members: tuple([hook for hook in members if hook not in gone])))
+            self._change(store)
         for hook in off:
             self.count(hook, -1)
 
@@ -426,14 +405,90 @@ class Members(Attribute):
         if hook in self._members and (hook.paused, hook.gate) != (paused, gate):
             self._change(store)
 
-    def acting(self) -> tuple[Hook, ...]:
-        """Return the hooks that are not paused, in the order in which they were added."""
-        return () if self.pauses else tuple([hook for hook in self._members if not hook.paused])
-
     @under_lock
     def count_failure(self, hook: Hook) -> None:
         """Count a failure of an isolated hook."""
         hook.failures += 1
+
+
+# The decorators
+
+
+@final
+class KindHooks(tuple[Hook, ...]):
+    """The hooks of one kind, in their order; called as a decorator, it adds one."""
+
+    _mount: Members
+    _kind: Kind
+
+    @classmethod
+    def of(cls, hooks: tuple[Hook, ...], mount: Members, kind: Kind) -> Self:
+        """Return the hooks of one kind of a mount point."""
+        # Not `__new__`, which `copy` calls with the hooks alone.
+        self = cls(hooks)
+        self._mount, self._kind = mount, kind
+        return self
+
+    # A class is callable too, which is why the types of exceptions come first.
+    @overload
+    def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Callable[[AnyHook], AnyHook]: ...
+    @overload
+    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
+    # Any: callers see the overloads alone.
+    @entrance
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Add a hook of this kind, as ``@f.pre`` or ``@f.pre(priority=...)`` does."""
+        return attach(self._mount, self._kind, args, cast("Adding", options))
+
+    def __contains__(self, hook: object) -> bool:
+        key = key_of(self._mount.unbound(hook))
+        return any(key in one.keys for one in self)
+
+
+def attach(mount: Members, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
+    """Add a hook in decorator form: bare, or with options, and for exception hooks with the types they take."""
+    types: tuple[type[BaseException], ...] = ()
+    rest = args
+    while rest and kind == "exception" and _types(rest[0]):
+        types += _types(rest[0])
+        rest = rest[1:]
+    if len(rest) > 1:
+        raise HookTypeError(
+            f"{mount.name}: .{kind} takes one hook, and its options by name; it was given {len(rest)} things: "
+            f"{', '.join(map(brief, rest))[:200]}"
+        )
+    if rest:
+        if kind == "exception" and isinstance(rest[0], type):  # `@f.exception(int)`: it is meant as a type, not a hook
+            check_types(kind, rest, mount.name)
+        mount.add_hook(kind, rest[0], types, options, direct=True)
+        return rest[0]
+
+    @entrance
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        mount.add_hook(kind, function, types, options.copy(), direct=True)
+        return function
+
+    return add
+
+
+def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
+    """Refuse types that are not exception types.
+
+    Raises:
+        HookTypeError: One is not; or this is not an exception hook, and takes none.
+    """
+    if types and kind != "exception":
+        raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
+    unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
+    if unfit:
+        raise HookTypeError(f"{label}: {brief(unfit[0])} is not an exception type; give classes such as KeyError")
+
+
+def _types(value: object) -> tuple[type[BaseException], ...]:
+    """Return the exception types that a value consists of, one or several; () if it is anything else."""
+    row = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
+    fits = row and all(isinstance(one, type) and issubclass(one, BaseException) for one in row)
+    return cast("tuple[type[BaseException], ...]", row) if fits else ()
 
 
 def _kind_property(kind: Kind) -> property:

@@ -59,9 +59,11 @@ class Occupancy(ABC):
 
     def leave(self) -> None:
         """Restore what was there before us, unless a stranger's is there."""
-        if self.is_ours(self.now()):
+        now = self.now()
+        ours = self.is_ours(now)
+        if ours:
             self.restore()
-        self.stranded = self.is_theirs()
+        self.stranded = not ours and now is not self.before and now is not GONE
 
     def heal(self) -> None:
         """Restore what was there before us, if somebody has put ours back since we left."""

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from types import CodeType, FunctionType
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# By the number of free variables, and of defaults.
-_makers: dict[tuple[int, int], CodeType] = {}
 
-
-def _maker(code: CodeType, defaults: int) -> CodeType:
-    """Return code that makes a function as a `def` does: from 3.13 on callers specialise only such functions.
-
-    Nor do they if its defaults are set later. These are passed, and are no constants: without the GIL CPython puts an
-    equal object in the place of a constant, even in a tuple of somebody else's.
-    """
-    key = free, _ = len(code.co_freevars), defaults
-    made = _makers.get(key)
-    if made is None:
-        names = ", ".join(f"free_{number}" for number in range(free))
-        given = [f"default_{number}" for number in range(defaults)]
-        head = f"copy({', '.join(f'{name}={name}' for name in given)})"
-        inner = f"  def {head}:\n   {names or 0}\n  return copy\n"
-        text = f"def outer({names}):\n def make({', '.join(given)}):\n{inner} return make\n"
-        outer = next(one for one in compile(text, "<aspecthook>", "exec").co_consts if isinstance(one, CodeType))
-        made = _makers[key] = next(one for one in outer.co_consts if isinstance(one, CodeType))
-    consts = [code if isinstance(one, CodeType) else one for one in made.co_consts]
-    return made.replace(co_consts=tuple(consts), co_freevars=code.co_freevars)
+@lru_cache(256)
+def _maker(free: int, defaults: int) -> tuple[CodeType, int]:
+    """Return code that makes a function, and where among its constants the code of that function belongs."""
+    names = ", ".join(f"free_{number}" for number in range(free))
+    given = [f"default_{number}" for number in range(defaults)]
+    head = f"copy({', '.join(f'{name}={name}' for name in given)})"
+    inner = f"  def {head}:\n   {names or 0}\n  return copy\n"
+    text = f"def outer({names}):\n def make({', '.join(given)}):\n{inner} return make\n"
+    outer = next(one for one in compile(text, "<aspecthook>", "exec").co_consts if isinstance(one, CodeType))
+    make = next(one for one in outer.co_consts if isinstance(one, CodeType))
+    return make, next(place for place, one in enumerate(make.co_consts) if isinstance(one, CodeType))
 
 
 def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
-    """Return a copy of a function as it was before it was hooked; `inspect` finds it as ``__wrapped__``."""
+    """Return a copy of a function as it was before it was hooked; `inspect` finds it as ``__wrapped__``.
+
+    It is made as a `def` does: from 3.13 on callers specialise only such functions. Nor do they if its defaults are set
+    later. These are passed, and are no constants: without the GIL CPython puts an equal object in the place of a
+    constant, even in a tuple of somebody else's.
+    """
     defaults = function.__defaults__ or ()
-    make = FunctionType(_maker(code, len(defaults)), function.__globals__, "make", None, function.__closure__)
-    copy: FunctionType = make(*defaults)
+    maker, place = _maker(len(code.co_freevars), len(defaults))
+    consts = (*maker.co_consts[:place], code, *maker.co_consts[place + 1 :])
+    maker = maker.replace(co_consts=consts, co_freevars=code.co_freevars)
+    copy: FunctionType = FunctionType(maker, function.__globals__, "make", None, function.__closure__)(*defaults)
     return copy_description(copy, function)
 
 

@@ -1,31 +1,31 @@
 """Law 4 on functions: code is put into a function, and taken out again without a trace.
 
-The invariant: the `__code__` of a function is the original (`plain`), or ours, or a stranger's. A stranger's is never
-replaced. Code of ours that a stranger has kept a copy of is marked (`Moved`): it runs the chain as it is now, or the
-original once the chain is empty.
+The invariant: the `__code__` of a function is the original (`before`), or ours, or a stranger's. A stranger's is never
+replaced: ours is inert while it is there, and the handle says `displaced`. Code of ours that a stranger has kept a copy
+of is marked (`Moved`): it runs the chain as it is now, or the original once the chain is empty.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 
-from aspecthook._core.compile.copies import Attributes
+from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.compile.show import FREE_THREADED, hide, show_again
 from aspecthook._core.law.call import Site
+from aspecthook._core.law.callables import signature_of
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.weak import is_ending
-from aspecthook._hints import TYPE_CHECKING, Any, final
+from aspecthook._core.law.signature import Shown, shown_by
+from aspecthook._errors import MountError
+from aspecthook._hints import Any, cast, final
 
 from .lock import under_lock
+from .members import Members
 from .occupancy import GONE, Occupancy
 from .original import copy_of
-from .site import Mounted, MountSite
-
-if TYPE_CHECKING:
-    pass
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -54,24 +54,60 @@ class Moved:
         self.links: tuple[object, ...] | None = None
 
 
+@final
+class MountSite(Site, Witness):
+    """The site of a mount point, which it does not keep alive.
+
+    The stand-in and stale code call it: it returns the function to run this call with.
+    """
+
+    __slots__ = ("_mount", "_shown")
+
+    def __init__(self, mount: Members, model: CodeType, function: Callable[[], FunctionType | None]) -> None:
+        super().__init__(mount.name, model, function, mount.emission)
+        self.provides: Mapping[str, str] = mount.provides
+        self._mount = weakref.ref(mount)
+        # What `shown` returns, once it has been read.
+        self._shown: tuple[Shown | None] | None = None
+
+    def shown(self) -> Shown | None:
+        """Return the parameters that the function shows; None if they are those of its code. It is read once."""
+        if self._shown is None:
+            mount = self._mount()
+            if mount is None:
+                return None
+            original = None if mount.place is None else mount.place.original
+            function = cast("FunctionType | None", self.function())
+            self._shown = (shown_by(function, self.signature, original, signature_of),)
+        return self._shown[0]
+
+    def find(self, kind: str, function: object) -> Hook | None:
+        """Return the hook of a kind that a function is, for messages."""
+        mount = self._mount()
+        found = [] if mount is None else [hook for hooks in mount.chains() for hook in hooks]
+        return next((hook for hook in found if hook.kind == kind and hook.function is function), None)
+
+    def __call__(self) -> Callable[..., Any]:
+        mount = self._mount()
+        place: Place | None = None if mount is None else mount.place
+        return place.current() if place is not None and place.site is self else self._left()
+
+    @under_lock
+    def _left(self) -> Callable[..., Any]:
+        """Return the function as it was; somebody has kept code of ours for longer than the function had hooks."""
+        function = cast("FunctionType | None", self.function())
+        if function is None:
+            raise MountError(
+                "the function that this code was put into is gone; keep it for as long as you keep its code"
+            )
+        if any(const is self for const in function.__code__.co_consts):
+            function.__code__ = self.model
+        return FunctionType(self.model, function.__globals__, function.__name__, None, function.__closure__)
+
+
+_NO_CHAIN = Chain(())
 # Of a place that has had none; it stays empty.
 _NO_INSTANCES: dict[int, Callable[..., Any]] = {}
-
-
-@final
-class _TakenOut(weakref.ref[CodeType]):
-    """Code of ours that was taken out of its place, which forgets it once it is gone."""
-
-    __slots__ = ("site",)
-
-    site: MountSite
-
-
-def _forget(taken: Any, ending: Callable[[], bool] = is_ending) -> None:
-    """Called when code that was taken out is gone."""
-    place = None if ending() else taken.site.place()
-    if place is not None:
-        place.forget(taken)
 
 
 @final
@@ -90,40 +126,35 @@ class Place(Occupancy):
         "_space",
         "_stub_code",
         "_taken_out",
+        "before",
         "instances",
         "moved",
         "original",
         "ours",
-        "plain",
         "site",
-        "under",
         "weak",
     )
 
-    def __init__(
-        self, function: FunctionType, plain: CodeType, site: MountSite, target: Callable[..., Any] | None = None
-    ) -> None:
-        super().__init__()
+    def __init__(self, function: FunctionType, site: MountSite, target: Callable[..., Any] | None) -> None:
+        self.opened = self.stranded = False
         self._ref = weakref.ref(function)
-        self.plain: CodeType = plain
-        self.ours: CodeType = plain
+        # The original code.
+        self.before: CodeType = site.model
+        self.ours: CodeType = site.model
         self.site: MountSite = site
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.
-        self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
+        self.original: Callable[..., Any] = target if target is not None else copy_of(function, site.model)
         # Whether the function may die before its module; decided when it is opened.
         self.weak: bool = True
         # All code that we have taken out and that is still alive.
-        self._taken_out: tuple[_TakenOut, ...] = ()
-        self.under: Place | None = None
+        self._taken_out: tuple[weakref.ref[CodeType], ...] = ()
         self.moved: Moved | None = None
         # What runs the calls of each instance that has hooks, by its `id`.
         self.instances: dict[int, Callable[..., Any]] = _NO_INSTANCES
-        self._mount: Mounted | None = None
+        self._mount: Members | None = None
         self._aside: Callable[..., Any] | None = None
         # Where code that is not used any more is still there, or parts of it for ever, it is used again.
-        self._codes: Codes | None = None
-        if FREE_THREADED:
-            self._codes = weakref.WeakValueDictionary()
+        self._codes: Codes | None = weakref.WeakValueDictionary() if FREE_THREADED else None
         self._space = function.__globals__
         # What a change needs, and whether that is kept after the first call: most functions that are hooked are not
         # changed again. It is where code lives until the next collection anyway.
@@ -135,7 +166,7 @@ class Place(Occupancy):
 
     # Opening and closing
 
-    def open(self, mount: Mounted) -> None:
+    def open(self, mount: Members) -> None:
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._mount = mount
@@ -166,21 +197,27 @@ class Place(Occupancy):
         From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
-        if self._stub_code is None and self.ours is not self.plain:
+        function, stub = self._ref(), self._stub_code
+        if stub is None and self.ours is not self.before:
             self._keeps = True
         if self.moved is not None:
             self.moved.run, self.moved.links = self._enter, None
-        if self._stub_code is None or self.now() is not self._stub_code:
-            if FREE_THREADED:
-                hide(self.ours)
-            self.occupy(self._stub())
+        if function is None or function.__code__ is stub:
+            return
+        if FREE_THREADED:
+            hide(self.ours)
+        if stub is None:
+            found = template(self.site.signature, None, free=len(self.before.co_freevars))
+            stub = self._stub_code = self._links().link(found, _NO_CHAIN, None, {})[0]
+        elif self._hidden is not None:
+            show_again(stub, self._hidden)
+        self._hidden = None
+        self.opened, self.stranded = True, False
+        code = function.__code__
+        if code is self.before or self.is_ours(code):
+            self.put(stub)
 
     # The place, as all places that others may take too
-
-    @property
-    def before(self) -> CodeType:
-        """The original code."""
-        return self.plain
 
     def now(self) -> object:
         """Return the code that is in the function."""
@@ -194,7 +231,7 @@ class Place(Occupancy):
             return
         while True:
             ours = self.ours
-            if ours is not self.plain and ours is not self._stub_code:
+            if ours is not self.before and ours is not self._stub_code:
                 self._note(ours)
             if self.ours is ours:  # a finalizer may have made a change
                 break
@@ -203,61 +240,37 @@ class Place(Occupancy):
 
     def is_ours(self, value: object) -> bool:
         """Whether we have ever put this code into the function, and it is not the original."""
-        if value is self.plain:
+        if value is self.before:
             return False
-        return value is self.ours or value is self._stub_code or any(one() is value for one in self._taken_out)
+        if value is self.ours or value is self._stub_code:
+            return True
+        return any(one() is value for one in self._taken_out)
 
     def is_own(self, code: CodeType) -> bool:
         """Whether this code is the original, or has ever been put in its place by us."""
-        return code is self.plain or self.is_ours(code)
+        return code is self.before or self.is_ours(code)
 
-    def lingering(self) -> Place | None:
-        """Drop the places, from this one down, whose code nobody holds any more; return the newest of the others."""
-        place: Place | None = self
-        kept: list[Place] = []
-        while place is not None:
-            if place._is_held():
-                kept.append(place)
-            place = place.under
-        for upper, lower in zip(kept, [*kept[1:], None], strict=False):
-            upper.under = lower
-        return kept[0] if kept else None
-
-    def _is_held(self) -> bool:
+    def is_held(self) -> bool:
+        """Whether the place is open, or somebody may hold code of ours, such as a stranger's code that lies over it."""
         if not self.opened:
             self._drop_stub()
         return self.opened or self.stranded or any(one() is not None for one in self._taken_out)
 
-    def turned_to(self, older: Place) -> Place:
-        """Return `older`, moved to the top of the stack of places."""
-        above = self
-        while above.under is not older and above.under is not None:
-            above = above.under
-        above.under, older.under = older.under, self
-        return older
-
     def _note(self, code: CodeType) -> None:
-        """Remember code of ours of which others may have made copies."""
-        if any(one() is code for one in self._taken_out):
-            return  # code that is used again is taken out again
-        taken = _TakenOut(code, _forget)
-        taken.site = self.site
+        """Remember code of ours of which others may have made copies, for as long as it lives."""
+        taken = weakref.ref(code)  # the same reference each time, as it has no callback
         while True:
             before = self._taken_out
-            after = (*before, taken)
+            after = (*[one for one in before if one is not taken and one() is not None], taken)
             if self._taken_out is before:  # a finalizer may have made a change
                 self._taken_out = after
                 return
 
-    @under_lock
-    def forget(self, taken: object) -> None:
-        """Forget code that is gone."""
-        while True:
-            before = self._taken_out
-            after = tuple([one for one in before if one is not taken])
-            if self._taken_out is before:
-                self._taken_out = after
-                return
+    def _drop_stub(self) -> None:
+        """Let go the stand-in, which is made again if the hooks change."""
+        if self._stub_code is not None:
+            self._note(self._stub_code)
+            self._stub_code = None
 
     # Linking
 
@@ -276,16 +289,19 @@ class Place(Occupancy):
 
     def _current(self) -> Callable[..., Any]:
         while True:
-            function = self._ref()
-            if function is None or not self.opened:
+            function, mount = self._ref(), self._mount
+            if function is None or mount is None or not self.opened:
                 self.heal()
                 return self.original
-            if self.displaced:
-                return self._set_aside()
+            if not self.is_ours(function.__code__):
+                # A stranger's code is in the function, and calls a copy of ours.
+                if self._aside is None:
+                    self._aside = self.bind(mount.arranged(), instances=bool(self.instances))
+                return self._aside
             # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
             # It then marks this code as stale, and the loop begins again.
             moved = self.moved = Moved()
-            chain = self._chain()
+            chain = mount.arranged()
             if not self.instances and not chain.everything():
                 # An interrupted change has left this: nothing to run, and the stand-in still in place.
                 self.close()
@@ -296,26 +312,24 @@ class Place(Occupancy):
             if self.moved is linked and moved.run is None:
                 break
             linked.run, linked.links = self._enter, None
-        if not self.is_theirs():
+        if self.is_own(function.__code__):
             self.put(code)
             if not self._keeps:
                 self._drop_stub()
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
-    def _chain(self) -> Chain:
-        return Chain(()) if self._mount is None else self._mount.arranged()
-
     def _link(self, chain: Chain, moved: Moved) -> tuple[CodeType, Moved]:
-        free = len(self.plain.co_freevars)
+        free = len(self.before.co_freevars)
         found = template(self.site.signature, chain, free=free, weak=self.weak, instances=bool(self.instances))
-        linked = self._links().link(found, chain, self._codes, {"moved": moved, "slot": weakref.ref(moved)})
+        facts: dict[str, object] = {"moved": moved, "slot": weakref.ref(moved)}
+        code, links = self._links().link(found, chain, self._codes, facts)
         if self._codes is not None:  # code that is used again comes with a `Moved` of its own
-            own = next((const for const in linked.code.co_consts if type(const) is Moved), moved)
+            own = next((const for const in code.co_consts if type(const) is Moved), moved)
             if own is not moved:  # else a signal handler may have marked it already, as it changed the chain
                 own.run = None
             moved = own
-        moved.links = linked.links
-        return linked.code, moved
+        moved.links = links
+        return code, moved
 
     def _links(self) -> Linker:
         linker = self._linker
@@ -326,16 +340,10 @@ class Place(Occupancy):
                 "instances": self.instances,
                 "first": self.site,
             }
-            linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._space)
+            linker = Linker(self.site.signature, self.before, self.site.label, facts, self._space)
             if self._keeps:
                 self._linker = linker
         return linker
-
-    def _set_aside(self) -> Callable[..., Any]:
-        """Return a separate function that runs the chain, as a stranger's code is in the target."""
-        if self._aside is None:
-            self._aside = self.bind(self._chain(), instances=bool(self.instances))
-        return self._aside
 
     def put_instance(self, key: int, run: Callable[..., Any]) -> None:
         """Set what runs the calls of an instance; under the lock."""
@@ -359,25 +367,10 @@ class Place(Occupancy):
             site = self.site
         else:
             facts["site"] = site
-        linker = Linker(site.signature, self.plain, site.label, facts, self._space)
+        linker = Linker(site.signature, self.before, site.label, facts, self._space)
         found = template(site.signature, chain, instances=instances, cells=True)
         return linker.make(found, chain, None, {})
 
     def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run one call that stale code has handed to us."""
         return self.current()(*args, **kwargs)
-
-    def _stub(self) -> CodeType:
-        if self._stub_code is None:
-            found = template(self.site.signature, None, free=len(self.plain.co_freevars))
-            self._stub_code = self._links().link(found, Chain(()), None, {}).code
-        elif self._hidden is not None:
-            show_again(self._stub_code, self._hidden)
-        self._hidden = None
-        return self._stub_code
-
-    def _drop_stub(self) -> None:
-        """Let go the stand-in, which is made again if the hooks change."""
-        if self._stub_code is not None:
-            self._note(self._stub_code)
-            self._stub_code = None

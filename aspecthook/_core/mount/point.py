@@ -19,13 +19,12 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookLookupError, plural, printable, qualified
-from aspecthook._hints import Any, ClassVar, cast
+from aspecthook._hints import Any
 
 from .lock import under_lock
 from .members import Members
-from .place import Place
-from .site import MountSite
-from .unloading import module_of, watch, watch_hook
+from .place import MountSite, Place
+from .unloading import watch_hook, watch_module
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -58,10 +57,12 @@ class MountPoint(Members):
         4
     """
 
-    # Whether it belongs to one object, and not to the function that runs there.
-    of_object: ClassVar[bool] = False
+    # What the function hands its calls to, if that is all that it does.
+    hands_to: Callable[..., Any] | None = None
 
-    __slots__ = ("__weakref__", "_chain", "_site", "instances", "place", "points", "ref")
+    __slots__ = ("__weakref__", "_chain", "_site", "instances", "points", "ref")
+
+    place: Place | None
 
     def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
         super().__init__(printable(name) if name else qualified(function), emission)
@@ -70,8 +71,6 @@ class MountPoint(Members):
         # The chain as it was last arranged, with the members that it was made of; None: arrange it anew.
         self._chain: tuple[object, Chain] | None = None
         self._site: MountSite | None = None
-        # Where its code is; None before the first hook.
-        self.place: Place | None = None
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
         self.instances: dict[int, MountPoint] = _NO_INSTANCES
         self.points: weakref.WeakValueDictionary[int, MountPoint] | None = None
@@ -104,18 +103,20 @@ class MountPoint(Members):
 
     def explain(self) -> str:
         """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
-        from .table import as_text
+        from aspecthook._show.table import as_text
+
+        from .rows import rows_of
 
         chain = self.chain()
-        if not chain.everything():
+        acting = chain.everything()
+        if not acting:
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
         site = self.site()
         place = self.place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        acting = chain.everything()
-        table = as_text(self._title(len(acting)), self.rows(acting))
+        table = as_text(self.title(len(acting)), rows_of(acting, self.chains()))
         return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
 
     def diagram(self) -> str:
@@ -132,17 +133,20 @@ class MountPoint(Members):
             >>> "post hook print" in hooks(price).diagram()
             True
         """
-        from .diagram import draw
+        from aspecthook._show.diagram import draw
 
-        return draw(self.name, self.rows(self.chain().everything()))
+        from .rows import rows_of
+
+        return draw(self.name, rows_of(self.chain().everything(), self.chains()))
 
     def __repr__(self) -> str:
-        return f"<mount point {self._title(len(self._members))}>"
+        return f"<mount point {self.title(len(self._members))}>"
 
-    def _title(self, count: int) -> str:
+    def title(self, count: int) -> str:
+        """Return what stands above a table of so many hooks."""
         apart = [len(one.members) for one in list(self.instances.values())]
         more = f", and {sum(apart)} on {plural(len(apart), 'instance')}" if apart else ""
-        return f"{super()._title(count)}{more}"
+        return f"{super().title(count)}{more}"
 
     def is_listed(self) -> bool:
         """Whether it has hooks that run when somebody calls its function."""
@@ -177,16 +181,10 @@ class MountPoint(Members):
 
     def code(self) -> CodeType:
         """Return the target's original code, hooked or not."""
-        function = cast("FunctionType", self.function)
-        place = self.place_of(function.__code__)
-        return place.plain if place is not None else function.__code__
-
-    def place_of(self, code: CodeType) -> Place | None:
-        """Return the place that code belongs to: the present one, or an older one whose code somebody has put back."""
+        function = self.ref()
+        code: CodeType = self.function.__code__ if function is None else function.__code__
         place = self.place
-        while place is not None and not place.is_own(code):
-            place = place.under
-        return place
+        return place.before if place is not None and place.is_own(code) else code
 
     def inner(self) -> Callable[..., Any]:
         """Return what a call runs inside of all hooks: the function as it was."""
@@ -198,17 +196,10 @@ class MountPoint(Members):
         place, site = self.place, self._site
         if place is not None and place.opened:
             return place.site
-        function = self.ref()
-        as_before = site is not None and function is not None and function.__code__ is site.model
-        if site is None or not (as_before or site.model is self.code()):
-            # The function of one object is no wrapper, and a tracing compiler may read `shown`.
-            wraps = not self.of_object
-            site = self._site = MountSite(self.name, self.code(), self.ref, self, wraps=wraps)
+        code = self.code()
+        if site is None or site.model is not code:
+            site = self._site = MountSite(self, code, self.ref)
         return site
-
-    def _target(self) -> Callable[..., Any] | None:
-        """Return what the function hands its calls to, if that is all that it does."""
-        return None
 
     # How a change is made; all under the lock, which is reentrant: a finalizer, ours or a user's, may run at any
     # allocation and make a change of its own. So nothing is stored that was computed from what may have changed since.
@@ -255,30 +246,29 @@ class MountPoint(Members):
         return False
 
     def _open(self) -> None:
-        """Put the stand-in into the function, in the place that its present code belongs to, or in a new one."""
+        """Put the stand-in into the function, unless a stranger's code lies over ours there."""
         function = self.ref()
         if function is None:
             return
-        while (place := self.place) is None or not place.is_own(function.__code__):
-            older = self.place_of(function.__code__)
-            if place is not None and older is not None:
-                self.place = place.turned_to(older)
-                continue
-            made = Place(function, self.code(), self.site(), self._target())
-            if place is not None:
-                # A copy of the code of an older place may live on in the code that we replace now.
-                made.under = place.lingering()
-            if self.place is place:
+        code = function.__code__
+        place = self.place
+        if place is None or not (place.is_own(code) or place.is_held()):
+            # The first hook, or new code in the place of the original, which nobody can undo as nobody holds ours.
+            site = self._site
+            if site is None or site.model is not code:
+                site = self.site()
+            made = Place(function, site, self.hands_to)
+            if self.place is place:  # a finalizer may have made a change
                 self.place = made
+            place = self.place or made
         if self.instances:
             self._reset_instances(place)
         try:
-            if mount_of(function) is None:
+            attributes = function.__dict__
+            if not isinstance(attributes, Attributes) or (attributes.mount is not self and mount_of(function) is None):
                 Attributes.put(function, self)
-            module = module_of(function)  # held here, so that it is not unloaded before it is watched
+            module = watch_module(function, self)  # held here, so that it is not unloaded before the place is open
             place.weak = module is None
-            if module is not None:
-                watch(function, module, self)
             place.open(self)
             for hook in self._members:
                 self.watch(hook)
@@ -290,15 +280,14 @@ class MountPoint(Members):
     def _forget(self) -> None:
         """Remove the mount point from a function that was never made hookable."""
         function = self.ref()
-        if function is not None and mount_of(function) is self and not self._members:
-            cast("Attributes", function.__dict__).leave(function)
+        if function is not None and not self._members and mount_of(function) is self:
+            attributes: Any = function.__dict__
+            attributes.leave(function)
 
     def tidy(self) -> None:
         """Complete a change that was interrupted; under the lock."""
         self._settle()
-        function = self.ref()
-        left = function is not None and mount_of(function) is self
-        if left and not self._members and (self.place is None or not self.place.opened):
+        if self.place is None or not self.place.opened:
             self._forget()
 
     def ensure(self) -> None:
@@ -309,8 +298,11 @@ class MountPoint(Members):
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
         function, place = self.ref(), self.place
-        if function is not None and not (place is not None and place.weak):
-            watch_hook(hook.function, function, self)
+        if function is None or (place is not None and place.weak):
+            return
+        # The module of the function is watched already.
+        if type(hook.function) is not FunctionType or hook.function.__globals__ is not function.__globals__:
+            watch_hook(hook.function, self)
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""

@@ -61,41 +61,34 @@ _watched: dict[str, _Watched] = {}  # by the name of the module
 _count = 0  # how many modules there were when all were last checked
 
 
-def module_of(function: FunctionType) -> ModuleType | None:
-    """Return the module that a function lives as long as, so that its code may hold hooks; None: it may die sooner."""
-    module = sys.modules.get(function.__module__)
-    lasting = (
-        "<locals>" not in function.__code__.co_qualname and getattr(module, "__dict__", None) is function.__globals__
-    )
-    return module if lasting else None
-
-
-def watch(function: FunctionType, module: ModuleType, mount: Members) -> None:
-    """Watch the module of a function whose code has hooks as constants; under the lock.
+def watch_module(function: FunctionType, mount: Members) -> ModuleType | None:
+    """Watch the module that a function lives as long as, and return it; None: it may die sooner; under the lock.
 
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
     cell of a notebook has run again. So it gets the weak form.
     """
+    module = sys.modules.get(function.__module__)
+    if "<locals>" in function.__code__.co_qualname or getattr(module, "__dict__", None) is not function.__globals__:
+        return None
+    if module is not None and not FREE_THREADED:
+        key = function.__qualname__
+        if key.endswith("<lambda>"):
+            key = f"{key}:{function.__code__.co_firstlineno}"
+        older = _watch(function.__module__, module).put(key, mount)
+        if older is not None and older is not mount:
+            older.weaken()
+    return module
+
+
+def watch_hook(hook: object, mount: Members) -> None:
+    """Watch the module of a hook that is a constant of a function's code; under the lock.
+
+    The module of the hook may refer to the module of the function, which then does not die before it.
+    """
     if FREE_THREADED:
         return
-    key = function.__qualname__
-    if key.endswith("<lambda>"):
-        key = f"{key}:{function.__code__.co_firstlineno}"
-    older = _watch(function.__module__, module).put(key, mount)
-    if older is not None and older is not mount:
-        older.weaken()
-
-
-def watch_hook(hook: object, function: FunctionType, mount: Members) -> None:
-    """Watch the module of a hook that is a constant of the function's code; under the lock.
-
-    The module of the hook may refer to the module of the function, which then does not die before it. That of the
-    function is watched already.
-    """
-    inner = hook if type(hook) is FunctionType else unwrap(hook)
+    inner = unwrap(hook)
     space = inner.__globals__ if type(inner) is FunctionType else None
-    if FREE_THREADED or space is function.__globals__:
-        return
     name = type(inner).__module__ if space is None else space.get("__name__")
     if isinstance(name, str) and name != "builtins":
         module = sys.modules.get(name)

@@ -26,8 +26,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 class Backend:
     """The library that a model is made with: NumPy, unless a subclass knows more about a model than that.
 
-    Arrays are copies, and have the names that the library gives to the parameters and buffers of a model. With
-    ``copy=False`` they may share the memory of the model, to be read at once.
+    Arrays are copies, and have the names that the library gives to the parameters and buffers of a model.
     """
 
     __slots__ = ()
@@ -61,9 +60,9 @@ class Backend:
         parts = self.parts(model).items()
         return {prefix + name: value for prefix, part in parts for name, value in part.state_dict().items()}
 
-    def state(self, model: Any, *, copy: bool = True) -> Arrays:
+    def state(self, model: Any) -> Arrays:
         """Return the parameters and the buffers."""
-        return {name: self.to_array(tensor, copy=copy) for name, tensor in self.tensors(model).items()}
+        return {name: self.to_array(tensor) for name, tensor in self.tensors(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
         """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
@@ -109,16 +108,17 @@ class Backend:
 
     # Gradients
 
-    def gradients(self, model: Any, *, copy: bool = True) -> dict[str, Array | None]:
+    def gradients(self, model: Any) -> dict[str, Array | None]:
         """Return the gradients; None for a parameter without one."""
         parameters = self.parameters(model).items()
-        return {
-            name: None if value.grad is None else self.to_array(value.grad, copy=copy) for name, value in parameters
-        }
+        return {name: None if value.grad is None else self.to_array(value.grad) for name, value in parameters}
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
         """Restore what `gradients` returned."""
-        for name, parameter in self.parameters(model).items():
+        parameters = self.parameters(model)
+        given = {name: array for name, array in arrays.items() if array is not None}
+        check_arrays(f"the gradients of {type(model).__name__}", {name: parameters.get(name) for name in given}, given)
+        for name, parameter in parameters.items():
             array = arrays.get(name)
             parameter.grad = None if array is None else self.to_tensor(array, parameter)
 
@@ -153,9 +153,9 @@ class Backend:
 
     # Values
 
-    def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
+    def to_array(self, tensor: Any) -> Array:
         """Return a copy of a tensor as an array."""
-        return np.array(tensor) if copy else np.asarray(tensor)
+        return np.array(tensor)
 
     def to_tensor(self, array: Array, like: Any = None) -> Any:  # noqa: ARG002
         """Return a copy of an array as a tensor, of the type and on the device of another one if that is given."""
@@ -175,12 +175,12 @@ class Backend:
 
     # Optimizers
 
-    def optimizer_state(self, optimizer: Any, *, copy: bool = True) -> dict[str, Any]:
+    def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
         """Return the type of an optimizer and a copy of its state; {} if it has no state."""
         if not hasattr(optimizer, "state_dict"):
             return {}
         state = map_leaves(
-            lambda leaf: self.to_array(leaf, copy=copy) if isinstance(leaf, self.tensor) else leaf,
+            lambda leaf: self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf,
             optimizer.state_dict(),
         )
         return {"type": type(optimizer).__name__, "state": state}

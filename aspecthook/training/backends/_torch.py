@@ -92,7 +92,7 @@ class TorchBackend(Backend):
         """Return mixed precision: ``"fp16"``, ``"bf16"``, or with True fp16 on a GPU and bf16 elsewhere."""
         return TorchAmp(kind, self._device(model).type)
 
-    def to_array(self, tensor: Any, *, copy: bool = True) -> Array:
+    def to_array(self, tensor: Any) -> Array:
         """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact."""
         if hasattr(tensor, "full_tensor"):
             raise TrainingError(
@@ -105,7 +105,7 @@ class TorchBackend(Backend):
         if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             tensor = tensor.float()
         array: Array = tensor.resolve_conj().cpu().numpy()
-        return np.array(array) if copy else array
+        return np.array(array) if tensor.device.type == "cpu" else array  # one from a GPU is a copy already
 
     def to_tensor(self, array: Any, like: Any = None) -> Any:
         tensor = torch.tensor(array)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import NamesTheExtra, load_lazily
+from aspecthook._lazy import NamesTheLibrary, load_lazily
 from aspecthook.training.loop._checks import check_loader
 
-with NamesTheExtra(__name__):
+with NamesTheLibrary(__name__):
     from ._digits import load_digits
     from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
 

@@ -146,6 +146,5 @@ def load_torch() -> Any:
         return cast("Any", import_module("torch"))
     except ImportError as error:
         raise TrainingError(
-            f"the backend 'torch' needs PyTorch, which cannot be imported ({error}); install it: pip install "
-            "'aspecthook[torch]'"
+            f"the backend 'torch' needs PyTorch, which cannot be imported ({error}); install it: pip install torch"
         ) from error

@@ -51,7 +51,7 @@ class ProgressHook(LoggerHook):
         self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
         if find_spec("rich") is None:
-            raise TrainingError("ProgressHook needs rich; pip install 'aspecthook[train]'")
+            raise TrainingError("ProgressHook needs rich; pip install rich")
         self._running = False
         self._closed = False  # whether the terminal was closed
         self._bar: Any = None  # rich is imported when something is shown

@@ -109,7 +109,7 @@ def _event(**fields: Any) -> Any:
 def require_tensorboardx(who: str) -> None:
     """Raise an error if the package that knows the format is missing."""
     if find_spec("tensorboardX") is None:
-        raise TrainingError(f"{who} needs tensorboardX; pip install 'aspecthook[tensorboard]'")
+        raise TrainingError(f"{who} needs tensorboardX; pip install tensorboardX")
 
 
 @HOOKS.register

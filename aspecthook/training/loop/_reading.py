@@ -9,7 +9,6 @@ epoch, with the random numbers of then, up to the position.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
 
@@ -20,8 +19,6 @@ from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from ._checks import length_of
 
 if TYPE_CHECKING:
-    from logging import Logger
-
     from aspecthook.training.backends._backend import Backend
 
 _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
@@ -37,7 +34,8 @@ class Reading:
         self._epoch = 0
         # Of one of our loaders: the iteration of the epoch that was its first one in this layout.
         self._first = 0
-        # Of another: how many batches of the epoch it has yielded; a state of it, and how many it had yielded then.
+        # Of one with a state: how many batches of the epoch it has yielded; and its state, and that number, when it was
+        # last begun.
         self._read = 0
         self._ended = False
         self._before: Any = None
@@ -55,20 +53,19 @@ class Reading:
         if is_ours(loader):
             origin = loader.state_dict()["origin"] if within else 0
             return {**state, "origin": origin, "position": place - self._first if within else 0}
-        if is_stateful(loader):
-            if place in (self._read, 0 if self._ended else None):
-                return {**state, "own": _packed(loader.state_dict()), "skip": 0, "ended": self._ended}
-            return {**state, "own": self._before, "skip": place - self._read_before, "ended": False}
-        state["random"] = self._random if within else None
-        if within and is_any(loader, list, tuple):
-            state["batch"] = _digest_of(loader[place - 1])
-        return state
+        if not is_stateful(loader):
+            return {**state, "random": self._random if within else None}
+        if place in (self._read, 0 if self._ended else None):
+            return {**state, "own": _packed(loader.state_dict()), "skip": 0, "ended": self._ended}
+        return {**state, "own": self._before, "skip": place - self._read_before, "ended": False}
+
+    def resume(self, state: Mapping[str, Any] | None) -> None:
+        """Read on from a state when the run next reads."""
+        self.saved = state
 
     # For the loop
 
-    def begin(
-        self, loader: Any, epoch: int, start: int, backend: Backend, logger: Logger
-    ) -> tuple[Iterator[Any], int | None]:
+    def begin(self, loader: Any, epoch: int, start: int, backend: Backend) -> tuple[Iterator[Any], int | None]:
         """Return the batches of the epoch that the run has not trained on, and how many the whole epoch has, if known.
 
         Args:
@@ -76,44 +73,36 @@ class Reading:
             epoch: The number of the epoch.
             start: How many batches of it the run has trained on.
             backend: Whose random generators a loader may draw from.
-            logger: Is told of an order that is not the one that was asked for.
         """
         saved, self.saved = self.saved, None
         if saved is not None and (saved["epoch"] != epoch or saved.get("position", start) > start):
             saved = None  # somebody has moved the run since it was resumed
-        rest: Iterator[Any]
-        length: int | None
-        if saved is not None and 0 < start == saved["layout"].get("batches") and not _is_own(loader, saved):
-            rest, length = iter(()), start  # only the hooks after the epoch are left, whatever the data are now
-        elif is_ours(loader):
-            self._move(loader, epoch, start, saved, logger)
-            rest, length = iter(loader), start + loader.batches_left()
+        has_own = saved is not None and is_stateful(loader) and saved.get("own") is not None
+        if saved is not None and not has_own and 0 < start == saved["layout"].get("batches"):
+            # Only the hooks after the epoch are left, whatever the data are now.
+            self._loader, self._epoch = loader, epoch
+            return iter(()), start
+        if is_ours(loader):
+            self._move(loader, epoch, start, saved)
+            self._loader, self._epoch = loader, epoch
+            return iter(loader), start + loader.batches_left()
+        if hasattr(loader, "set_epoch"):
+            loader.set_epoch(epoch)
+        if saved is not None and start and not (has_own and saved["ended"]):
+            _check_layout(saved["layout"], layout_of(loader), start)
+        length = length_of(loader)
+        if is_stateful(loader):
+            rest = self._begin_stateful(loader, start, saved, length)
         else:
-            if hasattr(loader, "set_epoch"):
-                loader.set_epoch(epoch)
-            length = length_of(loader)
-            if saved is not None and start and not _is_own(loader, saved, ended=True):
-                _check_layout(saved["layout"], layout_of(loader), start)
-                if is_any(loader, list, tuple) and saved.get("batch") not in (None, _digest_of(loader[start - 1])):
-                    raise refuse_layout(f"batch {start} of the list is not the one that the run has trained on")
-            if is_stateful(loader):
-                rest = self._resume_stateful(loader, start, saved, length)
-            else:
-                rest = self._reread(loader, start, saved, backend)
+            rest = self._reread(loader, start, saved, backend)
         self._loader, self._epoch = loader, epoch
         return rest, length
 
-    def _move(self, loader: Any, epoch: int, start: int, saved: Mapping[str, Any] | None, logger: Logger) -> None:
+    def _move(self, loader: Any, epoch: int, start: int, saved: Mapping[str, Any] | None) -> None:
         """Move one of our loaders to where the run is in the epoch."""
         state: dict[str, Any] = {"epoch": epoch, "position": start}
         if saved is not None:
-            theirs, ours = saved["layout"], layout_of(loader)
-            if theirs.get("seed", ours["seed"]) != ours["seed"]:
-                logger.warning(
-                    "the data are read in the order of the seed %s, as in the run that is resumed, not in that of %s",
-                    theirs["seed"],
-                    ours["seed"],
-                )
+            theirs = saved["layout"]
             if "position" not in saved:
                 theirs = {**theirs, "loader": theirs.get("loader", "another")}
             state = {**theirs, **state, "origin": saved.get("origin", 0), "position": saved.get("position", start)}
@@ -122,7 +111,7 @@ class Reading:
         loader.load_state_dict(state)
         self._first = start - loader.state_dict()["position"]
 
-    def _resume_stateful(
+    def _begin_stateful(
         self, loader: Any, start: int, saved: Mapping[str, Any] | None, length: int | None
     ) -> Iterator[Any]:
         skipped = 0
@@ -172,11 +161,6 @@ class Reading:
         return rest
 
 
-def _is_own(loader: Any, saved: Mapping[str, Any], *, ended: bool = False) -> bool:
-    """Whether a checkpoint has a state for a loader, if told so one from the end of an epoch."""
-    return is_stateful(loader) and saved.get("own") is not None and (saved["ended"] or not ended)
-
-
 def is_ours(loader: Any) -> bool:
     """Whether a loader moves to any position, as those of `aspecthook.training.data` do."""
     return hasattr(loader, "batches_left")
@@ -224,24 +208,6 @@ def _check_layout(there: Mapping[str, Any], here: Mapping[str, Any], start: int)
     found = differences(there, here)
     if found:
         raise refuse_layout(f"{found} (after {start} batches)")
-
-
-def _digest_of(batch: Any) -> str:
-    """Return a digest of the arrays, numbers and strings in a batch."""
-    made = sha256()
-
-    def add(leaf: Any) -> Any:
-        if is_tensor(leaf):  # as bytes, since NumPy lacks some of the types
-            made.update(leaf.detach().cpu().reshape(-1).view(import_module("torch").uint8).numpy().tobytes())
-        elif hasattr(leaf, "tobytes"):
-            made.update(leaf.tobytes())
-        else:
-            made.update(repr(leaf).encode() if is_any(leaf, str, int, float) else type(leaf).__name__.encode())
-        made.update(repr(tuple(getattr(leaf, "shape", ()))).encode())
-        return leaf
-
-    map_leaves(add, batch)
-    return made.hexdigest()
 
 
 def _packed(state: Any) -> Any:

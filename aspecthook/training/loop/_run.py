@@ -19,7 +19,7 @@ from aspecthook._errors import ConfigError
 from aspecthook.training._options import flag
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import check_parts, positive, seed_of, workflow_of
+from ._checks import positive, seed_of, workflow_of
 from ._interrupts import Interrupts
 from ._reading import Reading
 from ._writes import Writes
@@ -48,7 +48,7 @@ class Progress:
     validated: int = 0  # the validations of the row
 
     # Of the current epoch, and not in checkpoints:
-    due: str | None = None  # the mode of the epoch that the workflow has begun, until the body of the epoch begins
+    pending_epoch: str | None = None  # the mode of one that the workflow has begun, until its body begins
     length: int | None = None  # the number of batches when its body began, if it is known
     until: int | None = None  # the iteration that ends the row of the workflow
     accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
@@ -64,9 +64,10 @@ class Progress:
 
 
 _SLOTS = """
-__dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
-hooks identity inner_iter interrupts iter later loaders logged logger logs loss max_epochs max_iters meta mode
-model names optimizer outputs predictions rank reading resumed running seed settings step stopping work_dir workflow
+__dict__ __weakref__ _handles _seeded _val_row accumulate after_stage_calls amp backend batch busy by_epoch
+data_loader done epoch hooks identity inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters
+meta mode
+model names optimizer outputs predictions rank reading resumed running seed step stopping work_dir workflow
 world_size writes
 """
 
@@ -129,7 +130,6 @@ class Run:
 
         if max_epochs is not None and max_iters is not None:
             raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
-        check_parts(model, optimizer, loss)
         # What is trained
         self.model = model
         self.optimizer = optimizer
@@ -160,7 +160,7 @@ class Run:
         self.resumed: bool = False  # whether it was resumed from a checkpoint
         self._seeded = False
         # What it works on
-        self.later: list[Callable[[], object]] = []  # the functions that `after_stage` will call
+        self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
         self.data_loader: Any = None
         self.reading: Reading = Reading()
@@ -173,7 +173,6 @@ class Run:
         # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
         self._handles: dict[int, list[tuple[Handle, ...]]] = {}
         self.names: dict[int, str] = {}  # those that `register_hook` was given
-        self.settings: dict[str, str] | None = None  # what it was set up with, once it has begun: see `_settings`
         # Where it writes
         self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
         self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger
@@ -192,7 +191,7 @@ class Run:
         inside one of them is a part of it.
         """
         if self.running:
-            self.later.append(function)
+            self.after_stage_calls.append(function)
         else:
             function()
 
@@ -216,7 +215,7 @@ class Run:
     def leave(self) -> None:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
         self.busy = self.running = False
-        self.later.clear()
+        self.after_stage_calls.clear()
         self.logged = {}
         try:
             self.writes.finish()

@@ -12,7 +12,7 @@ import random
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
@@ -20,14 +20,13 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
 from aspecthook.training.hooks._hook import build_hook
 
-from ._checks import check_loader, check_trains, length_of
-from ._classical import Classical
+from ._checks import check_loader, length_of
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
 from ._logs import of_mode, without_mode
 from ._names import check_name
-from ._settings import settings_of
+from ._run import Run
 from ._stages import STATE
 from ._steps import (
     agree_to_end,
@@ -43,10 +42,13 @@ from ._steps import (
     trained,
 )
 
+if TYPE_CHECKING:
+    from aspecthook.training.schedules._mmcv import Config
+
 _INTERRUPTED = "interrupted.ckpt"
 
 
-class Runner(Classical):
+class Runner(Run):
     """The training of a model, with stages on which hooks see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
@@ -147,6 +149,67 @@ class Runner(Classical):
         for handle in self._handles[id(hook)].pop(0):
             handle.remove()
 
+    def register_training_hooks(
+        self,
+        lr_config: Config = None,
+        optimizer_config: Config = None,
+        checkpoint_config: Config = None,
+        log_config: Config = None,
+        momentum_config: Config = None,
+        timer_config: Config = "IterTimerHook",
+        custom_hooks: Config = None,
+    ) -> None:
+        """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
+
+        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over the one here.
+
+        Args:
+            lr_config: Of an `LrUpdaterHook`, ``{"policy": "cosine", "min_lr": 0.0}``; priority 10.
+            optimizer_config: Of an `OptimizerHook`, ``{"grad_clip": {"max_norm": 35}}``; priority 40.
+            checkpoint_config: Of a `CheckpointHook`, ``{"interval": 1}``; priority 50.
+            log_config: What loggers share, and which there are: ``{"interval": 50, "hooks": [{"type":
+                "TextLoggerHook"}, "JsonLoggerHook"]}``; priority 90.
+            momentum_config: Of a `MomentumUpdaterHook`; priority 30.
+            timer_config: Of an `IterTimerHook`; priority 70.
+            custom_hooks: A list of others; each has its own priority, which is 50 unless its class says otherwise.
+
+        Raises:
+            ConfigError: A config that cannot be built.
+        """
+        from aspecthook.training.schedules._mmcv import register_training_hooks
+
+        configs = {
+            "lr": lr_config,
+            "momentum": momentum_config,
+            "optimizer": optimizer_config,
+            "checkpoint": checkpoint_config,
+            "timer": timer_config,
+        }
+        register_training_hooks(self, configs, log_config, custom_hooks)
+
+    def current_lr(self) -> list[float]:
+        """Return the learning rate of each parameter group.
+
+        Raises:
+            TrainingError: The runner has no optimizer.
+        """
+        return [group["lr"] for group in self._groups("current_lr")]
+
+    def current_momentum(self) -> list[float]:
+        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither.
+
+        Raises:
+            TrainingError: The runner has no optimizer.
+        """
+        groups = self._groups("current_momentum")
+        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in groups]
+
+    def _groups(self, who: str) -> list[dict[str, Any]]:
+        if self.optimizer is None:
+            raise TrainingError(f"{who}: the runner has no optimizer; give Runner(..., optimizer=...)")
+        groups: list[dict[str, Any]] = self.optimizer.param_groups
+        return groups
+
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
@@ -189,7 +252,6 @@ class Runner(Classical):
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
-        check_trains(self.model, self.optimizer, self.backend.parameters(self.model).values())
         if self._val_row:  # of the last fit
             self.workflow, self._val_row = self.workflow[:-1], False
         validates = any(mode == "val" for mode, _ in self.workflow)
@@ -202,8 +264,6 @@ class Runner(Classical):
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
-        if self.settings is None:  # before a schedule changes the learning rate
-            self.settings: dict[str, str] | None = settings_of(self)
         length = length_of(train)
         note_length(self, length, length)
         if self.seed is not None and not self.resumed and not self._seeded:
@@ -223,29 +283,6 @@ class Runner(Classical):
             self.test_loop()
         return dict(self.logs)
 
-    def train(self, loader: Any) -> None:
-        """Train on one pass over the data, for loops of your own: the stages inside `run`, without `run` itself.
-
-        Of a run with ``max_iters``, it ends there.
-        """
-        self.check_idle("train")
-        check_loader(loader, "the data for train")
-        workflow, self.workflow = self.workflow, (("train", 1),)
-        try:
-            self.prepare(loader, None)
-            with self._switched("train", loader):
-                self.running, self.done.due = True, "train"
-                self.done.until = None if self.by_epoch else self.max_iters
-                self.train_epoch()
-                count_epoch(self, "train")
-        finally:
-            self.workflow = workflow
-            self.leave()
-
-    def val(self, loader: Any) -> dict[str, Any]:
-        """Do what `validate` does; the name that mmcv has for it."""
-        return self.validate(loader)
-
     def predict(self, loader: Any) -> list[Any]:
         """Return what the model computes for each batch."""
         with self._switched("predict", loader):
@@ -256,10 +293,10 @@ class Runner(Classical):
     @contextmanager
     def _switched(self, mode: str, loader: Any) -> Generator[None]:
         """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
-        from ._state import preserved
+        from ._state import undisturbed
 
         check_loader(loader, f"the data for {mode}")
-        with preserved(self, "predictions") if self.busy else nullcontext():
+        with undisturbed(self, "predictions") if self.busy else nullcontext():
             self.loaders[mode] = loader
             self.set_mode(mode)
             outermost, self.busy = not self.busy, True
@@ -318,14 +355,14 @@ class Runner(Classical):
     @hookable(provides=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
-        done = self.done
-        due = done.due == "val"  # whether it is a validation of the workflow, and not one that a hook or a user makes
-        if due:
-            done.due = None
+        # Whether it is a validation of the workflow, and not one that a hook or a user makes.
+        counts = self.done.pending_epoch == "val"
+        if counts:
+            self.done.pending_epoch = None
         evaluate(self, "val", self.val_iter)
-        if due:
+        if counts:
             self.interrupts.judging = True
-            done.validated += 1
+            self.done.validated += 1
 
     @hookable(provides=STATE)
     def test_epoch(self) -> None:
@@ -414,12 +451,12 @@ class Runner(Classical):
         """
         from aspecthook.training.checkpoint._files import path_of
 
-        from ._state import copied_arrays, is_shown
+        from ._state import copied_arrays
 
         file = path_of("save_checkpoint", path)
         if not asynchronous:
             self.writes.wait()
-            return self.write_checkpoint(file, self.state_dict(meta, copy=is_shown(self)))
+            return self.write_checkpoint(file, self.state_dict(meta))
         self.writes.make_room()
         state = self.state_dict(meta)
         return self.write_checkpoint(file, dict(state), copied=copied_arrays(state))
@@ -499,15 +536,11 @@ class Runner(Classical):
             )
         return aside
 
-    def state_dict(self, meta: Mapping[str, Any] | None = None, *, copy: bool = True) -> dict[str, Any]:
-        """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays.
-
-        With ``copy=False`` the arrays may share the memory of the model and the optimizer: read them before the run
-        continues, and do not change them.
-        """
+    def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
         from ._state import state_of
 
-        return state_of(self, meta, copy=copy)
+        return state_of(self, meta)
 
     def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""

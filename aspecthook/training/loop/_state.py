@@ -1,42 +1,78 @@
-"""The state of a run, with everything that is needed to resume it, as one tree of plain values and arrays."""
+"""The state of a run, with everything that is needed to resume it, as one tree of plain values and arrays.
+
+The invariant: a run is restored as a whole, or not at all. Each part of it has a function that returns its state and
+one that loads it, and none of them touches a file. The states of all parts are read before any is loaded; if one cannot
+be loaded, all are loaded again as they were.
+"""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
-from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from aspecthook import AspecthookError, hooks
-from aspecthook._errors import printable
+from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
-from aspecthook.training.backends._state import map_leaves
+from aspecthook.training.backends._state import is_any, map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
 from ._names import named
 from ._run import Run
-from ._schema import check_state, generators_of
-from ._settings import settings_of, tell_differences
-
-_CHANGED = (
-    "epoch",
-    "iter",
-    "step",
-    "inner_iter",
-    "resumed",
-    "logs",
-    "logged",
-    "identity",
-    "settings",
-)  # by `_resume`, of the run itself
 
 
-def state_of(run: Run, meta: Mapping[str, Any] | None, *, copy: bool) -> dict[str, Any]:
-    """Return the state of a run, with copies of its arrays if told so; several ranks call it together."""
+class Part(NamedTuple):
+    """A part of a run: what returns its state, and what restores such a state."""
+
+    state: Callable[[], Any]
+    load: Callable[[Any], object]
+
+
+def parts_of(run: Run) -> dict[str, Part]:
+    """Return the parts of a run by their names in checkpoints, in the order in which they are restored."""
+    backend, model, reading = run.backend, run.model, run.reading
+
+    def load_progress(counts: Mapping[str, int]) -> None:
+        run.progress = counts
+
+    def load_gradients(gradients: Mapping[str, Any] | None) -> None:
+        backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
+        run.done.accumulated = bool(gradients)
+
+    def load_logs(logs: Mapping[str, Any]) -> None:
+        run.logs, run.logged = dict(logs), {}
+
+    return {
+        "model": Part(lambda: backend.state(model), lambda arrays: backend.load_state(model, arrays)),
+        "optimizer": Part(
+            lambda: {} if run.optimizer is None else backend.optimizer_state(run.optimizer),
+            lambda state: None if run.optimizer is None else backend.load_optimizer_state(run.optimizer, state),
+        ),
+        "amp": Part(
+            lambda: None if run.amp is None else run.amp.state_dict(),
+            lambda state: None if run.amp is None or state is None else run.amp.load_state_dict(state),
+        ),
+        "progress": Part(lambda: run.progress, load_progress),
+        "gradients": Part(lambda: backend.gradients(model) if run.done.accumulated else None, load_gradients),
+        "data": Part(
+            lambda: reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter), reading.resume
+        ),
+        "logs": Part(
+            lambda: {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))}, load_logs
+        ),
+        "hooks": Part(
+            lambda: {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
+            lambda states: _load_hooks(run, states),
+        ),
+        "random": Part(backend.rng_state, backend.set_rng_state),
+    }
+
+
+def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the state of a run, with copies of its arrays; several ranks call it together."""
     generators = all_gather(run.backend.rng_state())
     return {
         "meta": {
@@ -47,28 +83,10 @@ def state_of(run: Run, meta: Mapping[str, Any] | None, *, copy: bool) -> dict[st
             **(meta or {}),
             "identity": run.identity,
         },
-        "progress": run.progress,
-        "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
-        "model": run.backend.state(run.model, copy=copy),
-        "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer, copy=copy),
-        "gradients": run.backend.gradients(run.model, copy=copy) if run.done.accumulated else None,
-        "amp": None if run.amp is None else run.amp.state_dict(),
+        **{name: part.state() for name, part in parts_of(run).items()},
         "random": generators[0],
         "ranks": generators[1:],  # the random generators of the others
-        "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
-        "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
-        "settings": settings_of(run) if run.settings is None else run.settings,
     }
-
-
-def is_shown(run: Run) -> bool:
-    """Whether hooks that are not the package's own see what is saved, and may change it or keep it for later."""
-    try:
-        mounts = hooks(type(run).write_checkpoint), hooks(run.write_checkpoint)
-    except AspecthookError:  # a subclass has overridden it with a method that is no mount point
-        return True
-    owners = [getattr(hook.function, "__self__", None) for mount in mounts for hook in mount]
-    return not all(type(owner).__module__.startswith("aspecthook.") for owner in owners)
 
 
 def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
@@ -86,46 +104,75 @@ def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
 
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
     """Restore the state of a run, or with ``resume=False`` the parameters of its model alone; all of it, or nothing."""
-    check_state(run, checkpoint, resume=resume)
-    optimizer = checkpoint.get("optimizer")
-    if resume and not other_run:
+    if "model" not in checkpoint:
+        found = ", ".join(map(brief, checkpoint)) or "nothing"
+        raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
+    parts = parts_of(run)
+    if not resume:
+        parts = {"model": parts["model"]}
+    elif not other_run:
         _check_identity(run, checkpoint)
-    if resume and run.optimizer is not None and optimizer is None:
+    states = {name: _state_in(run, checkpoint, name) for name in parts}
+    if resume and run.optimizer is not None and states["optimizer"] is None:
         raise TrainingError(
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
-    settings = settings_of(run) if run.settings is None else run.settings
     with ExitStack() as undo:
-        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model))
+        _note_how_to_undo(run, parts, undo)
+        for name, part in parts.items():
+            try:
+                part.load(states[name])
+            except TrainingError:
+                raise
+            except Exception as error:
+                raise TrainingError(
+                    f"{name!r} in this checkpoint is {described(states[name])} that cannot be restored "
+                    f"({type(error).__name__}: {printable(str(error))}); load another checkpoint; nothing was changed"
+                ) from error
         if resume:
-            _undo_all(run, checkpoint, undo)
-        run.backend.load_state(run.model, checkpoint["model"])
-        if resume:
-            _resume(run, checkpoint)
-            tell_differences(run, checkpoint.get("settings", {}), settings)
+            run.identity = identity_of(checkpoint) or run.identity
         undo.pop_all()
 
 
-def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
-    """Restore everything but the model."""
-    optimizer = checkpoint.get("optimizer")
-    if run.optimizer is not None and optimizer is not None:
-        run.backend.load_optimizer_state(run.optimizer, optimizer)
-    if run.amp is not None and checkpoint.get("amp") is not None:
-        run.amp.load_state_dict(checkpoint["amp"])
-    run.backend.load_gradients(run.model, checkpoint.get("gradients") or {})  # between two groups there are none
-    run.progress = checkpoint["progress"]
-    run.done.accumulated = bool(checkpoint.get("gradients"))
-    run.reading.saved = checkpoint.get("data")
-    run.logs, run.logged = dict(checkpoint["logs"]), {}
-    states = checkpoint["hooks"]
-    unknown = [name for name in states if states[name] and name not in dict(named(run))]
+def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> None:
+    """Note how to restore the parts of a run as they are now."""
+    kept: list[tuple[object, str]] = [(run, name) for name in ("resumed", "logs", "logged", "identity")]
+    kept += [(run.done, "accumulated"), (run.reading, "saved")]
+    if run.optimizer is not None:
+        kept.append((run.optimizer, "param_groups"))
+        for group in run.optimizer.param_groups:  # the very groups, which schedules hold
+            undo.callback(group.update, dict(group))
+            undo.callback(group.clear)
+    for owner, name in kept:
+        undo.callback(setattr, owner, name, getattr(owner, name))
+    for name, part in parts.items():
+        if name == "hooks":
+            _undo_hooks(run, undo)
+        elif name != "data":
+            undo.callback(part.load, part.state())
+
+
+def _state_in(run: Run, checkpoint: Mapping[str, Any], name: str) -> Any:
+    """Return the state of a part in a checkpoint."""
+    if name in ("optimizer", "amp", "gradients", "data"):  # a run may have none
+        return checkpoint.get(name)
+    if name not in checkpoint:
+        raise TrainingError(f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
+    ranks: Any = checkpoint.get("ranks")
+    if name == "random" and is_any(ranks, list):  # if there were fewer ranks, several have the generators of one
+        return [checkpoint[name], *ranks][run.rank % (len(ranks) + 1)]
+    return checkpoint[name]
+
+
+def _load_hooks(run: Run, states: Mapping[str, Any]) -> None:
+    hooks = dict(named(run))
+    unknown = [name for name in states if states[name] and name not in hooks]
     if unknown:
         run.logger.warning(
             "the checkpoint has the state of hooks that are not registered: %s", ", ".join(map(printable, unknown))
         )
-    for name, hook in named(run):
+    for name, hook in hooks.items():
         if name in states and hasattr(hook, "load_state_dict"):
             try:
                 hook.load_state_dict(states[name])
@@ -134,60 +181,27 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
                     f"the hook {name} cannot load its state from the checkpoint: {type(error).__name__}: {error}; "
                     "nothing was changed. Give it the options that it had, or remove it from the runner"
                 ) from error
-    run.backend.set_rng_state(generators_of(run, checkpoint))
-    run.identity = identity_of(checkpoint) or run.identity
 
 
-def _undo_all(run: Run, checkpoint: Mapping[str, Any], undo: ExitStack) -> None:
-    """Note how to undo what `_resume` changes."""
-    undo.callback(run.backend.set_rng_state, run.backend.rng_state())
-    kept: list[tuple[object, str, Any]] = [(run, name, getattr(run, name)) for name in _CHANGED]
-    kept += [(run.done, field.name, getattr(run.done, field.name)) for field in fields(run.done)]
-    kept += [(run.reading, "saved", run.reading.saved)]
-    for target, name, value in kept:
-        undo.callback(setattr, target, name, value)
-    undo.callback(run.backend.load_gradients, run.model, run.backend.gradients(run.model))
-    if run.amp is not None:
-        undo.callback(run.amp.load_state_dict, run.amp.state_dict())
-    if run.optimizer is not None:
-        _undo_optimizer(run, undo)
-    for name, hook in named(run):
-        if name in checkpoint["hooks"] and hasattr(hook, "load_state_dict"):
-            _undo_hook(hook, undo)
+def _undo_hooks(run: Run, undo: ExitStack) -> None:
+    """Note how to undo the loading of hooks.
 
-
-def _undo_optimizer(run: Run, undo: ExitStack) -> None:
-    """Note how to undo the loading of the optimizer: its state, and the very groups, which schedules may hold."""
-    groups = [(group, dict(group)) for group in run.optimizer.param_groups]
-
-    def restore_groups() -> None:
-        for group, values in groups:
-            group.clear()
-            group.update(values)
-        run.optimizer.param_groups[:] = [group for group, _ in groups]
-
-    undo.callback(restore_groups)
-    undo.callback(run.backend.load_optimizer_state, run.optimizer, run.backend.optimizer_state(run.optimizer))
-
-
-def _undo_hook(hook: Any, undo: ExitStack) -> None:
-    """Note how to undo the loading of a hook.
-
-    First it loads the state that it has now. It may fail at that too, or have no state before the run begins; and many
-    hooks only note what they were given, until the run begins. So then its attributes are what they were.
+    First a hook loads the state that it has now. It may fail at that too, or have no state before the run begins; and
+    many hooks only note what they were given, until the run begins. So then its attributes are what they were.
     """
-    attributes = getattr(hook, "__dict__", None)
-    if attributes is not None:
-        undo.callback(attributes.update, dict(attributes))
-        undo.callback(attributes.clear)
-    with suppress(Exception):
-        before = deepcopy(hook.state_dict())
-
-        def load() -> None:
+    for _, hook in named(run):
+        if hasattr(hook, "load_state_dict"):
+            attributes = getattr(hook, "__dict__", None)
+            if attributes is not None:
+                undo.callback(attributes.update, dict(attributes))
+                undo.callback(attributes.clear)
             with suppress(Exception):
-                hook.load_state_dict(before)
+                undo.callback(_load_if_it_can, hook, deepcopy(hook.state_dict()))
 
-        undo.callback(load)
+
+def _load_if_it_can(hook: Any, state: Any) -> None:
+    with suppress(Exception):
+        hook.load_state_dict(state)
 
 
 def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
@@ -204,7 +218,7 @@ def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def preserved(run: Run, *more: str) -> Generator[None]:
+def undisturbed(run: Run, *more: str) -> Generator[None]:
     """Restore the run after ``with``, which may validate, test or predict: its place, data and the mode of its model.
 
     `more` are other attributes to restore.
@@ -214,7 +228,8 @@ def preserved(run: Run, *more: str) -> Generator[None]:
     names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", *more)
     kept = {name: getattr(run, name) for name in names}
     run.loaders = dict(run.loaders)
-    due, run.done.due = run.done.due, None  # so that this is not taken for the validation that the workflow has begun
+    # So that this is not taken for the validation that the workflow has begun.
+    pending, run.done.pending_epoch = run.done.pending_epoch, None
     wholes: list[Any] = [run.model, *getattr(run.model, "__dict__", {}).values()]
     modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
     training = [bool(module.training) for module in modules]
@@ -223,7 +238,7 @@ def preserved(run: Run, *more: str) -> Generator[None]:
     finally:
         for name, value in kept.items():
             setattr(run, name, value)
-        run.done.due = due
+        run.done.pending_epoch = pending
         if run.mode == "train" and callable(getattr(run.model, "train", None)):
             run.model.train()
         for module, was_training in zip(modules, training, strict=True):

@@ -31,7 +31,7 @@ def next_epoch(run: Run) -> str | None:
     """
     mode = _advance(run, run.done, trained(run))
     if mode is not None:
-        run.done.due = mode
+        run.done.pending_epoch = mode
     if mode == "train":
         last = row_end(run, run.done)
         run.done.until = None if run.by_epoch or last == inf else int(last)
@@ -59,12 +59,13 @@ def _advance(run: Run, done: Progress, trained: int) -> str | None:
 def count_epoch(run: Run, mode: str) -> None:
     """Count the epoch that `next_epoch` asked for, call what hooks have put off until its end, raise a noted signal."""
     done = run.done
-    skipped, done.due = done.due is not None, None
-    if skipped and mode == "train":
-        _skip_train_epoch(run)
-    elif skipped:
-        done.validated += 1
-    call_later(run)
+    if done.pending_epoch is not None:  # a hook has skipped it
+        done.pending_epoch = None
+        if mode == "train":
+            _skip_train_epoch(run)
+        else:
+            done.validated += 1
+    call_after_stage(run)
     run.interrupts.judging, run.logged = False, {}
     run.epoch = done.epoch
     agree_to_end(run)
@@ -100,10 +101,10 @@ def row_end(run: Run, done: Progress) -> float:
     return end if len(run.workflow) == 1 else min(done.begun + run.workflow[done.row][1], end)
 
 
-def call_later(run: Run) -> None:
+def call_after_stage(run: Run) -> None:
     """Call what hooks have put off until the end of the stage."""
-    while run.later:
-        run.later.pop(0)()
+    while run.after_stage_calls:
+        run.after_stage_calls.pop(0)()
 
 
 def count_iteration(run: Run) -> bool:
@@ -114,8 +115,8 @@ def count_iteration(run: Run) -> bool:
     if done.accumulated and group_of(run)[1]:
         take_step(run)
     done.iter, done.inner_iter = run.iter + 1, run.inner_iter + 1
-    if run.later:
-        call_later(run)
+    if run.after_stage_calls:
+        call_after_stage(run)
     run.iter, run.step, run.logged = done.iter, done.step, {}
     if run.writes:
         run.writes.poll()
@@ -169,8 +170,8 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
     loader = run.data_loader
     start = run.done.inner_iter if mode == "train" else 0
     if mode == "train":
-        run.done.due = None
-        loader, length = run.reading.begin(loader, run.epoch, start, run.backend, run.logger)
+        run.done.pending_epoch = None
+        loader, length = run.reading.begin(loader, run.epoch, start, run.backend)
         note_length(run, length, length_of(run.data_loader))
     empty, move = True, run.backend.mover(run.model)
     for run.inner_iter, batch in enumerate(loader, start):

@@ -43,7 +43,7 @@ class CurvesHook(LoggerHook):
         self.path: Path = path_of(type(self).__name__, path)
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
-            raise TrainingError(f"{type(self).__name__} needs {' and '.join(missing)}; pip install 'aspecthook[train]'")
+            raise TrainingError(f"{type(self).__name__} needs {' and '.join(missing)}; pip install {' '.join(missing)}")
         self.rows: list[Row] = []
         self.end: End = "running"
         self.error: BaseException | None = None

@@ -287,7 +287,7 @@ class SessionState:
         self.close()
         if not self.training:
             return
-        run.later.clear()
+        run.after_stage_calls.clear()
         saved = None if self.checkpoint_dir is None else newest(self.checkpoint_dir)
         if saved is None:
             _go_back(run)

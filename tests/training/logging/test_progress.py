@@ -11,13 +11,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError, Return, hooks
+from aspecthook import HookOptionError, HookTypeError, hooks
 from aspecthook.training import EvalHook, Hook, Runner, TrainingError
 from aspecthook.training.logging import _progress as progress
 from aspecthook.training.logging._progress import ProgressHook
@@ -198,19 +196,6 @@ class Predicts:
         return batch
 
 
-def test_a_test_among_the_iterations_of_a_run_leaves_its_own_line() -> None:
-    class Tests(Hook):
-        def after_train_epoch(self, runner: Runner) -> None:
-            kept = runner.mode, runner.data_loader
-            runner.test([1, 1])
-            runner.mode, runner.data_loader = kept
-
-    file = File()
-    run(file, Tests()).fit([0] * 4)
-    heads = [line.partition("  ")[0] for line in file.lines]
-    assert heads == ["epoch 1/2", "epoch 1/2 test", "epoch 2/2", "epoch 2/2 test"]
-
-
 def test_lines_show_the_time_since_the_line_before(clock: Clock) -> None:
     clock.step = 0.0
     file = File()
@@ -219,51 +204,6 @@ def test_lines_show_the_time_since_the_line_before(clock: Clock) -> None:
     hooks(runner.val_iter).pre(lambda: setattr(clock, "now", clock.now + 50))
     runner.fit([0] * 4, [1])
     assert [line.rpartition("  ")[2] for line in file.lines] == ["10 s", "50 s", "10 s", "50 s"]
-    file = File()
-    runner = run(file)
-    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
-    runner.fit([0] * 4)
-    assert [line.rpartition("  ")[2] for line in file.lines] == ["10 s", "10 s"]
-
-
-def test_a_run_that_is_resumed_in_an_epoch_has_the_means_of_all_of_it(tmp_path: Path) -> None:
-    runner = run(File())
-    hooks(runner.train_iter).post(lambda runner: runner.request_stop() if runner.iter == 1 else None)
-    runner.fit([0] * 4)
-    saved = runner.save_checkpoint(tmp_path / "saved")
-    resumed = run(file := File())
-    resumed.resume(saved)
-    again = resumed.save_checkpoint(tmp_path / "again")
-    resumed = run(file)
-    resumed.resume(again)
-    resumed.fit([0] * 4)
-    assert [without_times(line) for line in file.lines] == [f"{line}  lr 0.1000" for line in MEANS]
-
-
-def test_an_epoch_that_is_saved_before_its_line_is_shown_is_shown_after_a_resume(tmp_path: Path) -> None:
-    class Save(Hook):
-        def after_val_epoch(self, runner: Runner) -> None:
-            runner.save_checkpoint(tmp_path / f"{runner.epoch}")
-
-        def after_train_epoch(self, runner: Runner) -> None:
-            runner.save_checkpoint(tmp_path / "trained")
-            runner.request_stop()
-
-    runner = run(File(), Save())
-    runner.fit([0] * 4, [1])
-    resumed = run(file := File())
-    resumed.resume(tmp_path / "trained")
-    resumed.fit([0] * 4, [1])
-    expected = [text for line in MEANS for text in (f"{line}  lr 0.1000", f"{line[:9]} val  val_acc 0.5000")]
-    assert [without_times(line) for line in file.lines] == expected
-
-
-def test_a_second_run_of_a_runner_continues_its_epochs() -> None:
-    runner = run(file := File(), max_epochs=1)
-    runner.fit([0] * 4)
-    runner.max_epochs = 2
-    runner.fit([0] * 4)
-    assert [line[:9] for line in file.lines] == ["epoch 1/1", "epoch 2/2"]
 
 
 def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one() -> None:
@@ -318,14 +258,6 @@ def test_without_a_terminal_there_are_no_control_characters(monkeypatch: pytest.
     assert len(file.lines) == 2 * (3 + 1 + 2 + 1)
 
 
-def test_progress_is_printed_to_the_current_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    runner = run(None)
-    runner.fit([0] * 4)
-    assert [without_times(line) for line in capsys.readouterr().out.splitlines()] == [
-        f"{line}  lr 0.1000" for line in MEANS
-    ]
-
-
 def test_without_a_standard_output_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     runner = run(None)
@@ -344,7 +276,7 @@ def test_a_dumb_terminal_gets_plain_lines(kind: str, monkeypatch: pytest.MonkeyP
 
 def test_without_rich_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install 'aspecthook\[train\]'"):
+    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install rich"):
         ProgressHook()
 
 
@@ -390,7 +322,7 @@ def test_the_bar_of_a_run_of_iterations_goes_over_all_its_passes() -> None:
     assert file.raw.count("\x1b[?25l") == 1
 
 
-@pytest.mark.parametrize("width", [1, 12, 20, 25, 30, 40, 60, 79, 80, 200])
+@pytest.mark.parametrize("width", [1, 12, 40, 60, 80, 200])
 def test_the_bar_has_one_line_however_narrow_the_terminal_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     file, before = Terminal(width), program()
@@ -414,24 +346,6 @@ def test_the_bar_has_one_line_however_narrow_the_terminal_is(width: int, monkeyp
         assert any("eta" in line for line in file.seen)
 
 
-def test_long_lines_are_folded_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    file = Terminal(40)
-    run(file, max_epochs=1).fit([0] * 4, [1])
-    assert file.lines[0] == "epoch 1/1  loss 0.7500  accuracy 0.2500"
-    assert without_times("  " + file.lines[1]) == "  lr 0.1000"
-
-
-def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = Terminal()
-    run(file).fit([0] * 4)
-    assert re.search(r"\x1b\[[\d;]*3\d", file.raw)
-    monkeypatch.setenv("NO_COLOR", "1")
-    file = Terminal()
-    run(file).fit([0] * 4)
-    assert set(re.findall(r"\x1b\[[\d;]*m", file.raw)) <= {"\x1b[0m", "\x1b[1m"}
-
-
 def test_characters_that_an_encoding_lacks_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     class Ascii(Terminal):
         encoding = "ascii"
@@ -444,57 +358,6 @@ def test_characters_that_an_encoding_lacks_are_replaced(monkeypatch: pytest.Monk
     run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "Δ": 2.0}}).fit([0] * 4)
     text = without_times("  ".join(line.strip() for line in file.lines))
     assert text.startswith("epoch 1/2  loss 1.0000  ? 2.0000  lr 0.1000")
-
-
-# Others print meanwhile
-
-
-@pytest.fixture
-def handler() -> Any:
-    made = logging.StreamHandler(sys.stderr)
-    logging.getLogger("of.others").addHandler(made)
-    yield made
-    logging.getLogger("of.others").removeHandler(made)
-
-
-def test_other_output_appears_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = Terminal()
-    monkeypatch.setattr(sys, "stdout", file)
-    monkeypatch.setattr(sys, "stderr", file)
-    handler = logging.StreamHandler(sys.stderr)
-    logger = logging.getLogger("of.others")
-    logger.addHandler(handler)
-
-    class Prints(Hook):
-        priority = "LOWEST"
-
-        def after_train_iter(self, runner: Runner) -> None:
-            assert "━" in file.rows[-1]
-            if runner.iter == 1:
-                print("a line of the program")
-                logger.warning("a line of a log")
-                with warnings.catch_warnings():
-                    warnings.simplefilter("always")
-                    warnings.showwarning = show
-                    warnings.warn("what is amiss", stacklevel=1)
-
-    def show(message: Any, *_: Any) -> None:
-        sys.stderr.write(f"{message}\n")
-
-    try:
-        before = program()
-        runner = run(None, Prints())
-        runner.fit([0] * 4)
-        clean(file, before)
-        assert handler.stream is file
-    finally:
-        logger.removeHandler(handler)
-    assert [without_times(line) for line in file.lines] == [
-        "a line of the program",
-        "a line of a log",
-        "what is amiss",
-        *[f"{line}  lr 0.1000" for line in MEANS],
-    ]
 
 
 def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,8 +376,7 @@ def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch) 
 STAGES = ["run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step", "val_epoch", "val_iter"]
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("priority", [0, 100])
+@pytest.mark.parametrize(("error", "priority"), [(ValueError, 0), (KeyboardInterrupt, 100)])
 @pytest.mark.parametrize("kind", ["pre", "post"])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_run_that_fails_leaves_the_terminal_as_it_was(
@@ -564,15 +426,6 @@ def test_a_failure_outside_a_run_leaves_the_terminal_as_it_was(
     clean(file, before)
 
 
-def test_a_validation_that_is_skipped_takes_no_bar_away() -> None:
-    file = Terminal()
-    runner = run(file, EvalHook([1], interval=2, by_epoch=False), max_epochs=1)
-    hooks(runner.val_epoch).add("pre", lambda: Return(None), priority=0)
-    runner.fit([0] * 5)
-    assert any(line.startswith("epoch 1/1 5/5 ━") for line in file.seen)
-    assert [without_times(line) for line in file.lines] == ["epoch 1/1  loss 1.0000  accuracy 0.2500  lr 0.1000"]
-
-
 class Gone(Terminal):
     """A terminal, or a pipe, that is closed after some lines."""
 
@@ -590,7 +443,7 @@ class Gone(Terminal):
         return super().write(text)
 
 
-@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("after", [0, 3, 7])
 @pytest.mark.parametrize("tty", [True, False])
 @pytest.mark.parametrize("error", [BrokenPipeError(32, "gone"), OSError(5, "gone")])
 def test_a_terminal_that_is_closed_does_not_end_the_run(

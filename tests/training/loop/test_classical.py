@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookOptionError, hooks
+from aspecthook import hooks
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.keras import LambdaCallback
-from aspecthook.training.loop._stages import IN_ORDER
-from tests.training.kit import Optimizer, both, data, run_of, same, state
+from aspecthook.training.loop._stages import IN_ORDER, NAMES
+from tests.training.kit import Optimizer, data, run_of
 from tests.training.loop.test_runner import make
 
 
@@ -70,7 +69,8 @@ def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
     argument = f"{name}_{'hooks' if name == 'custom' else 'config'}"
     runner.register_training_hooks(**{"timer_config": None, argument: config})
     assert [type(hook).__name__ for hook in runner.hooks] == [row[0]]
-    found = {(hook.name, hook.priority) for name in IN_ORDER for hook in runner._hooks_of(name)}
+    stages = [hooks(getattr(runner, stage.method)) for stage in NAMES.values()]
+    found = {(hook.name, hook.priority) for stage in stages for hook in stage}
     assert found <= {row}
     runner.register_training_hooks(timer_config=None)
     assert len(runner.hooks) == 1
@@ -102,81 +102,6 @@ def test_a_general_method_triggers_the_stage_of_each_mode_and_a_plain_hook_none(
         "after_predict_iter",
     ]
     assert Hook().get_triggered_stages() == []
-
-
-def test_the_information_on_hooks_lists_those_of_all_systems_in_the_order_of_their_calls() -> None:
-    runner = make()
-    assert runner.get_hook_info() == ""
-    custom = [{"type": "DistSamplerSeedHook", "priority": 42}]
-    runner.register_training_hooks({"policy": "fixed"}, timer_config=None, custom_hooks=custom)
-    runner.register_hook(LambdaCallback(on_train_begin=lambda logs: None), priority="LOW")
-    text = runner.get_hook_info()
-    assert text.startswith("before_run:\n(HIGHEST     ) KerasLifecycle ")
-    assert "\n(VERY_HIGH   ) LrUpdaterHook                      \n" in text
-    epoch = text.partition("before_train_epoch:\n")[2].partition("\n ---")[0].splitlines()
-    assert [row.split() for row in epoch if "Keras" not in row][:2] == [
-        ["(VERY_HIGH", ")", "LrUpdaterHook"],
-        ["(42", ")", "DistSamplerSeedHook"],
-    ]
-    assert "(LOW         ) LambdaCallback" in text
-
-
-def test_hooks_are_called_without_their_stage_in_its_order_and_under_its_conditions() -> None:
-    runner = make()
-    log: list[Any] = []
-    hooks(runner.train_iter).pre(lambda batch: log.append(("every", batch)), every=2)
-    hooks(runner.train_iter).pre(lambda batch, inner_iter: log.append((batch, inner_iter)), priority=3)
-    hooks(runner.train_iter).post(lambda result: log.append(result))
-    hooks(runner.train_iter).always(lambda: log.append("always"))
-    runner.outputs = "made"
-    runner.call_hook("before_train_iter", batch=1.0)
-    runner.batch = 2.0
-    runner.call_hook("before_train_iter")
-    runner.call_hook("after_train_iter")
-    assert log == [(1.0, 0), (2.0, 0), ("every", 2.0), "made"]
-    assert runner.iter == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("before_tran_iter", {}, "did you mean 'before_train_iter'"),
-        ("around_run", {}, "give one of before_run"),
-        ("after_backward", {}, "missing a required argument: 'loss'; the stage takes loss"),
-        ("before_run", {"batch": 1}, "unexpected keyword argument 'batch'; the stage takes no arguments"),
-    ],
-)
-def test_a_call_of_hooks_that_cannot_be_made_is_refused(name: str, arguments: Any, message: str) -> None:
-    with pytest.raises(HookOptionError, match=message):
-        make().call_hook(name, **arguments)
-
-
-@both
-def test_passes_over_the_data_by_a_loop_of_ones_own_are_those_of_a_run(library: str) -> None:
-    train, held_out = data(3), data(2, seed=2)
-    whole = run_of(library, max_epochs=2)
-    whole.fit(train, held_out)
-    own = run_of(library, max_epochs=2)
-    log = own.register_hook(All()).log
-    for _ in range(2):
-        own.train(train)
-        assert "val_loss" in own.val(held_out)
-    assert same(state(own), state(whole)) and own.logs == whole.logs
-    assert (own.epoch, own.iter, own.step) == (2, 6, 6) == (whole.epoch, whole.iter, whole.step)
-    assert log.count("before_train_epoch") == 2 and "before_run" not in log
-    assert not own.busy and not own.running
-
-
-def test_a_pass_ends_with_the_iterations_of_the_run_and_is_refused_inside_one() -> None:
-    runner = run_of("numpy", max_epochs=None, max_iters=5)
-    runner.train(data(3))
-    assert runner.iter == 3
-    runner.train(data(3))
-    assert runner.iter == 5
-    inside = run_of("numpy")
-    hooks(inside.train_iter).pre(lambda runner: runner.train(data(1)))
-    with pytest.raises(TrainingError, match="train was called while this runner is fitting"):
-        inside.fit(data(2))
 
 
 def test_the_questions_of_mmengines_hooks_are_those_of_mmcvs() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError, hooks
-from aspecthook.training import Hook, Runner, TrainingError
+from aspecthook import HookOptionError, HookTypeError
+from aspecthook.training import Hook, TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import newest
 from aspecthook.training.session import (
@@ -61,15 +61,6 @@ def test_steps_and_max_steps(tmp_path: Path) -> None:
     assert seen == [3, 6, 7, 8]
     quick(tmp_path / "other", max_epochs=2).train(lambda: DATA, hooks=[Steps()])
     assert seen[-1] == 8
-
-
-def test_a_saver_among_the_hooks_takes_the_place_of_the_usual_one(tmp_path: Path) -> None:
-    own = CheckpointSaverHook(tmp_path, save_steps=2, max_keep=2)
-    quick(tmp_path).train(lambda: DATA, hooks=[own], steps=5)
-    assert sorted(path.name for path in tmp_path.glob("*.safetensors")) == [
-        "model.ckpt-4.safetensors",
-        "model.ckpt-5.safetensors",
-    ]
 
 
 # What each of the three refuses, and what ends each
@@ -202,30 +193,3 @@ def test_predictions_are_divided_into_samples(tmp_path: Path) -> None:
     assert estimator.predict(lambda: [two]) == [(1.0, 1.0), (2.0, 2.0)]
     with pytest.raises(TrainingError, match="divided into samples .*yield_single_examples=False"):
         estimator.predict(lambda: [{"a": two, "c": "all"}])
-
-
-def test_an_error_in_a_prediction_leaves_nothing(tmp_path: Path) -> None:
-    class Fails(Model):
-        def __call__(self, batch: float) -> Any:
-            raise ValueError("predict")
-
-    log: list[str] = []
-    estimator = quick(tmp_path, Fails()).train(lambda: DATA)
-    with pytest.raises(ValueError, match="predict"):
-        estimator.predict(lambda: [1.0], hooks=[Trail("hook", log)])
-    assert log == ["hook.begin", "hook.create", "hook.before"] and not hooks(Runner.predict_iter)
-
-
-def test_the_digits_are_learnt(tmp_path: Path) -> None:
-    from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
-
-    def digits() -> Runner:
-        nn.manual_seed(0)
-        model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-        return Runner(model, optimizer=nn.AdamW(model.parameters(), lr=3e-3), loss=nn.cross_entropy, seed=0)
-
-    images, labels = load_digits("train")
-    data = ArrayDataset(images.reshape(-1, 64), labels)
-    estimator = Estimator(digits, tmp_path).train(lambda: DataLoader(data, 32, shuffle=True), steps=200)
-    guesses = np.array([row.argmax() for row in estimator.predict(lambda: DataLoader(data, 100))])
-    assert (guesses == labels).mean() > 0.9

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookTypeError, Return, hooks
-from aspecthook.training import CheckpointHook, EMAHook, Hook, LrUpdaterHook, Runner, TrainingError
+from aspecthook.training import EMAHook, Hook, LrUpdaterHook, Runner, TrainingError
 from aspecthook.training.session import (
     AbortedError,
     MonitoredTrainingSession,
@@ -103,19 +103,6 @@ def test_a_driven_run_is_bit_for_bit_that_of_fit(library: str, accumulate: int) 
     assert same(outcome(fitted), outcome(driven))
 
 
-def test_after_stage_works_in_a_driven_run(tmp_path: Path) -> None:
-    def made(folder: str) -> Runner:
-        return plain(max_epochs=3, work_dir=tmp_path / folder, hooks=[CheckpointHook(max_keep=2)])
-
-    made("fitted").fit([1.0, 2.0])
-    with MonitoredTrainingSession(made("driven"), [1.0, 2.0]) as session:
-        while not session.should_stop():
-            session.run()
-            assert len(list((tmp_path / "driven").glob("epoch_*"))) == min(session.runner.iter // 2, 2)
-    names = [sorted(path.name for path in (tmp_path / folder).iterdir()) for folder in ("fitted", "driven")]
-    assert names == [["epoch_2.safetensors", "epoch_3.safetensors", "run.json"]] * 2
-
-
 def test_the_end_comes_when_the_session_is_closed() -> None:
     log: list[str] = []
     with MonitoredTrainingSession(plain(), [1.0], hooks=[Trail("hook", log)]) as session:
@@ -134,17 +121,6 @@ def test_between_two_steps_the_user_may_validate() -> None:
             session.run()
             assert runner.validate([5.0, 6.0, 7.0])["val_loss"] == 6.0
     assert seen == [(1.0, "train", 0), (2.0, "train", 1)] * 2
-
-
-def test_without_an_end_it_goes_on_until_somebody_stops_it() -> None:
-    session = MonitoredTrainingSession(plain(max_epochs=None), [1.0, 2.0])
-    for _ in range(7):
-        session.run()
-    assert not session.should_stop() and session.runner.epoch == 3
-    session.runner.request_stop()
-    assert session.should_stop()
-    session.close()
-    session.close()
 
 
 def test_a_step_after_the_end_is_refused() -> None:
@@ -170,13 +146,6 @@ def test_data_of_unknown_length_end_the_block_quietly() -> None:
         with pytest.raises(OutOfRangeError, match="no more batches"):
             session.run()
         assert session.should_stop()
-
-
-def test_data_that_can_be_gone_through_once_end_the_run() -> None:
-    with MonitoredTrainingSession(plain(max_epochs=None), iter([1.0, 2.0])) as session:
-        while True:
-            session.run()
-    assert session.runner.iter == 2
 
 
 @pytest.mark.parametrize("error", [ValueError("user"), KeyboardInterrupt(), AbortedError("user's own")])
@@ -249,15 +218,6 @@ def test_quiet_errors_may_be_raised_by_the_user(error: Exception) -> None:
     assert log == ["hook.begin", "hook.create", "hook.before", "hook.after", "hook.end"]
 
 
-def test_an_exception_hook_may_handle_what_the_user_raises() -> None:
-    runner = plain()
-    hooks(runner.run).exception(lambda exc: Return(None))
-    with MonitoredTrainingSession(runner, [1.0, 2.0]) as session:
-        session.run()
-        raise ValueError
-    assert session.should_stop()
-
-
 def test_a_failed_step_ends_the_session() -> None:
     log: list[str] = []
     runner = plain()
@@ -267,23 +227,6 @@ def test_a_failed_step_ends_the_session() -> None:
             session.run()
         assert session.should_stop()
     assert "hook.end" not in log and "hook.after" not in log
-
-
-def test_leaving_early_ends_what_was_begun() -> None:
-    runner = plain(max_epochs=3)
-    everything = runner.register_hook(Everything())
-    with MonitoredTrainingSession(runner, [1.0, 2.0]) as session:
-        session.run()
-    assert [line.split()[0] for line in everything.trail if "epoch" in line or "run" in line] == [
-        *["before_run", "before_epoch", "after_epoch", "after_run"]
-    ]
-    runner = plain(max_epochs=3)
-    everything = runner.register_hook(Everything())
-    with MonitoredTrainingSession(runner, [1.0, 2.0]) as session:
-        session.run()
-        session.run()
-    # No epoch is begun before a step of it is wished.
-    assert sum(line.startswith("before_epoch") for line in everything.trail) == 1
 
 
 def test_a_session_leaves_nothing_on_the_runner_nor_alive() -> None:
@@ -374,44 +317,6 @@ def test_an_around_hook_with_one_yield_stands_around_many_steps() -> None:
     epochs = [[f"train {n} begins", *["hook.before", "hook.after"] * 2, f"train {n} ends"] for n in (0, 1)]
     # The session is made inside of what stands around the run already.
     assert log == ["hook.begin", "train 0 begins", "hook.create", *epochs[0], *epochs[1], "train 0 ends", "hook.end"]
-
-
-def test_conditions_of_hooks_count_as_in_fit() -> None:
-    runner, log = plain(max_epochs=4), list[int]()
-    hooks(runner.train_epoch).pre(lambda epoch: log.append(epoch), every=2)
-    hooks(runner.run).post(lambda call: log.append(call.state.begun))
-    hooks(runner.run).pre(lambda call: setattr(call.state, "begun", 99))
-    drive(runner, [1.0])
-    assert log == [1, 3, 99]
-
-
-def test_the_step_of_a_session_is_a_mount_point() -> None:
-    with MonitoredTrainingSession(plain(), [1.0, 2.0]) as session:
-        hooks(session.run).post(lambda result: result * 100)
-        assert session.run("loss") == 100.0
-
-
-# The coordinator
-
-
-@pytest.mark.parametrize("driven", [True, False])
-def test_a_coordinator_ends_the_run_from_the_creation_of_the_session_on(driven: bool) -> None:
-    log: list[str] = []
-
-    class Enough(SessionRunHook):
-        def after_create_session(self, session: Any, coord: Any) -> None:
-            self.coord = coord
-
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            log.append(f"after {self.coord.should_stop()}")
-            if len(log) == 2:
-                self.coord.request_stop()
-
-        def end(self, session: Any) -> None:
-            log.append(f"end {self.coord.should_stop()}")
-
-    (drive if driven else fit)(plain(), [1.0] * 5, hooks=[Enough()])
-    assert log == ["after False", "after False", "end True"]
 
 
 # Interrupts

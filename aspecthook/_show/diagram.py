@@ -1,10 +1,9 @@
-"""A chain to look at: a call from the caller to the target and back, as SVG. Loaded when somebody looks."""
+"""A call from the caller to the target and back, as SVG."""
 
 from __future__ import annotations
 
 from html import escape
 
-from aspecthook._core.law.kinds import KINDS
 from aspecthook._hints import final
 
 from .table import Row
@@ -56,7 +55,9 @@ class Diagram(str):
 def draw(label: str, rows: list[Row]) -> Diagram:
     """Return a call of the mount point `label` with these hooks as a diagram."""
     canvas = _Canvas()
-    of = {kind: [row for row in rows if row.kind == kind] for kind in KINDS}
+    of: dict[str, list[Row]] = {kind: [] for kind in ("pre", "around", "on", "item", "exception", "post", "always")}
+    for one in rows:
+        of[one.kind].append(one)
     down = _shortened(of["pre"])
     # From the top down: what comes back passes the exception hooks first, and the always hooks last.
     up = [*_shortened(of["always"])[::-1], *_shortened(of["post"])[::-1], *_shortened(of["exception"])[::-1]]
