@@ -68,7 +68,9 @@ def read(*paths: str | PathLike[str], max_calls: int | None = None) -> Tape:
     reader = _Reader(max_calls)
     for file in files:
         reader.read(file)
-    tape._recorder.load(reader.calls(), reader.started(), reader.left_out, reader.headers)
+    recorder = tape._recorder
+    recorder.calls, recorder.started, recorder.headers = reader.calls(), reader.started(), reader.headers
+    recorder.limits.left_out = reader.left_out
     return tape
 
 

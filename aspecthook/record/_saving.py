@@ -34,7 +34,12 @@ def save(calls: list[RecordedCall], entries: Iterable[dict[str, Any]], path: Pat
         write_page(entries, path)
     elif name.endswith(".json"):
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"displayTimeUnit": "ns", "traceEvents": list(_events(calls))}, file)
+            file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+            # One by one: of a document as a whole, `json.dump` makes the text in Python, and `dumps` in memory.
+            file.writelines(
+                f"{',' if number else ''}{json.dumps(event)}\n" for number, event in enumerate(_events(calls))
+            )
+            file.write("]}\n")
     else:
         raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of .jsonl, .html, .json")
 

@@ -257,12 +257,6 @@ def test_refusal_changes_nothing_and_names_the_mount_point(price: Any, what: str
     assert price("tea") == 1 + is_hooked
 
 
-def test_a_name_that_nobody_bears_is_answered_with_the_nearest(price: Any) -> None:
-    price.pre(clamp)
-    with pytest.raises(HookLookupError, match="shop:price has no hook 'clmap'; its hooks: clamp; did you mean 'clamp'"):
-        hooks(price).remove("clmap")
-
-
 @pytest.mark.parametrize(
     ("habit", "kind"),
     [("after", "post"), ("Error", "exception"), ("finally", "always"), ("wrap", "around"), ("pots", "post")],
@@ -339,12 +333,6 @@ def test_a_parameter_named_underscore_keeps_its_argument() -> None:
 
 
 # Answers, in a call
-
-
-def test_a_refused_answer_names_the_mount_point_and_the_hook(price: Any) -> None:
-    price.pre(lambda: 3, name="three")
-    with pytest.raises(HookAnswerError, match=rf"^shop:price: pre hook 'three' \({__file__}:\d+\) answered an int; "):
-        price("tea")
 
 
 @pytest.mark.parametrize("where", ["pre", "around"])

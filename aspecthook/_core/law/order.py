@@ -144,8 +144,11 @@ NO_MENTIONS = Mentions()
 class Chain:
     """The ordered hooks of one mount point, one tuple for each kind; immutable."""
 
-    __slots__ = KINDS
+    __slots__ = (*KINDS, "hooks", "shapes")
 
+    # All hooks, kind by kind in the order in which a call may run them; and what the source of a call depends on.
+    hooks: tuple[Hook, ...]
+    shapes: tuple[object, ...]
     pre: tuple[Hook, ...]
     around: tuple[Hook, ...]
     on: tuple[Hook, ...]
@@ -160,8 +163,10 @@ class Chain:
         for hook in members:
             by_kind.setdefault(hook.kind, []).append(hook)
         for kind, hooks in by_kind.items():
-            setattr(self, kind, arrange(hooks))
+            setattr(self, kind, arrange(hooks) if len(hooks) > 1 else tuple(hooks))
+        self.hooks = self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
+        self.shapes = tuple(map(attrgetter("shape"), self.hooks))
 
     def everything(self) -> tuple[Hook, ...]:
         """Return all hooks, kind by kind in the order in which a call may run them."""
-        return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
+        return self.hooks

@@ -19,7 +19,7 @@ from aspecthook._errors import ConfigError
 from aspecthook.training._options import flag
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import check_parts, positive, seed_of, workflow_of
+from ._checks import positive, seed_of, workflow_of
 from ._interrupts import Interrupts
 from ._reading import Reading
 from ._writes import Writes
@@ -130,7 +130,6 @@ class Run:
 
         if max_epochs is not None and max_iters is not None:
             raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
-        check_parts(model, optimizer, loss)
         # What is trained
         self.model = model
         self.optimizer = optimizer

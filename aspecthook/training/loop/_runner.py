@@ -14,21 +14,20 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aspecthook import hookable, hooks
-from aspecthook._core.law.options import Priority
+from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
 from aspecthook.training.hooks._hook import build_hook
 
-from ._checks import check_loader, check_trains, length_of
+from ._checks import check_loader, length_of
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
 from ._logs import of_mode, without_mode
 from ._names import check_name
 from ._run import Run
-from ._stages import IN_ORDER, NAMES, STATE
+from ._stages import STATE
 from ._steps import (
     agree_to_end,
     batches,
@@ -211,23 +210,6 @@ class Runner(Run):
         groups: list[dict[str, Any]] = self.optimizer.param_groups
         return groups
 
-    def get_hook_info(self) -> str:
-        """Return a text with the hooks of each stage and their priorities, in the order in which they are called.
-
-        Hooks of all systems are in it, and functions that were added to a stage.
-        """
-        parts: list[str] = []
-        for name in IN_ORDER:
-            rows = [f"({_priority(hook.priority):<12}) {hook.name:<35}" for hook in self._hooks_of(name)]
-            if rows:
-                parts.append("\n".join([f"{name}:", *rows, " -------------------- "]))
-        return "\n".join(parts)
-
-    def _hooks_of(self, name: str) -> tuple[Any, ...]:
-        method, kind = NAMES[name]
-        found: tuple[Any, ...] = getattr(hooks(getattr(self, method)).chain(), kind)
-        return found
-
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
@@ -270,7 +252,6 @@ class Runner(Run):
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
-        check_trains(self.model, self.optimizer, self.backend.parameters(self.model).values())
         if self._val_row:  # of the last fit
             self.workflow, self._val_row = self.workflow[:-1], False
         validates = any(mode == "val" for mode, _ in self.workflow)
@@ -595,7 +576,3 @@ class Runner(Run):
                 (folder / _INTERRUPTED).unlink(missing_ok=True)
             except OSError as error:  # the run is complete all the same
                 self.logger.warning("%s could not be removed: %s", folder / _INTERRUPTED, error)
-
-
-def _priority(number: int) -> str:
-    return Priority(number).name if number in [*map(int, Priority)] else str(number)

@@ -288,13 +288,6 @@ def test_methods_not_overridden_are_never_called() -> None:
     assert Runner.train_iter.__code__ is code and not hooks(runner.train_iter)
 
 
-def test_two_runners_have_hooks_of_their_own() -> None:
-    one, two = make(), make()
-    first, second = one.register_hook(Everything()), two.register_hook(Everything())
-    one.fit([1.0])
-    assert first.trail and not second.trail
-
-
 # When
 
 
@@ -473,14 +466,6 @@ def test_a_hook_hears_of_failures_and_of_every_end_the_innermost_first() -> None
     ]
 
 
-def test_a_misspelt_stage_is_refused_whatever_the_kind() -> None:
-    class Misspelt(Hook):
-        def always_rnu(self) -> None: ...
-
-    with pytest.raises(HookSignatureError, match="did you mean 'always_run'"):
-        make().register_hook(Misspelt())
-
-
 def test_after_stage_calls_functions_after_all_hooks() -> None:
     runner = make()
     trail: list[str] = []
@@ -573,13 +558,6 @@ def test_a_skipped_batch_takes_no_step_from_the_others_of_its_group(skipped: int
     assert len(log) == 7 and log[-1] == "step"
 
 
-def test_a_group_that_is_skipped_makes_no_step() -> None:
-    runner = make(max_epochs=1, accumulate=2)
-    hooks(runner.train_iter).pre(lambda iter: Return(None) if iter in (2, 3) else None)
-    runner.fit([1.0] * 6)
-    assert runner.optimizer.log.count("step") == 2
-
-
 def test_a_hook_that_fails_as_an_interrupted_run_ends_costs_neither_checkpoint_nor_interrupt(tmp_path: Path) -> None:
     runner = make(work_dir=tmp_path)
     hooks(runner.train_iter).post(lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -629,12 +607,3 @@ def test_a_run_that_is_over_says_that_there_is_nothing_to_do(caplog: pytest.LogC
     runner.fit([1.0])
     runner.fit([1.0])
     assert "the run has made its 1 epochs already" in caplog.text
-
-
-def test_data_to_validate_on_count_for_one_fit() -> None:
-    runner = make(max_epochs=1)
-    runner.fit([1.0], [1.0])
-    assert runner.workflow == (("train", 1), ("val", 1))
-    runner.max_epochs = 2
-    runner.fit([1.0])
-    assert runner.workflow == (("train", 1),) and runner.epoch == 2
