@@ -466,3 +466,36 @@ def test_a_decorated_coroutine_that_is_dropped_may_be_closed_in_another_context(
     contextvars.copy_context().run(running.send, None)
     running.close()
     assert inspect.getcoroutinestate(running) == inspect.CORO_CLOSED
+
+
+def test_pydantic_validates_a_function_that_functools_wraps_has_made() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @hookable
+    @logged
+    def order(item: str, qty: int = 1) -> tuple[str, int]:
+        return item, qty
+
+    order.around(around.wrap(pydantic.validate_call))
+    assert order("tea", "2") == order(item="tea", qty="2") == ("tea", 2)
+
+
+def test_what_a_decorator_was_given_by_the_hook_of_one_instance_runs_what_is_inside() -> None:
+    kept: list[Any] = []
+
+    class Till:
+        @hookable
+        def pay(self, amount: int) -> int:
+            return amount
+
+    till = Till()
+    hooks(till.pay).around(around.wrap(lambda function: kept.append(function) or function))
+    assert till.pay(2) == 2
+    assert kept[0](till, 3) == 3

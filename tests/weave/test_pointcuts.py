@@ -421,6 +421,7 @@ def names(text: str) -> set[str]:
         ("wov:A+,!wov:A+.mn", {"wov:A.m"}),
         ("wov*:*,!wov:A+.m*", {"wov:f", "wov:fa", "wov.a:f"}),
         ("wov:f,wov.a:f", {"wov:f", "wov.a:f"}),
+        ("wov*:f, !wov:f", {"wov.a:f"}),
     ],
 )
 def test_a_pointcut_chooses(world: types.SimpleNamespace, text: str, expected: set[str]) -> None:
@@ -475,3 +476,15 @@ def test_every_text_is_a_pointcut_or_is_refused_with_a_weave_error(text: str) ->
         assert read.terms
         assert all(term.module and term.segments for term in read.terms + read.excluded)
     assert repr(text) in said
+
+
+def test_a_glob_does_not_reach_what_a_module_only_imports(world: types.SimpleNamespace) -> None:
+    world.a.borrowed, world.a.Borrowed = world.wov.f, world.wov.A
+    assert names("wov.a:*") == {"wov.a:f", "wov.a:AB.mn"}
+    assert names("wov.a:borrowed") == {"wov:f"}
+    assert names("wov.a:Borrowed") == {"wov:A.m"}
+
+
+def test_a_glob_does_not_choose_what_a_package_imports_from_its_modules(world: types.SimpleNamespace) -> None:
+    world.wov.from_below = world.a.f
+    assert "wov.a:f" not in names("wov:*")

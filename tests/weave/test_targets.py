@@ -683,3 +683,16 @@ def test_a_c_function_of_any_signature_is_called_just_as_the_caller_called_it(
             inner.clear()
             assert shop.minds(*args, **kwargs) == (args, list(kwargs.items()))
             assert inner == [((args, list(kwargs.items())), args, kwargs) for args, kwargs in calls[::7]]
+
+
+def test_a_wrong_call_of_a_c_function_is_refused_by_the_function_itself(shop: Shop) -> None:
+    shop.copysign = math.copysign
+    with weave(f"{NAME}:copysign", pre=lambda: None):
+        for args, kwargs in (((), {}), ((1, 2, 3, 4), {}), ((1,), {"n": 2}), ((1,), {"other": 2})):
+            with pytest.raises(TypeError, match=r"copysign.* takes no keyword|copysign expected 2 arguments"):
+                shop.copysign(*args, **kwargs)
+    with (
+        weave(f"{NAME}:copysign", pre=lambda y: None),
+        pytest.raises(TypeError, match="this call has no such argument"),
+    ):
+        shop.copysign(1.0)

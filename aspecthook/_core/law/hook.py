@@ -249,7 +249,7 @@ class Hook(Handle, metaclass=_Listed):
         self.failures: int = 0
         # Of a hook that is held weakly: what is referred to, and for a method of that the function that is called.
         self.ref: Callable[[], Any] | None = None
-        self.inner: Callable[..., Any] | None = None
+        self.inner: Callable[..., Any] | str | None = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         self._mount = weakref.ref(mount)
@@ -353,15 +353,13 @@ class Hook(Handle, metaclass=_Listed):
             if hook is not None and not ending():
                 hook.remove()
 
-        function = self.function
-        self.ref, self.inner, self.function = weakly(function, name_of(function), code_of(function), who, gone)
+        self.ref, self.inner, self.function = weakly(self.function, who, gone)
         # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
         self.style = "function"
         options = self.options.copy()
         if self.when is not None:
-            holds, _, awaits = self.when
-            options["when"] = weak_predicate(holds, self.ref(), name_of(holds), code_of(holds), awaits=awaits)
-            self.when = self.when._replace(holds=options["when"])
+            options["when"] = weak_predicate(self.when.holds, self.ref)
+            self.when = self.when._replace(holds=options["when"], awaits=False)
         self.options = options
 
     def reshape(self) -> None:
@@ -413,7 +411,7 @@ class Hook(Handle, metaclass=_Listed):
         if owner is None:
             found: Callable[..., Any] = getattr(self.function, _MAKER, self.function)
         else:
-            found = owner if self.inner is None else together(owner, self.inner)
+            found = together(owner, self.inner)
         return found
 
     @property

@@ -67,9 +67,8 @@ class MountSite(Site, Witness):
         super().__init__(mount.name, model, function, mount.emission)
         self.provides: Mapping[str, str] = mount.provides
         self._mount = weakref.ref(mount)
-        # What `shown` returns, once it has been read. The function of one object is no wrapper, and a tracing compiler
-        # may read it.
-        self._shown: tuple[Shown | None] | None = (None,) if mount.of_object else None
+        # What `shown` returns, once it has been read.
+        self._shown: tuple[Shown | None] | None = None
 
     def shown(self) -> Shown | None:
         """Return the parameters that the function shows; None if they are those of its code. It is read once."""

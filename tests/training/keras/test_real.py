@@ -229,87 +229,6 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_keras_cannot_save_the_best_of_batches_and_ours_can() -> None:
-    # Keras 3.15.1 chooses how to compare at the end of the first epoch, and compares before.
-    mine, real = both("ModelCheckpoint", filepath="{batch}.keras", save_best_only=True, save_freq=1)
-    for callback in (mine, real):
-        callback.on_epoch_begin(0)
-        callback.on_train_batch_end(0, logs={"val_loss": 1.0})
-    with pytest.raises(TypeError, match="not callable"):
-        real.on_train_batch_end(1, logs={"val_loss": 0.5})
-    mine.on_train_batch_end(1, logs={"val_loss": 0.5})
-    mine.on_train_batch_end(2, logs={"val_loss": 0.75})
-    assert mine.model.done == [("save", "1.keras"), ("save", "2.keras")]
-
-
-@pytest.mark.skipif(theirs.backend.backend() == "numpy", reason="NumPy compares in double precision")
-def test_keras_compares_in_single_precision_and_ours_in_double() -> None:
-    mine, real = both("EarlyStopping", patience=1)
-    for callback in (mine, real):
-        callback.on_train_begin()
-        callback.on_epoch_end(0, {"val_loss": 1.0})
-        callback.on_epoch_end(1, {"val_loss": 1.0 - 1e-9})
-    assert real.model.stop_training and not mine.model.stop_training
-
-
-@given(st.lists(METRICS, max_size=10), st.booleans())
-def test_terminate_on_nan_stops_where_that_of_keras_does(values: list[float | None], raising: bool) -> None:
-    rows = []
-    for callback in both("TerminateOnNaN", raise_error=raising):
-        seen: list[Any] = []
-        for batch, value in enumerate(values):
-            logs = {} if value is None else {"loss": value}
-            try:
-                callback.on_train_batch_end(batch, logs=logs)
-                seen.append(callback.model.stop_training)
-            except RuntimeError:
-                seen.append("raised")
-        rows.append(seen)
-    assert rows[0] == rows[1]
-
-
-@given(st.lists(NUMBERS.map(abs), min_size=1, max_size=8), st.booleans())
-def test_learning_rate_scheduler_sets_what_that_of_keras_does(values: list[float], old: bool) -> None:
-    def new(epoch: int, lr: float) -> float:
-        return (lr + values[epoch]) / 2
-
-    def older(epoch: int) -> float:
-        return values[epoch]
-
-    rows = []
-    for callback in both("LearningRateScheduler", schedule=older if old else new):
-        seen: list[Any] = []
-        for epoch in range(len(values)):
-            callback.on_epoch_begin(epoch, {})
-            logs: dict[str, Any] = {"loss": 1.0}
-            callback.on_epoch_end(epoch, logs)
-            seen.append((float(callback.model.optimizer.learning_rate), logs))
-        rows.append(seen)
-    assert rows[0] == rows[1]
-
-
-@pytest.mark.parametrize("rate", [1, True, "0.1", None, np.int64(1)])
-def test_a_schedule_that_gives_no_float_is_refused_as_by_keras(rate: Any) -> None:
-    for callback in both("LearningRateScheduler", schedule=lambda epoch, lr: rate):
-        with pytest.raises((ValueError, RuntimeError), match="float"):
-            callback.on_epoch_begin(0)
-
-
-def test_a_schedule_that_fails_is_called_again_by_keras_alone() -> None:
-    called: list[Any] = []
-
-    def schedule(epoch: int, lr: float = 0.5) -> float:
-        called.append(lr)
-        raise TypeError("a mistake of the user")
-
-    mine, real = both("LearningRateScheduler", schedule=schedule)
-    for callback, times in ((mine, [1.0]), (real, [1.0, 0.5])):
-        called.clear()
-        with pytest.raises(TypeError, match="a mistake"):
-            callback.on_epoch_begin(0)
-        assert called == times
-
-
 CELLS = METRICS | st.sampled_from(["text", 'quo"te', "a,b", [1, 2], (0.5,), np.float32(0.1), np.array(3.0), np.ones(2)])
 ROWS = st.lists(st.dictionaries(st.sampled_from(["loss", "val_loss", "acc", "a b"]), CELLS), min_size=1, max_size=6)
 
@@ -329,16 +248,3 @@ def test_csv_files_are_those_of_keras(runs: list[Any], append: bool, separator: 
             callback.on_train_end({})
         texts.append(path.read_bytes())
     assert texts[0] == texts[1]
-
-
-@given(st.lists(ROWS, min_size=1, max_size=3))
-def test_histories_are_those_of_keras(runs: list[Any]) -> None:
-    found = []
-    for callback in both("History"):
-        for rows in runs:
-            callback.on_train_begin({})
-            for epoch, row in enumerate(rows):
-                callback.on_epoch_end(epoch, dict(row))
-        assert callback.model.history is callback
-        found.append((repr(callback.history), callback.epoch))
-    assert found[0] == found[1]
