@@ -357,9 +357,6 @@ def test_two_that_patch_out_of_order_around_our_leaving_find_the_function_as_it_
     assert target.__code__ is code
 
 
-CELL = ["what it gives"]
-
-
 def test_our_code_put_back_long_after_the_removal_is_replaced_too(target: types.FunctionType, warm: bool) -> None:
     # It stayed: a place that was left cleanly did not know its own code any more.
     code = target.__code__

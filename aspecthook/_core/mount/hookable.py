@@ -113,10 +113,10 @@ def hookable(
 
 @under_lock
 def _mount_all(target: Any, name: str | None, only: Only, provides: Provides) -> None:
-    if isinstance(target, type):
-        _mount_class(target, only, provides)
-        return
-    for function, mount in [(function, _prepare(function, name, provides)) for function in _functions(target)]:
+    of_class = isinstance(target, type)
+    functions = _methods(target, only) if of_class else _functions(target)
+    prepared = [(function, _prepare(function, None if of_class else name, provides)) for function in functions]
+    for function, mount in prepared:
         _mount(function, mount)
         if isinstance(target, (classmethod, staticmethod)):
             # So that `@make.pre` works in the class body too, where `make` is not yet a method.
@@ -173,7 +173,12 @@ def _why_not(target: object) -> str:
     return f"{shown}; give a function, a method or a class"
 
 
-def _mount_class(cls: type, only: Only, provides: Provides) -> None:
+def _methods(cls: type, only: Only) -> list[FunctionType]:
+    """Return the functions of the methods that a class itself defines: all public ones, or those that are named.
+
+    Raises:
+        MountError: There are none, or one that is named cannot be mounted.
+    """
     names = [name for name in vars(cls).copy() if not name.startswith("_")] if only is None else list(only)
     found: list[FunctionType] = []
     for name in names:
@@ -194,8 +199,7 @@ def _mount_class(cls: type, only: Only, provides: Provides) -> None:
             f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
             f"make the class that defines them hookable, or name them: hookable(only=(...))"
         )
-    for function, mount in [(function, _prepare(function, None, provides)) for function in found]:
-        _mount(function, mount)
+    return found
 
 
 def mount_for(function: FunctionType) -> MountPoint:

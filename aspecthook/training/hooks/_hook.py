@@ -74,7 +74,7 @@ class Hook:
 
     def end_of_epoch(self, runner: Run) -> bool:
         """Whether this iteration is the last of its epoch."""
-        length = runner.done.length if runner.mode == "train" else length_of(runner.data_loader)
+        length = runner.progress.length if runner.mode == "train" else length_of(runner.data_loader)
         return runner.inner_iter + 1 == length
 
     def is_last_epoch(self, runner: Run) -> bool:

@@ -123,11 +123,11 @@ class RunModel:
     @_initial_epoch.setter
     def _initial_epoch(self, epoch: int) -> None:
         runner = self.runner
-        done = dict.fromkeys(runner.progress, 0)
+        done = dict.fromkeys(runner.progress.state_dict(), 0)
         done["epoch"], done["iter"] = epoch, epoch * (length_of(runner.loaders["train"]) or 0)
         done["step"] = done["iter"] // runner.accumulate
         done["begun"] = epoch if runner.by_epoch else done["iter"]
-        runner.progress = done
+        runner.move_to(done)
 
     # All other attributes
 
@@ -229,7 +229,7 @@ class Optimizer:
     @property
     def iterations(self) -> int:
         """How many optimizer steps the run has made."""
-        return self._find().done.step
+        return self._find().progress.step
 
     @property
     def name(self) -> str:

@@ -226,15 +226,6 @@ def test_a_pickle_is_refused_and_not_executed(protocol: int, path: Path, tmp_pat
     assert bomb.exists()  # it was live
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("zipped", [True, False])
-def test_a_file_of_torch_save_is_refused(zipped: bool, path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    torch.save({"weight": torch.zeros(3)}, path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(TrainingError, match="which is not loaded, since loading a pickle runs the code in it"):
-        load(path)
-
-
 def forged(tree: object = None, version: str = "2", checksum: str = "") -> bytes:
     """Make a file with any tree, which `save` would not write."""
     from safetensors.numpy import save as saved
@@ -424,23 +415,6 @@ def test_a_disk_that_is_full_at_any_byte_leaves_the_old_checkpoint(path: Path) -
 # What a save asks of the system, in the order in which it does.
 
 
-@pytest.mark.parametrize(("call", "error"), [("open", PermissionError()), ("fsync", OSError(errno.EINVAL, "no"))])
-def test_a_folder_that_cannot_be_synced_does_not_matter(
-    call: str, error: OSError, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = getattr(os, call)
-
-    def refusing(what: Any, *args: Any) -> Any:
-        if what == path.parent or (isinstance(what, int) and stat.S_ISDIR(os.fstat(what).st_mode)):
-            raise error
-        return real(what, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, call, refusing)
-        save(path, {"epoch": 1})
-    assert load(path) == {"epoch": 1}
-
-
 def test_the_file_is_synced_before_it_is_renamed_and_the_folder_after(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,22 +438,6 @@ def test_the_file_is_synced_before_it_is_renamed_and_the_folder_after(
         save(path, NEW)
     file, folder = path.stat().st_ino, path.parent.stat().st_ino
     assert trail == [("sync", file), ("rename", file), ("sync", folder)]
-
-
-def test_an_interrupt_passes_as_it_is_and_leaves_the_old_checkpoint(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(path, {"epoch": 1})
-
-    def interrupted(number: int) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            save(path, {"epoch": 2})
-    assert load(path) == {"epoch": 1}
-    assert os.listdir(path.parent) == [path.name]
 
 
 def run(script: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
@@ -530,33 +488,6 @@ def test_a_kill_at_any_time_leaves_the_newest_checkpoint_or_the_one_before(tmp_p
     assert leftovers(tmp_path) == []
 
 
-def test_loading_during_a_save_returns_a_whole_checkpoint(path: Path) -> None:
-    process = run(
-        """
-        import sys
-        import numpy as np
-        from aspecthook.training.checkpoint import save
-
-        for epoch in range(150):
-            save(sys.argv[1], {"epoch": epoch, "w": np.full(1000 + epoch % 7, epoch)})
-            if not epoch:
-                print("ready", flush=True)
-        """,
-        path,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    epochs = [0]
-    while process.poll() is None or epochs[-1] < 149:
-        checkpoint = load(path)
-        epochs.append(checkpoint["epoch"])
-        assert (checkpoint["w"] == epochs[-1]).all()
-        assert len(checkpoint["w"]) == 1000 + epochs[-1] % 7
-        assert process.poll() in (None, 0)
-    process.communicate()
-    assert epochs == sorted(epochs)
-
-
 def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> None:
     def saver(number: int) -> Callable[[], None]:
         def work() -> None:
@@ -591,15 +522,6 @@ def test_a_new_file_has_the_permissions_of_any_other(mask: int, path: Path) -> N
     assert mode_of(path) == mode_of(path.parent / "other") == 0o666 & ~mask
 
 
-def test_save_follows_a_symlink(tmp_path: Path) -> None:
-    (tmp_path / "big").mkdir()
-    (tmp_path / "latest").symlink_to(Path("big", "file"))
-    for epoch in (1, 2):
-        save(tmp_path / "latest", {"epoch": epoch})
-        assert (tmp_path / "latest").is_symlink()
-        assert load(tmp_path / "big" / "file") == load(tmp_path / "latest") == {"epoch": epoch}
-
-
 def test_save_replaces_only_regular_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
@@ -620,13 +542,6 @@ def test_newest_returns_the_checkpoint_after_the_most_iterations_whatever_its_ti
             os.utime(f"{folder}/file_{number}", (time, time))
         furthest = max((*run, number) for number, run in enumerate(runs))
         assert newest(folder) == Path(folder, f"file_{furthest[-1]}")
-
-
-def test_newest_prefers_the_highest_number_among_equally_old_files(tmp_path: Path) -> None:
-    for name in ("epoch_9", "epoch_10", "epoch_1", "epoch_09_x"):
-        save(tmp_path / name, {})
-        os.utime(tmp_path / name, (100, 100))
-    assert newest(tmp_path) == tmp_path / "epoch_10"
 
 
 def test_newest_ignores_other_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -251,9 +251,9 @@ def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> 
     [
         (TextLoggerHook, {"sums": {"loss": [None, 1.0]}}, "float"),
         (TextLoggerHook, {"iters": None}, "int"),
-        (JsonLoggerHook, {"file": {"size": 1, "sum": 1, "pending": [{}]}}, "the state has lines that are none"),
-        (CsvLoggerHook, {"file": {"size": 1, "sum": 1, "columns": [], "pending": [{"a": []}]}}, "lines that are none"),
-        (CsvLoggerHook, {"file": {"size": -1, "sum": 1, "columns": [], "pending": []}}, "lines that are none"),
+        (JsonLoggerHook, {"unseen": ["val", 7, 1, 1, {"a": []}, 1.0]}, "the state has values that no row can hold"),
+        (JsonLoggerHook, {"file": {"size": -1, "sum": 1}}, "the state has a position that is none"),
+        (CsvLoggerHook, {"file": {"size": 1, "sum": 1, "columns": 3}}, "not iterable"),
     ],
 )
 def test_a_state_that_no_run_writes_is_refused_when_it_is_loaded(
@@ -278,8 +278,7 @@ def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: p
     checkpoint = load(saved)
     state = checkpoint["hooks"]
     state[evil] = {"a": 1}
-    state["TextLoggerHook"]["validation"] = [evil, {evil: evil}]
-    state["TextLoggerHook"]["file"]["pending"] = [evil]
+    state["TextLoggerHook"]["unseen"] = [evil, 2, 1, 2, {evil: evil}, 1.0]
     save(saved, checkpoint)
     again = run_of("numpy", hooks=[TextLoggerHook(interval=1)], work_dir=tmp_path / "b", max_epochs=3)
     again.resume(saved)
