@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, ConfigError, HookOptionError, HookSignatureError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, Hook, Runner, TrainingError
+from aspecthook.training.loop import _steps
+from aspecthook.training.loop._interrupts import Terminated
 from tests.training.kit import registered
 
 
@@ -517,3 +519,12 @@ def test_the_first_rank_alone_writes_a_checkpoint(tmp_path: Path) -> None:
     runner = make()
     runner.rank = 1
     assert not runner.save_checkpoint(tmp_path / "saved").exists()
+
+
+def test_a_run_ends_when_another_rank_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = make()
+    monkeypatch.setattr(_steps, "process_group", lambda: "two ranks")
+    monkeypatch.setattr(_steps, "highest", lambda number: 2 if runner.iter == 1 else number)
+    with pytest.raises(Terminated, match="another rank was interrupted"):
+        runner.fit([1.0, 2.0, 3.0])
+    assert runner.iter == 1
