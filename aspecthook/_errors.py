@@ -222,16 +222,13 @@ def article(word: str) -> str:
 # Not `cls.__name__`: a metaclass may define that too.
 _name_of_type: Callable[[type], str] = type.__dict__["__name__"].__get__
 
-_UNITS = (
-    (str, "character"),
-    (bytes, "byte"),
-    (bytearray, "byte"),
-    (list, "item"),
-    (tuple, "item"),
-    (set, "item"),
-    (frozenset, "item"),
-    (dict, "key"),
-)
+# Any: builtin types, whose `__len__` is called with a value of a subclass.
+_UNITS: dict[str, tuple[Any, ...]] = {
+    "character": (str,),
+    "byte": (bytes, bytearray),
+    "item": (list, tuple, set, frozenset),
+    "key": (dict,),
+}
 
 
 def described(value: object) -> str:
@@ -246,10 +243,10 @@ def described(value: object) -> str:
     if isinstance(value, type):
         return f"the class {printable(_name_of_type(value))}"
     name = printable(_name_of_type(type(value)))
-    for kind, unit in _UNITS:
-        if issubclass(type(value), kind):
-            size = cast("Any", kind).__len__(value)
-            return f"{article(name)} {name} of {plural(size, unit)}"
+    for unit, kinds in _UNITS.items():
+        for kind in kinds:
+            if issubclass(type(value), kind):
+                return f"{article(name)} {name} of {plural(kind.__len__(value), unit)}"
     return f"{article(name)} {name}"
 
 
@@ -285,7 +282,7 @@ def _contents(value: object, most: int, depth: int) -> str:
     kind, given = type(value), cast("Any", value)
     if kind not in _BRACKETS:  # a subclass, which may iterate as it likes
         return _object(kind)
-    left, right = _BRACKETS[kind]
+    left, right = _BRACKETS[kind][0], _BRACKETS[kind][1]
     if depth <= 0:
         return f"{left}...{right}"
     try:
@@ -305,13 +302,7 @@ def _contents(value: object, most: int, depth: int) -> str:
     return f"{left}{', '.join(rows)}{',' if kind is tuple and size == 1 else ''}{right}"
 
 
-_BRACKETS: dict[type[Any], tuple[str, str]] = {
-    list: ("[", "]"),
-    tuple: ("(", ")"),
-    set: ("{", "}"),
-    frozenset: ("{", "}"),
-    dict: ("{", "}"),
-}
+_BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
 
 
 def _exception(value: BaseException, most: int, depth: int) -> str:

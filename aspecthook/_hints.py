@@ -10,25 +10,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import (
-        IO,
-        Any,
-        ClassVar,
-        Generic,
-        Literal,
-        NamedTuple,
-        Never,
-        ParamSpec,
-        Protocol,
-        Self,
-        TypeAlias,
-        TypedDict,
-        TypeVar,
-        Unpack,
-        cast,
-        final,
-        overload,
-    )
+    from typing import *  # noqa: F403  # those that are not defined below cannot be imported at run time
 else:
     from collections import namedtuple
     from types import GenericAlias
@@ -87,25 +69,3 @@ else:
             return made
 
     class NamedTuple(metaclass=_NamedTuple): ...
-
-
-__all__ = [
-    "IO",
-    "TYPE_CHECKING",
-    "Any",
-    "ClassVar",
-    "Generic",
-    "Literal",
-    "NamedTuple",
-    "Never",
-    "ParamSpec",
-    "Protocol",
-    "Self",
-    "TypeAlias",
-    "TypeVar",
-    "TypedDict",
-    "Unpack",
-    "cast",
-    "final",
-    "overload",
-]

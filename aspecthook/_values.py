@@ -26,6 +26,18 @@ Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
 # which is closed, or one of the program's own below `BaseException`.
 _ENDS_PROGRAMS = (KeyboardInterrupt, SystemExit)
 
+
+def _tried(work: Callable[[], Any], failed: Callable[[BaseException], Any]) -> Any:
+    """Return what code of the program answers, of which no watcher notes a call; or what is made of its exception."""
+    try:
+        with Unwatched():
+            return work()
+    except _ENDS_PROGRAMS:
+        raise
+    except BaseException as error:
+        return failed(error)
+
+
 _SHORTEST_SECRET = 4  # shorter strings are everywhere, and would make every text unreadable
 _MOST_SECRETS = 1_000
 _MOST_NAMES = 10_000
@@ -91,7 +103,8 @@ class Redaction:
         self.active: bool = bool(self._globs) or self._predicate is not None
         self._known: dict[str, bool] = {}
         self._secrets: dict[str, _Secret] = {}
-        self._longest = 0
+        # How much more of a long string has to be looked at, so that no part of a secret is shown.
+        self.longest: int = 0
         # Makes the texts of values.
         self.shortener: Shortener = Shortener(self)
 
@@ -99,14 +112,9 @@ class Redaction:
         """Whether a value is redacted."""
         if not self.active:
             return False
-        if self._predicate is not None:
-            try:
-                with Unwatched():
-                    return bool(self._predicate(name, value))
-            except _ENDS_PROGRAMS:
-                raise
-            except BaseException:  # a value that the predicate cannot look at may be a secret
-                return True
+        predicate = self._predicate
+        if predicate is not None:  # a value that it cannot look at may be a secret
+            return bool(_tried(lambda: predicate(name, value), lambda _: True))
         hidden = self._known.get(name)
         if hidden is None:
             hidden = any(fnmatchcase(name.lower(), glob) for glob in self._globs)
@@ -119,17 +127,8 @@ class Redaction:
         if not self.active:
             return value
         hidden = self.hides(name, value)
-        try:
-            with Unwatched():
-                if not hidden:
-                    self._look_into(value, 3)
-                else:
-                    for secret in _strings(value):
-                        self._keep(secret)
-        except _ENDS_PROGRAMS:
-            raise
-        except BaseException:  # a container that cannot be looked into; neither can its text be made
-            pass
+        # A container that cannot be looked into is left alone; neither can its text be made.
+        _tried(lambda: self._keep(value) if hidden else self._look_into(value, 3), lambda _: None)
         return REDACTED if hidden else value
 
     def _look_into(self, value: Any, depth: int) -> None:
@@ -146,8 +145,7 @@ class Redaction:
             return
         for name, one in named:
             if isinstance(name, str) and self.hides(name, one):
-                for secret in _strings(one):
-                    self._keep(secret)
+                self._keep(one)
             elif depth:
                 self._look_into(one, depth - 1)
 
@@ -160,12 +158,14 @@ class Redaction:
             shown[extra] = {name: self.redacted(str(name), value) for name, value in shown[extra].items()}
         return shown
 
-    def _keep(self, secret: str) -> None:
-        if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
-            self._secrets[secret] = _Secret(secret)
-            self._longest = max(self._longest, 4 * len(secret))
-            while len(self._secrets) > _MOST_SECRETS:
-                self._secrets.pop(next(iter(self._secrets)), None)
+    def _keep(self, value: Any) -> None:
+        """Note the strings in a value that is redacted."""
+        for secret in _strings(value):
+            if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
+                self._secrets[secret] = _Secret(secret)
+                self.longest = max(self.longest, 4 * len(secret))
+                while len(self._secrets) > _MOST_SECRETS:
+                    self._secrets.pop(next(iter(self._secrets)), None)
 
     def masked(self, text: str) -> str:
         """Return a text in which the strings that were redacted are masked."""
@@ -173,11 +173,6 @@ class Redaction:
             if secret.core in text:
                 text = secret.pattern.sub(REDACTED, text)
         return text
-
-    @property
-    def margin(self) -> int:
-        """How much of a long string has to be looked at, so that no part of a secret is shown."""
-        return self._longest
 
 
 def _strings(value: Any, depth: int = 3) -> Iterator[str]:
@@ -215,25 +210,20 @@ class Shortener(Repr):
                     return repr(value)
             elif kind is not int or -_BIG < cast("int", value) < _BIG:
                 return repr(value)
-        try:
-            with Unwatched():
-                text = self.repr(value)
-        except _ENDS_PROGRAMS:
-            raise
-        except BaseException as error:  # a repr that fails must not hide what happened
+
+        def failed(error: BaseException) -> str:  # a repr that fails must not hide what happened
             return f"<{printable(type(value).__name__)} whose repr raised {printable(type(error).__name__)}>"
+
+        text: str = _tried(lambda: self.repr(value), failed)
         return self._redaction.masked(printable(" ".join([line.strip() for line in text.splitlines()])))
 
     def message(self, error: BaseException) -> str:
         """Return the shortened message of an exception."""
-        try:
-            plain = type(error).__str__ is BaseException.__str__ and len(error.args) != 1
-            with Unwatched():
-                text = self.repr1(error.args, self.maxlevel) if plain and error.args else str(error)
-        except _ENDS_PROGRAMS:
-            raise
-        except BaseException as other:
-            return f"<whose str raised {printable(type(other).__name__)}>"
+        plain = type(error).__str__ is BaseException.__str__ and len(error.args) != 1
+        text: str = _tried(
+            lambda: self.repr1(error.args, self.maxlevel) if plain and error.args else str(error),
+            lambda other: f"<whose str raised {printable(type(other).__name__)}>",
+        )
         text = self._redaction.masked(text)
         return printable(_cut(" ".join([line.strip() for line in text.splitlines()]), 200))
 
@@ -263,17 +253,19 @@ class Shortener(Repr):
 
     def repr_str(self, x: str, level: int) -> str:  # noqa: ARG002  # as in `Repr`
         """Return the text of a string: of a long one the first and the last characters."""
-        edge = self.maxstring + self._redaction.margin
+        edge = self.maxstring + self._redaction.longest
         if len(x) > 4 * edge:
             x = x[:edge] + x[-edge:]
         return _cut(repr(self._redaction.masked(str(x))), self.maxstring)
 
     def repr_bytes(self, x: bytes, level: int) -> str:  # noqa: ARG002  # likewise
         """Return the text of bytes."""
-        edge = self.maxstring + self._redaction.margin
+        edge = self.maxstring + self._redaction.longest
         if len(x) > 4 * edge:
             x = bytes(x[:edge]) + bytes(x[-edge:])
         return _cut(self._redaction.masked(repr(x)), self.maxstring)
+
+    repr_bytearray = repr_bytes
 
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         """Return the text of a dict, in its own order."""
@@ -286,13 +278,15 @@ class Shortener(Repr):
         ]
         return f"{{{', '.join(parts)}{', ...' if len(x) > self.maxdict else ''}}}"
 
-    def repr_set(self, x: set[Any], level: int) -> str:
+    def repr_set(self, x: set[Any] | frozenset[Any], level: int) -> str:
         """Return the text of a set, in no order."""
         if not x:
             return f"{type(x).__name__}()"
         parts = [self.repr1(one, level - 1) for one in islice(x, self.maxset)] if level > 0 else ["..."]
         more = ", ..." if level > 0 and len(x) > self.maxset else ""
         return f"{{{', '.join(parts)}{more}}}"
+
+    repr_frozenset = repr_set
 
     def repr_instance(self, x: Any, level: int) -> str:  # noqa: ARG002  # likewise
         """Return the shortened `repr` of an object."""
@@ -303,18 +297,8 @@ class Shortener(Repr):
 _PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
 _BIG = 10**30
 
-_BASES: list[tuple[type[Any], str]] = [
-    (str, "repr_str"),
-    (bytes, "repr_bytes"),
-    (bytearray, "repr_bytes"),
-    (int, "repr_int"),
-    (list, "repr_list"),
-    (tuple, "repr_tuple"),
-    (dict, "repr_dict"),
-    (set, "repr_set"),
-    (frozenset, "repr_set"),
-]
-_SHOWS: dict[object, str] = {base.__repr__: show for base, show in _BASES}
+_BASES: tuple[type[Any], ...] = (str, bytes, bytearray, int, list, tuple, dict, set, frozenset)
+_SHOWS: dict[object, str] = {base.__repr__: f"repr_{base.__name__}" for base in _BASES}
 
 
 def _cut(text: str, longest: int) -> str:

@@ -257,7 +257,7 @@ async def ask(url: str) -> str:
 for aspect in retry(attempts=3, wait=0), cached(), limited(1000):
     weave(fetch, aspect=aspect)
 weave(ask, aspect=timeout(10))
-weave(ask, aspect=limited(1000, concurrency=2))
+weave(ask, aspect=limited(1000))
 assert fetch("a") == fetch("a") == "a" and asyncio.run(ask("b")) == "b"
 """,
     "torch": """

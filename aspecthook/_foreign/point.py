@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from aspecthook._core.law.callables import CODE, code_of, signature_of, type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast
 
-from .binding import Binding, bind
-from .carrier import Carrier, carrier, inspected_style
+from .carrier import carrier, inspected_style
 from .places import ABSENT, Entry, places, space_of
-from .proxies import is_proxy
+from .proxies import Binding, bind, is_proxy
 from .unbound import as_function
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -44,13 +43,16 @@ class ProxyMountPoint(MountPoint):
         self,
         original: Any,
         name: str,
-        made: Carrier,
+        made: FunctionType,
+        call: Callable[..., Any],
         place: tuple[type[Any], str] | None = None,
         binding: Binding = "none",
     ) -> None:
-        super().__init__(made[0], name)
-        setattr(made[0], CODE, code_of(original))  # for whoever asks where it is written
-        self.enter, self.hands_to = made.enter, made.forward
+        super().__init__(made, name)
+        setattr(made, CODE, code_of(original))  # for whoever asks where it is written
+        # What the proxy calls, and what its chain calls in the end.
+        self.enter: Callable[..., Any] = made
+        self.hands_to = call
         self.original = original
         self.binding: Binding = binding
         # Where our proxy is, or was until the last hook was removed.
@@ -130,6 +132,7 @@ class ProxyMountPoint(MountPoint):
         """Whether a user wants to know that another has replaced our proxy; not if a module has dropped the name."""
         return bool(self.short) or ((id(entry.owner()), entry.name) in self._named and entry.now() is not ABSENT)
 
+    @under_lock
     def _heal(self) -> None:
         """Put back what was there before, wherever our proxy is, if it carries no hooks."""
         if self.opened:
@@ -141,12 +144,8 @@ class ProxyMountPoint(MountPoint):
                 space_of(module)[name] = self.original
 
     def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
-        self._healed()
-        return self.enter(*args, **kwargs)
-
-    @under_lock
-    def _healed(self) -> None:
         self._heal()
+        return self.enter(*args, **kwargs)
 
 
 _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValueDictionary()
@@ -167,7 +166,7 @@ def mount_in_module(original: Any, name: str) -> ProxyMountPoint:
     found = _known.get(id(original))
     if found is None or found.original is not original:
         made = carrier(original, signature_of(original), name, inspected_style(original))
-        found = _known[id(original)] = ProxyMountPoint(original, name, made)
+        found = _known[id(original)] = ProxyMountPoint(original, name, made, original)
     return found
 
 
@@ -179,5 +178,5 @@ def mount_in_class(original: Any, cls: type[Any], name: str, label: str, binding
     if found is None or found.original is not original or found.owner() is not cls:
         call, signature = as_function(original, cls, name, binding)
         made = carrier(call, signature, label, inspected_style(bind(original, None, cls)))
-        found = _known[key] = ProxyMountPoint(original, label, made, (cls, name), binding)
+        found = _known[key] = ProxyMountPoint(original, label, made, call, (cls, name), binding)
     return found

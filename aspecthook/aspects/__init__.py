@@ -14,7 +14,7 @@ from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._aspect import Aspect
-    from ._cached import Cached, CacheInfo, cached
+    from ._cached import Cached, cached
     from ._limited import LimitError, limited
     from ._log import log
     from ._retry import retry
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aspect",
-    "CacheInfo",
     "Cached",
     "LimitError",
     "Timings",
@@ -42,7 +41,7 @@ load_lazily(
     __name__,
     {
         "_aspect": "Aspect",
-        "_cached": "CacheInfo Cached cached",
+        "_cached": "Cached cached",
         "_limited": "LimitError limited",
         "_log": "log",
         "_retry": "retry",

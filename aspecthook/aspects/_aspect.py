@@ -91,21 +91,12 @@ def needed(library: str, name: str) -> Any:
 # Settings.
 
 
-def number(name: str, setting: str, value: object, *, zero: bool = False) -> float:
-    """Return a setting that is a number above zero, or zero where that makes sense."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise HookTypeError(f"{name}: {setting}={brief(value)}; give a number")
+def number(name: str, setting: str, value: object, *, zero: bool = False, whole: bool = False) -> float:
+    """Return a setting that is a number above zero, or zero where that makes sense; a whole one if need be."""
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        raise HookTypeError(f"{name}: {setting}={brief(value)}; give a {'whole ' if whole else ''}number")
     if not (value > 0 or (zero and value == 0)):
         raise HookOptionError(f"{name}: {setting}={brief(value)}; give a number {'from 0 up' if zero else 'above 0'}")
-    return float(value)
-
-
-def count(name: str, setting: str, value: object) -> int:
-    """Return a setting that is a whole number from one up."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise HookTypeError(f"{name}: {setting}={brief(value)}; give a whole number")
-    if value < 1:
-        raise HookOptionError(f"{name}: {setting}={brief(value)}; give a number from 1 up")
     return value
 
 
@@ -154,8 +145,6 @@ class Caller(NamedTuple):
     file: str
     line: int
     function: str
-    # Any: the globals of a module.
-    space: dict[str, Any]
 
 
 def caller(site: Site) -> Caller:
@@ -164,10 +153,9 @@ def caller(site: Site) -> Caller:
     while frame is not None and (is_inner_frame(frame) or _is_between(frame)):
         frame = frame.f_back
     if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
-        space = getattr(site.function(), "__globals__", {})
         file, line = site.definition() or (site.model.co_filename, site.model.co_firstlineno)
-        return Caller(file, line, site.model.co_name, space)
-    return Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
+        return Caller(file, line, site.model.co_name)
+    return Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def _is_between(frame: FrameType) -> bool:

@@ -5,60 +5,56 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, MutableMapping
 from threading import Lock
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 from weakref import WeakSet
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import HookOptionError, HookTypeError, brief, described, nearest
 
-from ._aspect import AnyHook, Aspect, count, is_async, is_generator, needed, number, refused
+from ._aspect import AnyHook, Aspect, is_async, is_generator, needed, number, refused
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _MISSING: Any = object()
 
 
-class CacheInfo(NamedTuple):
-    """How well a cache works, as `functools.lru_cache` tells it.
+@final
+class _Results:
+    """The results of one mount point. Two threads must not change them at once."""
 
-    Example:
-        >>> CacheInfo(hits=3, misses=1, entries=1)
-        CacheInfo(hits=3, misses=1, entries=1)
-    """
-
-    hits: int
-    misses: int
-    entries: int
+    def __init__(self, store: MutableMapping[Hashable, Any]) -> None:
+        self.store = store
+        self.lock = Lock()
 
 
 @final
 class Cached(Aspect):
-    """The aspect that `cached` returns: its caches can be looked at and cleared.
+    """The aspect that `cached` returns: its results can be dropped.
 
     Example:
         >>> from aspecthook import weave
         >>> from aspecthook.aspects import cached
         >>> def price(item):
-        ...     return len(item)
+        ...     print("asked for", item)
         >>> prices = cached()
         >>> with weave(price, aspect=prices):
-        ...     price("tea"), price("tea"), prices.info()
-        (3, 3, CacheInfo(hits=1, misses=1, entries=1))
+        ...     price("tea")
+        ...     price("tea")
+        ...     prices.clear()
+        ...     price("tea")
+        asked for tea
+        asked for tea
     """
 
-    def __init__(self, make: Callable[[Site], AnyHook], caches: WeakSet[_Cache], **settings: object) -> None:
+    def __init__(self, make: Callable[[Site], AnyHook], results: WeakSet[_Results], **settings: object) -> None:
         super().__init__("cached", make, **settings)
-        self._caches = caches
+        self._results = results
 
     def clear(self) -> None:
-        """Forget all entries."""
-        for cache in list(self._caches):
-            cache.clear()
-
-    def info(self) -> CacheInfo:
-        """Return how many calls were answered from the caches, and how many entries there are."""
-        counts = [cache.counts() for cache in list(self._caches)]
-        return CacheInfo(*map(sum, zip((0, 0, 0), *counts, strict=True)))
+        """Drop all results."""
+        for one in list(self._results):
+            with one.lock:
+                one.store.clear()
 
 
 def cached(
@@ -93,29 +89,38 @@ def cached(
         (1.1, 1.1)
     """
     library = needed("cachetools", "cached")
-    size = float("inf") if maxsize is None else count("cached", "maxsize", maxsize)
+    size = float("inf") if maxsize is None else int(number("cached", "maxsize", maxsize, whole=True))
     ttl = None if ttl is None else number("cached", "ttl", ttl)
     names = None if key is None else _names(key)
-    caches: WeakSet[_Cache] = WeakSet()
+    known: WeakSet[_Results] = WeakSet()
 
     def make(site: Site) -> AnyHook:
         if is_generator(site):
             raise refused("cached", site, "its items can be taken once; weave a function that returns all of them")
-        store = library.LRUCache(size) if ttl is None else library.TTLCache(size, ttl, timer=clock)
-        cache = _Cache(store, _key_of(site, names))
-        caches.add(cache)
+        results = _Results(library.LRUCache(size) if ttl is None else library.TTLCache(size, ttl, timer=clock))
+        known.add(results)
+        key_of = _key_of(site, names)
+
+        def get(key: Hashable) -> Any:
+            with results.lock:
+                return results.store.get(key, _MISSING)
+
+        def keep(key: Hashable, value: Any) -> Any:
+            with results.lock:
+                results.store[key] = value
+            return value
 
         def call(proceed: AnyHook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            value = cache.get(key := cache.key(args, kwargs))
-            return cache.keep(key, proceed()) if value is _MISSING else value
+            value = get(key := key_of(args, kwargs))
+            return keep(key, proceed()) if value is _MISSING else value
 
         async def call_async(proceed: AnyHook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            value = cache.get(key := cache.key(args, kwargs))
-            return cache.keep(key, await proceed()) if value is _MISSING else value
+            value = get(key := key_of(args, kwargs))
+            return keep(key, await proceed()) if value is _MISSING else value
 
         return call_async if is_async(site) else call
 
-    return Cached(make, caches, ttl=ttl, maxsize=maxsize, key=key)
+    return Cached(make, known, ttl=ttl, maxsize=maxsize, key=key)
 
 
 def _names(key: object) -> tuple[str, ...]:
@@ -154,41 +159,3 @@ def _key_of(site: Site, names: tuple[str, ...] | None) -> Callable[[tuple[Any, .
         return tuple(key.values())
 
     return key_of
-
-
-@final
-class _Cache:
-    """The results of one mount point."""
-
-    def __init__(self, store: MutableMapping[Hashable, Any], key: Callable[..., Hashable]) -> None:
-        self.key = key
-        self._store = store
-        self._lock = Lock()
-        self._hits = self._misses = 0
-
-    def get(self, key: Hashable) -> Any:
-        """Return the result of a call, if it is known."""
-        with self._lock:
-            value = self._store.get(key, _MISSING)
-            if value is _MISSING:
-                self._misses += 1
-            else:
-                self._hits += 1
-            return value
-
-    def keep(self, key: Hashable, value: Any) -> Any:
-        """Keep a result, and return it."""
-        with self._lock:
-            self._store[key] = value
-        return value
-
-    def counts(self) -> tuple[int, int, int]:
-        """Return the parts of a `CacheInfo`."""
-        with self._lock:
-            return self._hits, self._misses, len(self._store)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._store.clear()
-            self._hits = self._misses = 0

@@ -1,23 +1,23 @@
-"""Limits: so many calls in some time, and so many at once."""
+"""Limits: so many calls in some time."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
-from aspecthook._errors import AspecthookError, HookOptionError, plural
+from aspecthook._errors import AspecthookError, plural
 
-from ._aspect import AnyHook, Aspect, count, is_async, needed, number, wait_by
+from ._aspect import AnyHook, Aspect, is_async, needed, number, wait_by
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class LimitError(AspecthookError, RuntimeError):
-    """A call that `limited` has refused. Its ``retry_after`` is in how many seconds there is room; None: unknown.
+    """A call that `limited` has refused. Its ``retry_after`` is in how many seconds there is room.
 
     Example:
         >>> from aspecthook import weave
@@ -33,7 +33,7 @@ class LimitError(AspecthookError, RuntimeError):
         True
     """
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -42,22 +42,20 @@ LimitError.__module__ = "aspecthook.aspects"  # what users import
 
 
 def limited(
-    rate: int | None = None,
+    rate: int,
     *,
     per: float = 1.0,
-    concurrency: int | None = None,
     wait: bool = True,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Any] | None = None,
 ) -> Aspect:
-    """Limit how often a function is called, and how many calls run at once.
+    """Limit how often a function is called. Async functions wait without blocking their loop.
 
-    Async functions wait without blocking their loop; the calls at once are counted for each loop.
+    How many calls run at once is limited by ``around.using(threading.Semaphore(3))``, or a semaphore of the loop.
 
     Args:
         rate: At most so many calls begin in any `per` seconds.
         per: The length of that time, in seconds.
-        concurrency: At most so many calls run at once.
         wait: Whether a call waits until there is room; if not, it raises `LimitError`.
         clock: What tells the time, in seconds.
         sleep: What waits, instead of `time.sleep` and of the sleep of the loop that runs.
@@ -75,85 +73,25 @@ def limited(
           ...
         aspecthook.aspects.LimitError: ...:search is limited to 2 calls in 60 s; try again in ... s
     """
-    if rate is None and concurrency is None:
-        raise HookOptionError("limited: give a rate, as in limited(10, per=1), or concurrency=, or both")
-    rate = None if rate is None else count("limited", "rate", rate)
-    slots = None if concurrency is None else count("limited", "concurrency", concurrency)
+    rate = int(number("limited", "rate", rate, whole=True))
     per = number("limited", "per", per)
-    needed("anyio", "limited")
 
     def make(site: Site) -> AnyHook:
-        window = None if rate is None else _Window(site.label, rate, per, clock, wait=wait)
-        room = None if slots is None else _Room(site.label, slots, wait=wait)
-        return _async_hook(window, room, sleep) if is_async(site) else _hook(window, room, sleep)
+        window = _Window(site.label, rate, per, clock, wait=wait)
 
-    return Aspect("limited", make, rate=rate, per=per, concurrency=slots, wait=wait)
-
-
-def _hook(window: _Window | None, room: _Room | None, sleep: Callable[[float], Any] | None) -> AnyHook:
-    def hook() -> Generator[None]:
-        if room is not None:
-            room.enter()
-        try:
-            if window is not None and (delay := window.take()):
+        def hook() -> Generator[None]:
+            if delay := window.take():
                 (sleep or time.sleep)(delay)
             yield
-        finally:
-            if room is not None:
-                room.leave()
 
-    return hook
-
-
-def _async_hook(window: _Window | None, room: _Room | None, sleep: Callable[[float], Any] | None) -> AnyHook:
-    async def hook() -> AsyncGenerator[None]:
-        entered = None if room is None else await room.enter_async()
-        try:
-            if window is not None and (delay := window.take()):
+        async def async_hook() -> AsyncGenerator[None]:
+            if delay := window.take():
                 await wait_by(sleep or needed("anyio", "limited").sleep, delay)
             yield
-        finally:
-            if entered is not None:
-                entered.release()
 
-    return hook
+        return async_hook if is_async(site) else hook
 
-
-@final
-class _Room:
-    """Room for so many calls at once; for async calls, in each loop."""
-
-    def __init__(self, label: str, slots: int, *, wait: bool) -> None:
-        self._busy = f"{label} is limited to {plural(slots, 'call')} at once"
-        self._slots, self._wait = slots, wait
-        self._semaphore = BoundedSemaphore(slots)
-        self._anyio = needed("anyio", "limited")
-        self._of_loop: Any = self._anyio.lowlevel.RunVar("semaphore")
-
-    def enter(self) -> None:
-        """Wait until there is room, or raise a `LimitError`."""
-        if not self._semaphore.acquire(blocking=self._wait):
-            raise LimitError(self._busy)
-
-    def leave(self) -> None:
-        """Make room for another call."""
-        self._semaphore.release()
-
-    # Any: a semaphore of anyio.
-    async def enter_async(self) -> Any:
-        """Do what `enter` does, in this loop; return the semaphore to release."""
-        semaphore = self._of_loop.get(None)
-        if semaphore is None:
-            semaphore = self._anyio.Semaphore(self._slots, fast_acquire=True)
-            self._of_loop.set(semaphore)
-        if self._wait:
-            await semaphore.acquire()
-            return semaphore
-        try:
-            semaphore.acquire_nowait()
-        except self._anyio.WouldBlock:
-            raise LimitError(self._busy) from None
-        return semaphore
+    return Aspect("limited", make, rate=rate, per=per, wait=wait)
 
 
 @final

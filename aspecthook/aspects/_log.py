@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping
+from contextlib import nullcontext
 from time import perf_counter
-from typing import Any, NamedTuple, final
+from typing import Any
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._values import Redact, Redaction, shown_time
 
 from ._aspect import AnyHook, Aspect
 from ._logging import AnyLogger, is_enabled, level_number, logger_for, traceback_of, write
-from ._turns import observed
+from ._turns import End, Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -63,78 +64,44 @@ def log(
 
     def make(site: Site) -> AnyHook:
         to = logger_for("log", logger, site)
-        settings = _Settings(site, to, success, failure, begin, arguments, result, redaction)
-        return observed(site, partial(_Entry, settings))
+
+        def log_it(level: int, shown: dict[str, str], outcome: str, event: str, more: Mapping[str, Any]) -> None:
+            listed = [f"{name}={text}" for name, text in shown.items() if name not in ("self", "cls")]
+            text = f"{site.label}({', '.join(listed) if arguments else '…'}) {outcome}"
+            given = {"arguments": shown} if arguments else {}
+            write(to, level, site, text, event, {"function": site.label, **given, **more})
+
+        def start(call: Call) -> tuple[Turn, End]:
+            enabled = is_enabled(to, success)
+            shown: dict[str, str] = {}
+            # Now, as the call may change them; and what is redacted here is masked in what others log.
+            if redaction.active or (enabled and arguments):
+                shown = _shown(call, site, redaction)
+            if enabled and begin:
+                log_it(success, shown, "begins", "call begins", {})
+            begun = perf_counter()
+
+            def end(value: Any, exc: BaseException | None) -> None:
+                fields: dict[str, Any] = {"duration": perf_counter() - begun}
+                took = shown_time(fields["duration"])
+                if exc is not None and is_enabled(to, failure):
+                    error = redaction.shortener.text(exc)
+                    fields |= {"error": error, "exception": redaction.masked(traceback_of(exc))}
+                    given = shown or (_shown(call, site, redaction) if arguments else shown)
+                    log_it(failure, given, f"raised {error} in {took}", "call failed", fields)
+                elif exc is None and is_enabled(to, success):
+                    text = redaction.shortener.text(redaction.redacted("result", value)) if result else ""
+                    fields |= {"result": text} if result else {}
+                    log_it(success, shown, f"-> {text} in {took}" if result else f"in {took}", "call", fields)
+
+            return nullcontext, end
+
+        return observed(site, start)
 
     return Aspect("log", make, logger=logger, level=level, error_level=error_level, redact=redact)
 
 
-class _Settings(NamedTuple):
-    """What the entries of one mount point have in common."""
-
-    site: Site
-    to: AnyLogger
-    success: int
-    failure: int
-    begin: bool
-    arguments: bool
-    result: bool
-    redaction: Redaction
-
-
-@final
-class _Entry:
-    """The entry of one call."""
-
-    def __init__(self, settings: _Settings, call: Call) -> None:
-        self._settings = settings
-        self._call = call
-        self._arguments: dict[str, str] | None = None
-        enabled = is_enabled(settings.to, settings.success)
-        # Now, as the call may change them; and what is redacted here is masked in what others log.
-        if settings.redaction.active or (enabled and settings.arguments):
-            self._look()
-        if enabled and settings.begin:
-            self._write(settings.success, "begins", "call begins", {})
-        self._start = perf_counter()
-
-    def __enter__(self) -> None:
-        """Nothing is set up for a turn."""
-
-    def __exit__(self, *_: object) -> None:
-        """Nor is anything left."""
-
-    def end(self, result: Any, exc: BaseException | None) -> None:
-        """Write the entry."""
-        settings, seconds = self._settings, perf_counter() - self._start
-        level = settings.success if exc is None else settings.failure
-        if not is_enabled(settings.to, level):
-            return
-        fields: dict[str, Any] = {"duration": seconds}
-        if exc is not None:
-            fields["error"] = settings.redaction.shortener.text(exc)
-            error = settings.redaction.masked(traceback_of(exc))
-            self._write(level, f"raised {fields['error']} in {shown_time(seconds)}", "call failed", fields, error)
-        elif settings.result:
-            redaction = settings.redaction
-            fields["result"] = redaction.shortener.text(redaction.redacted("result", result))
-            self._write(level, f"-> {fields['result']} in {shown_time(seconds)}", "call", fields)
-        else:
-            self._write(level, f"in {shown_time(seconds)}", "call", fields)
-
-    def _look(self) -> dict[str, str]:
-        """Return the arguments as texts."""
-        if self._arguments is None:
-            redaction = self._settings.redaction
-            given = redaction.arguments(self._call.arguments, self._settings.site.signature.extra)
-            self._arguments = {name: redaction.shortener.text(value) for name, value in given.items()}
-        return self._arguments
-
-    def _write(self, level: int, outcome: str, event: str, fields: dict[str, Any], error: str | None = None) -> None:
-        settings = self._settings
-        arguments = self._look() if settings.arguments else {}
-        label = settings.site.label
-        shown = [f"{name}={text}" for name, text in arguments.items() if name not in ("self", "cls")]
-        text = f"{label}({', '.join(shown) if settings.arguments else '…'}) {outcome}"
-        common = {"function": label} | ({"arguments": arguments} if settings.arguments else {})
-        write(settings.to, level, settings.site, text, event, common | fields, error)
+def _shown(call: Call, site: Site, redaction: Redaction) -> dict[str, str]:
+    """Return the arguments as texts."""
+    given = redaction.arguments(call.arguments, site.signature.extra)
+    return {name: redaction.shortener.text(value) for name, value in given.items()}

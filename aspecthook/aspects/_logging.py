@@ -68,7 +68,6 @@ def write(
     text: str,
     event: str,
     fields: Mapping[str, Any],
-    error: str | None = None,
 ) -> None:
     """Write one entry that names the caller's line: to logging a text, to others an event with fields.
 
@@ -78,8 +77,7 @@ def write(
         site: The mount point.
         text: The text.
         event: The event.
-        fields: Its fields.
-        error: The traceback of an exception.
+        fields: Its fields; ``exception`` is a traceback.
     """
     at = caller(site)
     more: Any = {}
@@ -90,13 +88,11 @@ def write(
     if isinstance(to, logging.Logger):
         # Not by its methods: those name the first line outside of `logging`, and that is ours.
         record = to.makeRecord(to.name, level, at.file, at.line, text, (), None, at.function, more.get("extra"))
-        record.exc_text = error
+        record.exc_text = fields.get("exception")
         to.handle(record)
         return
-    if error is not None:
-        more["exception"] = error
     method = getattr(to, logging.getLevelName(level).lower(), to.info)
     try:
-        method(event, **fields, **more, pathname=at.file, lineno=at.line, func_name=at.function)
+        method(event, **fields, pathname=at.file, lineno=at.line, func_name=at.function)
     except Exception as failure:  # as `logging` does, which lets no failure of a handler reach the program
         logging.getLogger("aspecthook").error("%s: the entry of a call was lost", site.label, exc_info=failure)

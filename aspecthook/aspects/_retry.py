@@ -7,11 +7,21 @@ from functools import partial
 from typing import Any, cast
 
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.streams import start
 from aspecthook._errors import HookOptionError
-from aspecthook.weave._steps import AsyncSteps, Steps
 
-from ._aspect import AnyHook, Aspect, Types, count, exceptions, is_async, is_generator, named, needed, number, wait_by
+from ._aspect import (
+    AnyHook,
+    Aspect,
+    Types,
+    exceptions,
+    is_async,
+    is_generator,
+    named,
+    needed,
+    number,
+    refused,
+    wait_by,
+)
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -29,8 +39,7 @@ def retry(
 ) -> Aspect:
     """Call again what has failed; by [tenacity](https://tenacity.readthedocs.io).
 
-    When the attempts are used up, the caller gets the last exception (or the last result) as it is. A generator is
-    begun again only as long as it has yielded nothing.
+    When the attempts are used up, the caller gets the last exception (or the last result) as it is.
 
     Args:
         on: The exceptions that are worth another attempt: types or a predicate, or their names as
@@ -40,8 +49,7 @@ def retry(
         max_wait: The most seconds between two attempts.
         jitter: Up to so many seconds are added at random, so that many callers do not try at the same moment.
         timeout: After so many seconds since the first attempt there is no other one.
-        on_result: A predicate on results, or its name: those that are worth another attempt. Of a generator, it is
-            asked about the first item.
+        on_result: A predicate on results, or its name: those that are worth another attempt.
         sleep: What waits instead of `time.sleep` and, for async functions, of the sleep of the loop that runs.
 
     Raises:
@@ -62,7 +70,7 @@ def retry(
     tenacity = needed("tenacity", "retry")
     stop = tenacity.stop_never
     if attempts is not None:
-        stop = stop | tenacity.stop_after_attempt(count("retry", "attempts", attempts))
+        stop = stop | tenacity.stop_after_attempt(int(number("retry", "attempts", attempts, whole=True)))
     if timeout is not None:
         stop = stop | tenacity.stop_after_delay(number("retry", "timeout", timeout))
     first = number("retry", "wait", wait, zero=True)
@@ -74,14 +82,15 @@ def retry(
         "retry_error_callback": _last,
     }
     if on_result is not None:
-        settings["retry"] |= tenacity.retry_if_result(_again(named("retry", "on_result", on_result)))
+        settings["retry"] |= tenacity.retry_if_result(named("retry", "on_result", on_result))
 
     def make(site: Site) -> AnyHook:
-        waits = {} if sleep is None else {"sleep": partial(wait_by, sleep) if is_async(site) else sleep}
-        retrying = (tenacity.AsyncRetrying if is_async(site) else tenacity.Retrying)(**settings, **waits)
         if is_generator(site):
-            return _restarted_async(retrying) if is_async(site) else _restarted(retrying)
-        return _called_async(retrying) if is_async(site) else _called(retrying)
+            raise refused("retry", site, "its items may have been used; weave the functions that it calls")
+        if is_async(site):
+            waits = {} if sleep is None else {"sleep": partial(wait_by, sleep)}
+            return _called_async(tenacity.AsyncRetrying(**settings, **waits))
+        return _called(tenacity.Retrying(**settings, **({} if sleep is None else {"sleep": sleep})))
 
     return Aspect("retry", make, on=on, attempts=attempts, wait=wait, max_wait=max_wait, timeout=timeout)
 
@@ -92,10 +101,6 @@ def _worth(on: object) -> Callable[[BaseException], bool]:
         return cast("Callable[[BaseException], bool]", on)
     types = exceptions("retry", "on", on)
     return lambda exc: isinstance(exc, types)
-
-
-def _again(on_result: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda result: result is not _ENDED and on_result(result)
 
 
 # Any: tenacity's state of a call.
@@ -117,59 +122,5 @@ def _called(retrying: Any) -> AnyHook:
 def _called_async(retrying: Any) -> AnyHook:
     async def hook(proceed: AnyHook) -> Any:
         return await retrying.copy()(proceed)
-
-    return hook
-
-
-# Of generators, the attempts are attempts to get the first item.
-
-_ENDED: Any = object()
-
-
-def _restarted(retrying: Any) -> AnyHook:
-    def hook(proceed: AnyHook) -> Steps:
-        ended: list[StopIteration] = []
-
-        def first() -> Any:
-            steps.source = proceed()
-            try:
-                return next(steps.source)
-            except StopIteration as stop:  # no item, but no failure either
-                ended[:] = [stop]
-                return _ENDED
-
-        def turn(step: Callable[..., Any], *args: Any) -> Any:
-            if steps.source is not None:
-                return step(*args)
-            item = retrying.copy()(first)
-            if item is _ENDED:
-                raise StopIteration(ended[0].value)
-            return item
-
-        steps = Steps(None, turn)
-        return steps
-
-    return hook
-
-
-def _restarted_async(retrying: Any) -> AnyHook:
-    def hook(proceed: AnyHook) -> AsyncSteps:
-        async def first() -> Any:
-            steps.source = proceed()
-            try:
-                return await start(steps.source)
-            except StopAsyncIteration:
-                return _ENDED
-
-        async def turn(step: Callable[..., Any], *args: Any) -> Any:
-            if steps.source is not None:
-                return await step(*args)
-            item = await retrying.copy()(first)
-            if item is _ENDED:
-                raise StopAsyncIteration
-            return item
-
-        steps = AsyncSteps(None, turn)
-        return steps
 
     return hook

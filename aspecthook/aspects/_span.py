@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from threading import current_thread
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, brief, nearest
@@ -12,7 +13,7 @@ from aspecthook._values import Redact, Redaction
 from aspecthook.record._calls import Function, RecordedCall
 
 from ._aspect import AnyHook, Aspect, needed
-from ._turns import observed
+from ._turns import End, Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -62,7 +63,7 @@ def span(
         raise HookOptionError(
             f"span: kind={brief(kind)}; give one of {', '.join(kinds)}{nearest(str(kind), list(kinds))}"
         )
-    from aspecthook.record.otel import begin_span
+    from aspecthook.record.otel import begin_span, end_span
 
     redaction = Redaction(redact)
 
@@ -71,7 +72,7 @@ def span(
         function = Function(site.label, file, line, site)
         own = tracer or trace.get_tracer("aspecthook")
 
-        def begin(call: Call) -> _Span:
+        def begin(call: Call) -> tuple[Turn, End]:
             given = (call.args, call.kwargs) if arguments else None
             recorded = RecordedCall(function, 0.0, given, redaction)
             recorded.thread = current_thread().name
@@ -79,34 +80,14 @@ def span(
                 redaction.arguments(call.arguments, function.extra)
             made = begin_span(own, recorded, name=name, kind=kinds[kind])
             made.set_attributes(dict(attributes or {}))
-            return _Span(made, recorded)
+
+            def end(result: Any, exc: BaseException | None) -> None:
+                recorded.end(0.0, result, exc)
+                end_span(made, recorded)
+
+            # It is the current one in each turn; what comes of the call is noted at the end.
+            return partial(trace.use_span, made, False, False, False), end
 
         return observed(site, begin)
 
     return Aspect("span", make, name=name, arguments=arguments, redact=redact, kind=kind)
-
-
-@final
-class _Span:
-    """The span of one call, which is the current one in each of its turns."""
-
-    # Any: a span of OpenTelemetry, which need not be installed.
-    def __init__(self, span: Any, call: RecordedCall) -> None:
-        self._span, self._call = span, call
-
-    def __enter__(self) -> None:
-        from opentelemetry import context, trace
-
-        self._token = context.attach(trace.set_span_in_context(self._span))
-
-    def __exit__(self, *_: object) -> None:
-        from opentelemetry import context
-
-        context.detach(self._token)
-
-    def end(self, result: Any, exc: BaseException | None) -> None:
-        """End the span, with the result or the exception."""
-        from aspecthook.record.otel import end_span
-
-        self._call.end(0.0, result, exc)
-        end_span(self._span, self._call)

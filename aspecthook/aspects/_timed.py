@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 from time import perf_counter
-from typing import final
+from typing import Any, final
 
-from aspecthook._core.law.call import Site
+from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookLookupError, nearest
 from aspecthook._values import shown_time
 from aspecthook.record._functions import Row, Table, Totals
 
 from ._aspect import AnyHook, Aspect, number
 from ._logging import AnyLogger, is_enabled, level_number, logger_for, write
-from ._turns import Stopwatch, observed
+from ._turns import End, Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -90,13 +90,36 @@ def timed(
     def make(site: Site) -> AnyHook:
         to = logger_for("timed", logger, site)
 
-        def end(seconds: float, exc: BaseException | None) -> None:
-            with lock:
-                totals.add(site.label, seconds, seconds, failed=exc is not None, recursive=False)
-            if slow is not None and seconds > slow and is_enabled(to, number_of):
-                fields = {"function": site.label, "duration": seconds, "slow": slow}
-                write(to, number_of, site, f"{site.label} has taken {shown_time(seconds)}", "slow call", fields)
+        def begin(_: Call) -> tuple[Turn, End]:
+            watch = _Stopwatch(clock)
 
-        return observed(site, lambda _: Stopwatch(clock, end))
+            def end(_: Any, exc: BaseException | None) -> None:
+                seconds = watch.spent
+                with lock:
+                    totals.add(site.label, seconds, seconds, failed=exc is not None, recursive=False)
+                if slow is not None and seconds > slow and is_enabled(to, number_of):
+                    fields = {"function": site.label, "duration": seconds, "slow": slow}
+                    write(to, number_of, site, f"{site.label} has taken {shown_time(seconds)}", "slow call", fields)
+
+            return lambda: watch, end
+
+        return observed(site, begin)
 
     return Timings(make, totals, lock, slow=slow)
+
+
+@final
+class _Stopwatch:
+    """How long the turns of a call took."""
+
+    __slots__ = ("_clock", "_start", "spent")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.spent = 0.0
+
+    def __enter__(self) -> None:
+        self._start = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self.spent += self._clock() - self._start

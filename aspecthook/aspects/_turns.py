@@ -7,8 +7,8 @@ sets up for a turn, such as the current span, must not be seen by whoever takes 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from functools import partial
-from typing import Any, Protocol, final
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._watching import Unwatched, failure, is_watched
@@ -18,87 +18,58 @@ from ._aspect import AnyHook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-
-class Run(Protocol):
-    """One run: a context manager for each turn, and what is called at the end."""
-
-    def __enter__(self) -> object: ...
-
-    # Any: what a context manager is given.
-    def __exit__(self, *error: Any) -> object: ...
-
-    def end(self, result: Any, exc: BaseException | None, /) -> None:
-        """Take the result, or the exception that the run has failed with."""
-        ...
+# What a run is made of: a context manager for each turn, and what takes the result or the exception at the end.
+Turn: TypeAlias = Callable[[], AbstractContextManager[Any]]
+End: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
-def observed(site: Site, begin: Callable[[Call], Run]) -> AnyHook:
+def observed(site: Site, begin: Callable[[Call], tuple[Turn, End]]) -> AnyHook:
     """Return a hook for any kind of function that begins a run for each call that is watched."""
     style = site.signature.style
 
-    def begun(call: Call) -> Run:
+    def begun(call: Call) -> tuple[Turn, End]:
         with Unwatched():
-            return begin(call)
+            turn, end = begin(call)
 
-    def ended(run: Run, result: Any, exc: BaseException | None) -> None:
-        with Unwatched():
-            run.end(result, failure(style, exc))
+        def ended(result: Any, exc: BaseException | None) -> None:
+            with Unwatched():
+                end(result, failure(style, exc))
+
+        return turn, ended
 
     def whole(call: Call) -> Generator[None, Any, None]:
         if not is_watched():
             yield
             return
-        run = begun(call)
+        turn, end = begun(call)
         try:
-            with run:
+            with turn():
                 result = yield
         except BaseException as exc:
-            ended(run, None, exc)
+            end(None, exc)
             raise
-        ended(run, result, None)
+        end(result, None)
 
     def stream(call: Call, proceed: AnyHook) -> Any:
         if not is_watched():
             return proceed()
-        run = begun(call)
-        return Steps(proceed(), partial(_turn, run), partial(ended, run))
+        turn, end = begun(call)
+
+        def step(made: Callable[..., Any], *args: Any) -> Any:
+            with turn():
+                return made(*args)
+
+        return Steps(proceed(), step, end)
 
     def astream(call: Call, proceed: AnyHook) -> Any:
         if not is_watched():
             return proceed()
-        run = begun(call)
-        return AsyncSteps(proceed(), partial(_aturn, run), partial(ended, run))
+        turn, end = begun(call)
+
+        async def step(made: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+            with turn():
+                return await made(*args)
+
+        return AsyncSteps(proceed(), step, end)
 
     return {"generator": stream, "async generator": astream}.get(style, whole)
-
-
-@final
-class Stopwatch:
-    """A run that measures its turns, and passes on how many seconds they took, and the exception, at the end."""
-
-    __slots__ = ("_clock", "_ended", "_spent", "_start")
-
-    def __init__(self, clock: Callable[[], float], ended: Callable[[float, BaseException | None], None]) -> None:
-        self._clock = clock
-        self._ended = ended
-        self._spent = 0.0
-
-    def __enter__(self) -> None:
-        self._start = self._clock()
-
-    def __exit__(self, *_: object) -> None:
-        self._spent += self._clock() - self._start
-
-    def end(self, _: Any, exc: BaseException | None, /) -> None:
-        """Pass the sum on."""
-        self._ended(self._spent, exc)
-
-
-def _turn(run: Run, step: Callable[..., Any], *args: Any) -> Any:
-    with run:
-        return step(*args)
-
-
-async def _aturn(run: Run, step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    with run:
-        return await step(*args)

@@ -17,7 +17,6 @@ from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._core.mount.who_answers import answers_of
 from aspecthook._errors import (
     HookLookupError,
     HookTypeError,
@@ -29,6 +28,7 @@ from aspecthook._errors import (
     printable,
 )
 
+from ._answers import answers_of
 from ._entry_points import plugins_of
 from ._specification import PluginHook, Specification, name_of_plugin, read_flag, read_names
 

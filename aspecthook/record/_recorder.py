@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from time import perf_counter, time
 
@@ -147,8 +147,6 @@ class Recorder:
         self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
         self.here = Here(self)
-        # Its `note` again: a plain `local` is read faster than one with an `__init__`.
-        self.quick: Any = threading.local()
         _recorders.add(self)
 
     def open_sinks(self, sinks: Sequence[Sink]) -> None:
@@ -156,19 +154,6 @@ class Recorder:
         if sinks:
             self.sinks = Sinks(sinks)
             self.live, self.keeps = True, False
-
-    def load(
-        self,
-        calls: Iterable[RecordedCall],
-        started: float,
-        left_out: dict[str, int],
-        headers: dict[int, dict[str, Any]],
-    ) -> None:
-        """Take calls that were recorded elsewhere."""
-        self.calls += sorted(calls, key=_begin)
-        self.started = started
-        self.limits.left_out.update(left_out)
-        self.headers.update(headers)
 
     # What the hooks of coroutines and of generators do
 
@@ -319,50 +304,42 @@ class Recorder:
         if call.kept and call.process == self.process:
             self.sinks.write(call)
 
-    def _turn(
-        self,
-        strand: Strand,
-        call: RecordedCall,
-        at: float,
-        what: str,
-        result: Any = None,
-        exc: BaseException | None = None,
-    ) -> None:
+    def _turn(self, strand: Strand, call: RecordedCall, at: float, what: str, *outcome: Any) -> None:
         """Take a note about a call that is known: it begins, it is entered, left, or ended."""
-        stack = strand.stack
         if what == "begin":
             self._add(strand, call)
         elif what == "enter":
             call._entered = at
             self._push(strand, call)
         else:
-            for place in range(len(stack) - 1, -1, -1):
-                if stack[place] is call:
-                    self._pop(strand, place, at)
-                    break
+            self._pop(strand, call, at)
             if what == "leave" and call._entered is not None:
                 call.add_turn(call._entered, at)
             if what == "end" and call.kept:
-                self.finish(call, at, result, exc)
+                self.finish(call, at, *outcome)
 
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)
         strand.inside.append(0.0)
         if self.sinks.entering and call.kept:
-            self.sinks.enter(call)
+            self.sinks.send("enter", call)
 
-    def _pop(self, strand: Strand, place: int, at: float) -> None:
+    def _pop(self, strand: Strand, ended: RecordedCall, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
-        while len(strand.stack) > place:
-            call, inside = strand.stack.pop(), strand.inside.pop()
-            if call.kept:
-                length = at - (call.begin if call._entered is None else call._entered)
-                call.own += length - inside
+        stack = strand.stack
+        if not stack or (stack[-1] is not ended and all(call is not ended for call in stack)):
+            return
+        popped: RecordedCall | None = None
+        while popped is not ended:
+            popped, inside = stack.pop(), strand.inside.pop()
+            if popped.kept:
+                length = at - (popped.begin if popped._entered is None else popped._entered)
+                popped.own += length - inside
                 inside = length
             if strand.inside:
                 strand.inside[-1] += inside
-            if self.sinks.entering and call.kept:
-                self.sinks.leave(call)
+            if self.sinks.entering and popped.kept:
+                self.sinks.send("leave", popped)
 
     @property
     def is_closed(self) -> bool:

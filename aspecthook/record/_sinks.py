@@ -87,25 +87,19 @@ class Sinks:
     def begin(self, call: RecordedCall) -> None:
         """Pass a call on that begins."""
         if self.all:
-            self._send(self.all, "begin", call)
+            self.send("begin", call)
             self._open[call.number] = call
 
     def write(self, call: RecordedCall) -> None:
         """Pass a call on that has ended."""
         if self.all:
-            self._send(self.all, "write", call)
+            self.send("write", call)
             self._open.pop(call.number, None)
 
-    def enter(self, call: RecordedCall) -> None:
-        """Pass a call on that runs from now on, in this thread and context."""
-        self._send(self.entering, "enter", call)
-
-    def leave(self, call: RecordedCall) -> None:
-        """Pass a call on that does not run any more."""
-        self._send(self.entering, "leave", call)
-
-    def _send(self, sinks: list[Any], what: str, *call: RecordedCall) -> None:
-        for sink in sinks.copy():  # one that fails is dropped from the list
+    def send(self, what: str, *call: RecordedCall) -> None:
+        """Call this method of the sinks that have it."""
+        # A copy: one that fails is dropped from the list.
+        for sink in (self.entering if what in ("enter", "leave") else self.all).copy():
             method = getattr(sink, what, None)
             if method is not None:
                 try:
@@ -143,7 +137,7 @@ class Sinks:
     def forked(self) -> None:
         """Go on in the child of a fork: what had begun before is for the parent to write."""
         self._open.clear()
-        self._send(self.all, "forked")
+        self.send("forked")
 
     def complain(self, message: str) -> None:
         """Warn; where warnings are errors, which must not reach the program, log."""

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from os import PathLike
-from types import TracebackType
 
 from aspecthook._errors import HookOptionError, brief, entrance, plural
 from aspecthook._hints import TYPE_CHECKING, Any, Self, TypeAlias, cast, final
@@ -186,24 +185,10 @@ class Tape:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def lines(self, most: int | None = None, *, times: bool = True) -> list[str]:
-        """Return the lines of the tree; of more than ``most``, the first and the last ones.
-
-        Args:
-            most: How many lines at most.
-            times: Whether modules and times are shown.
-        """
-        tree = self._tree()
-        if not tree:
-            return ["nothing was called"]
-
-        def shown(part: list[tuple[int, RecordedCall]]) -> list[str]:
-            return ["  " * depth + (line_of(call) if times else str(call)) for depth, call in part]
-
-        if most is None or len(tree) <= most:
-            return shown(tree)
-        half = most // 2
-        return [*shown(tree[:half]), f"... {len(tree) - 2 * half} more calls ...", *shown(tree[-half:])]
+    def lines(self, *, times: bool = True) -> list[str]:
+        """Return the lines of the tree, with modules and times or without."""
+        tree = ["  " * depth + (line_of(call) if times else str(call)) for depth, call in self._tree()]
+        return tree or ["nothing was called"]
 
     def _tree(self) -> list[tuple[int, RecordedCall]]:
         """Return the calls below their parents, each with its depth; those of several tasks began in turns."""
@@ -223,9 +208,7 @@ class Tape:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -22,41 +22,42 @@ from ._own import OwnMountPoint
 
 @final
 class CallbackSlot(ModuleSlot):
-    """One entry in one of a module's dicts of callbacks."""
+    """One entry in one of the dicts of callbacks of a module, or of a tensor."""
 
     __slots__ = ("_forward", "_handle", "_row", "_was_full")
 
-    def __init__(self, module: Module, place: str, name: str) -> None:
-        super().__init__(module, place, name)
+    def __init__(self, owner: Module | Tensor, place: str, name: str) -> None:
+        super().__init__(owner, place, name)
         self._row = CALLBACKS[place]
         self._handle: Any = None
         self._was_full: object = ABSENT
         self._forward: OwnMountPoint | None = None
 
     def put(self, function: FunctionType) -> None:
-        module = self.enroll(function)
-        if module is None:
+        # A tensor carries nothing but its callbacks.
+        owner = self.module() if self.place in OF_TENSORS else self.enroll(function)
+        if owner is None:
             return
-        rows: dict[int, Any] = getattr(module, self._row.kept_in)
         if self._handle is None:
-            self._was_full = space_of(module).get("_is_full_backward_hook", ABSENT)
-            self._handle = getattr(module, self._row.register)(function)
+            self._was_full = space_of(owner).get("_is_full_backward_hook", ABSENT)
+            self._handle = getattr(owner, self._row.register)(function)
             if "backward" in self.place:
                 # `torch.compile` notices a new forward, but no new callback, and would go on with what it has made.
-                self._forward = forward_point(module, self.name, bypassed=False)
+                self._forward = forward_point(owner, self.name, bypassed=False)
                 self._forward.pin(1)
-        elif self._handle.id in rows:
+        elif not self.is_displaced():
+            rows: dict[int, Any] = getattr(owner, self._row.kept_in)
             held = rows[self._handle.id]
             if self.place == "state_dict_post":
                 setattr(function, "_from_public_api", True)  # as PyTorch does when it registers one
-            rows[self._handle.id] = function if type(held) is FunctionType else type(held)(function, module)
+            rows[self._handle.id] = function if type(held) is FunctionType else type(held)(function, owner)
 
     def leave(self) -> None:
-        module = self.module()
+        owner = self.module()
         if self._handle is not None:
             self._handle.remove()
-        if module is not None and self.place == "backward":
-            self._restore(space_of(module))
+        if owner is not None and self.place == "backward":
+            self._restore(space_of(owner))
         self._handle = None
         forward, self._forward = self._forward, None
         if forward is not None:
@@ -68,55 +69,16 @@ class CallbackSlot(ModuleSlot):
             space["_is_full_backward_hook"] = self._was_full
 
     def is_displaced(self) -> bool:
-        module = self.module()
-        return (
-            module is not None
-            and self._handle is not None
-            and self._handle.id not in getattr(module, self._row.kept_in)
-        )
+        owner = self.module()
+        if owner is None or self._handle is None:
+            return False
+        return self._handle.id not in (getattr(owner, self._row.kept_in) or ())
 
     def clean(self, space: dict[str, Any]) -> None:
         if self._handle is not None:
             without(space, self._row.kept_in, self._handle)
             if self.place == "backward":
                 self._restore(space)
-
-
-@final
-class TensorSlot:
-    """One callback of a tensor."""
-
-    __slots__ = ("_handle", "_row", "tensor")
-
-    def __init__(self, tensor: Tensor, place: str) -> None:
-        self.tensor: Callable[[], Tensor] = weakref.ref(tensor)
-        self._row = CALLBACKS[place]
-        self._handle: Any = None
-
-    def put(self, function: FunctionType) -> None:
-        tensor = self.tensor()
-        if tensor is None:
-            return
-        if self._handle is None:
-            self._handle = getattr(tensor, self._row.register)(function)
-        else:
-            rows = getattr(tensor, self._row.kept_in)
-            if rows is not None and self._handle.id in rows:
-                rows[self._handle.id] = function
-
-    def leave(self) -> None:
-        if self._handle is not None:
-            self._handle.remove()
-        self._handle = None
-
-    def forget(self) -> None:
-        """Do nothing: a tensor carries nothing but its callbacks."""
-
-    def is_displaced(self) -> bool:
-        tensor = self.tensor()
-        if tensor is None or self._handle is None:
-            return False
-        return self._handle.id not in (getattr(tensor, self._row.kept_in) or ())
 
 
 def _shown(value: Any) -> str:
@@ -265,7 +227,7 @@ def tensor_point(tensor: Tensor, place: str, name: str) -> OwnMountPoint:
     row = CALLBACKS[place]
     label = f"{name or f'a tensor of shape {tuple(tensor.shape)}'}, {place}"
     stub = FunctionType(row.stub.__code__, row.stub.__globals__, place, (name,))
-    slot = TensorSlot(tensor, place)
+    slot = CallbackSlot(tensor, place, name)
     made = OwnMountPoint(tensor, stub, label, slot, target=row.target, emission=row.emission, fits=row.fits)
     _of_tensors[id(tensor), place] = made
     return made

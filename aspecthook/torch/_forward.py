@@ -15,7 +15,6 @@ from typing import Any, cast, final
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.compile.link import Codes
 from aspecthook._core.law.callables import signature_of, type_of
-from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import WeaveError, qualified
 from aspecthook._foreign.carrier import carrier
 from aspecthook._foreign.places import ABSENT, Entry, put_back
@@ -103,7 +102,8 @@ def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], C
     before = space_of(module).get("forward", ABSENT)
     if before is not ABSENT:
         inner = getattr(getattr(module, "_orig_mod", None), "forward", before)  # inside a wrapper of torch.compile
-        return _model(before, _with_self(signature_of(inner)), cls), lambda: _without_self(seen)
+        model = carrier(before, _with_self(signature_of(inner)), f"{qualified(cls)}.forward", "function")
+        return model, lambda: _without_self(seen)
     function: Any = getattr_static(cls, "forward")
     if not isinstance(function, FunctionType):
         raise WeaveError(
@@ -112,14 +112,7 @@ def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], C
         )
     if hasattr(cls, "recompile"):  # torch.fx replaces the forward of the class
         return function, lambda: _looked_up
-    if function.__dict__.keys() & {"__wrapped__", "__signature__"}:
-        return _model(function, signature_of(function), cls), lambda: function
     return function, lambda: function
-
-
-def _model(forward: Callable[..., Any], signature: Parameters | None, cls: type[Any]) -> FunctionType:
-    label = f"{qualified(cls)}.forward"
-    return carrier(forward, signature, label, "function")[0]
 
 
 def _looked_up(module: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -137,7 +130,7 @@ def _without_self(seen: Callable[[], Module]) -> Callable[..., Any]:
 
 def _with_self(signature: Parameters | None) -> Parameters:
     first = Parameter("self", Parameter.POSITIONAL_ONLY)
-    if signature is None or "self" in signature.parameters or not all(map(is_plain, signature.parameters)):
+    if signature is None or "self" in signature.parameters:
         rest = (Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD))
         return Parameters([first, *rest])
     return Parameters([first, *signature.parameters.values()])

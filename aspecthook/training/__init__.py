@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
     from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
-    from .hooks._evaluation import DistEvalHook, EvalHook
+    from .hooks._evaluation import EvalHook
     from .hooks._hook import HOOKS, Hook
     from .hooks._nan import NanGuardHook, NanLossError
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
@@ -38,7 +38,6 @@ __all__ = [
     "CheckpointHook",
     "CheckpointLoaderHook",
     "CsvLoggerHook",
-    "DistEvalHook",
     "DistSamplerSeedHook",
     "EMAHook",
     "EarlyStoppingHook",
@@ -69,7 +68,7 @@ load_lazily(
     __name__,
     {
         "hooks._checkpoint": "CheckpointHook CheckpointLoaderHook",
-        "hooks._evaluation": "DistEvalHook EvalHook",
+        "hooks._evaluation": "EvalHook",
         "hooks._nan": "NanGuardHook NanLossError",
         "hooks._optimizer": "AmpOptimizerHook OptimizerHook",
         "hooks._hook": "HOOKS Hook",

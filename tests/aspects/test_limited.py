@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-
 import pytest
-import trio
-import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import weave
 from aspecthook.aspects import LimitError, limited
-from tests.aspects.conftest import Clock, Targets, run
+from tests.aspects.conftest import Clock, Targets
 
 
 @given(
@@ -56,120 +51,3 @@ def test_calls_that_may_not_wait_are_refused_and_take_no_place(style: str, clock
         clock.now += 6
         call(3)
     assert targets.calls == [1, 3]
-
-
-@pytest.mark.parametrize("wait", [True, False])
-def test_so_many_calls_run_at_once_in_threads(wait: bool) -> None:
-    most = running = refused = 0
-    lock, begun, go_on = threading.Lock(), threading.Semaphore(0), threading.Event()
-
-    def work() -> None:
-        nonlocal most, running
-        with lock:
-            running += 1
-            most = max(most, running)
-        begun.release()
-        go_on.wait()
-        with lock:
-            running -= 1
-
-    def call() -> None:
-        nonlocal refused
-        try:
-            work()
-        except LimitError:
-            with lock:
-                refused += 1
-
-    with weave(work, aspect=limited(concurrency=2, wait=wait)):
-        threads = [threading.Thread(target=call) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        begun.acquire(), begun.acquire()
-        late = [threading.Thread(target=call) for _ in range(3)]
-        for thread in late:
-            thread.start()
-        if not wait:
-            for thread in late:
-                thread.join()
-        go_on.set()
-        for thread in [*threads, *late]:
-            thread.join()
-    assert most == 2 and refused == (0 if wait else 3)
-
-
-def test_so_many_calls_run_at_once_on_a_loop_and_on_the_next_one() -> None:
-    most = running = 0
-
-    async def work() -> None:
-        nonlocal most, running
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(1)
-        running -= 1
-
-    async def several() -> None:
-        await asyncio.gather(*(work() for _ in range(7)))
-
-    with weave(work, aspect=limited(concurrency=3)):
-        for _ in range(2):
-            run(several())
-    assert most == 3
-
-
-def test_so_many_calls_run_at_once_on_trio() -> None:
-    most = running = 0
-
-    async def work() -> None:
-        nonlocal most, running
-        running += 1
-        most = max(most, running)
-        await trio.sleep(1)
-        running -= 1
-
-    async def several() -> None:
-        async with trio.open_nursery() as nursery:
-            for _ in range(7):
-                nursery.start_soon(work)
-
-    with weave(work, aspect=limited(concurrency=3)):
-        trio.run(several, clock=trio.testing.MockClock(autojump_threshold=0))
-    assert most == 3
-
-
-def test_a_call_that_is_refused_on_a_loop_leaves_its_slot_to_others() -> None:
-    async def work(n: int) -> int:
-        await asyncio.sleep(1)
-        return n
-
-    async def several() -> list[object]:
-        first = await asyncio.gather(work(1), work(2), return_exceptions=True)
-        return [*first, await work(3)]
-
-    with weave(work, aspect=limited(concurrency=1, wait=False)):
-        one, refused, three = run(several())
-    assert (one, three) == (1, 3) and isinstance(refused, LimitError)
-
-
-def test_a_cancelled_call_gives_its_slot_back() -> None:
-    async def work() -> str:
-        await asyncio.sleep(1)
-        return "done"
-
-    async def several() -> str:
-        for _ in range(3):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(work(), 0.1)
-        return await work()
-
-    with weave(work, aspect=limited(concurrency=1)):
-        assert run(several()) == "done"
-
-
-def test_a_call_that_fails_gives_its_slot_back(style: str) -> None:
-    target, call = Targets(lambda n: 1 // n).all[style]
-    with weave(target, aspect=limited(concurrency=1, wait=False)):
-        for _ in range(2):
-            with pytest.raises(ZeroDivisionError):
-                call(0)
-        assert call(1) == 1

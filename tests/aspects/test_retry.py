@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import trio
@@ -11,9 +10,20 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import hookable, hooks, weave
+from aspecthook import HookTypeError, weave
 from aspecthook.aspects import retry
 from tests.aspects.conftest import Clock, Targets
+
+
+@pytest.fixture(params=["function", "coroutine"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("style", ["generator", "async generator"])
+def test_generators_are_refused(style: str) -> None:
+    with pytest.raises(HookTypeError, match=f"retry cannot be woven on this {style}: its items may have been used"):
+        weave(Targets().all[style][0], aspect=retry())
 
 
 def failing(*outcomes: object) -> Callable[[int], object]:
@@ -29,42 +39,42 @@ def failing(*outcomes: object) -> Callable[[int], object]:
     return act
 
 
-def test_what_fails_is_called_again_with_the_same_arguments(style: str, clock: Clock) -> None:
+def test_what_fails_is_called_again_with_the_same_arguments(kind: str, clock: Clock) -> None:
     targets = Targets(failing(ConnectionError(1), ConnectionError(2), "page"))
-    target, call = targets.all[style]
+    target, call = targets.all[kind]
     with weave(target, aspect=retry(on=ConnectionError, sleep=clock.sleep)):
         assert call(5) == "page"
     assert targets.calls == [5, 5, 5] and len(clock.naps) == 2
 
 
-def test_the_last_exception_reaches_the_caller_as_the_same_object(style: str, clock: Clock) -> None:
+def test_the_last_exception_reaches_the_caller_as_the_same_object(kind: str, clock: Clock) -> None:
     last = ConnectionError("last")
     targets = Targets(failing(ConnectionError("first"), last))
-    target, call = targets.all[style]
+    target, call = targets.all[kind]
     with weave(target, aspect=retry(attempts=2, sleep=clock.sleep)), pytest.raises(ConnectionError) as caught:
         call(5)
     assert caught.value is last and len(clock.naps) == 1
 
 
-def test_other_exceptions_pass_at_once(style: str, clock: Clock) -> None:
+def test_other_exceptions_pass_at_once(kind: str, clock: Clock) -> None:
     targets = Targets(failing(KeyError("tea")))
-    target, call = targets.all[style]
+    target, call = targets.all[kind]
     with weave(target, aspect=retry(on="ConnectionError", sleep=clock.sleep)), pytest.raises(KeyError):
         call(5)
     assert not clock.naps
 
 
-def test_no_attempt_follows_what_is_no_exception_of_a_program(style: str, clock: Clock) -> None:
+def test_no_attempt_follows_what_is_no_exception_of_a_program(kind: str, clock: Clock) -> None:
     targets = Targets(failing(KeyboardInterrupt()))
-    target, call = targets.all[style]
+    target, call = targets.all[kind]
     with weave(target, aspect=retry(sleep=clock.sleep)), pytest.raises(KeyboardInterrupt):
         call(5)
     assert targets.calls == [5]
 
 
-def test_results_can_be_worth_another_attempt(style: str, clock: Clock) -> None:
+def test_results_can_be_worth_another_attempt(kind: str, clock: Clock) -> None:
     targets = Targets(failing(503, 503, 503))
-    target, call = targets.all[style]
+    target, call = targets.all[kind]
     with weave(target, aspect=retry(on_result=lambda result: result == 503, sleep=clock.sleep)):
         assert call(5) == 503  # the last one, as it is
     assert targets.calls == [5, 5, 5]
@@ -93,30 +103,6 @@ def test_waits_double_up_to_the_most_and_the_jitter_is_added(
         assert least <= nap <= least + jitter + 1e-9
 
 
-def test_a_generator_that_has_yielded_is_not_begun_again(clock: Clock) -> None:
-    begun: list[int] = []
-
-    def rows(n: int) -> Any:
-        begun.append(n)
-        yield 1
-        raise ConnectionError
-
-    found: list[int] = []
-    with weave(rows, aspect=retry(sleep=clock.sleep)), pytest.raises(ConnectionError):
-        found.extend(rows(5))
-    assert begun == [5] and not clock.naps
-
-
-def test_a_generator_without_items_has_not_failed(clock: Clock) -> None:
-    def rows() -> Any:
-        yield from ()
-        return "none"
-
-    with weave(rows, aspect=retry(sleep=clock.sleep)), pytest.raises(StopIteration) as stop:
-        next(rows())
-    assert stop.value.value == "none" and not clock.naps
-
-
 def test_async_functions_wait_on_the_loop_that_runs_them() -> None:
     tries: list[float] = []
 
@@ -129,35 +115,6 @@ def test_async_functions_wait_on_the_loop_that_runs_them() -> None:
     with weave(fetch, aspect=retry(wait=10, max_wait=60, jitter=0)):
         assert trio.run(fetch, clock=trio.testing.MockClock(autojump_threshold=0)) == "page"
     assert [round(time - tries[0]) for time in tries] == [0, 10, 30]
-
-
-def test_a_predicate_chooses_the_exceptions(clock: Clock) -> None:
-    targets = Targets(failing(OSError(11, "again"), OSError(2, "no such file")))
-    target, call = targets.all["function"]
-    aspect = retry(lambda error: isinstance(error, OSError) and error.errno == 11, sleep=clock.sleep)
-    with weave(target, aspect=aspect), pytest.raises(FileNotFoundError):
-        call(5)
-
-
-def test_a_retry_is_an_around_hook_of_a_hookable_function(clock: Clock) -> None:
-    @hookable
-    def fetch(url: str) -> str:
-        if not clock.naps:
-            raise ConnectionError
-        return f"<{url}>"
-
-    fetch.around(retry(sleep=clock.sleep), priority="LOW")
-    assert fetch("/") == "</>" and [hook.name for hook in hooks(fetch)] == ["retry"]
-
-
-def test_the_time_of_all_attempts_can_be_limited(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    monkeypatch.setattr("tenacity.time.monotonic", clock)
-    targets = Targets(failing(*[ConnectionError()] * 9))
-    target, call = targets.all["function"]
-    aspect = retry(attempts=None, timeout=35, wait=10, max_wait=10, jitter=0, sleep=clock.sleep)
-    with weave(target, aspect=aspect), pytest.raises(ConnectionError):
-        call(5)
-    assert clock.naps == [10, 10, 10, 10]
 
 
 @given(attempts=st.integers(1, 6), timeout=st.integers(1, 60))

@@ -9,7 +9,7 @@ import pytest
 from aspecthook import HookLookupError, weave
 from aspecthook.aspects import timed
 from tests.aspects.conftest import Clock, Targets
-from tests.aspects.test_log import Logged, line_here
+from tests.aspects.test_log import Logged
 
 
 def test_calls_and_failures_are_counted(style: str, clock: Clock) -> None:
@@ -50,15 +50,6 @@ def test_slow_calls_are_logged_with_the_line_of_the_caller(style: str, clock: Cl
         call(3)
     [record] = logger.kept.records
     assert record.levelname == "WARNING" and record.getMessage().endswith(" has taken 3 s")
-
-
-def test_the_line_of_the_caller_is_that_of_the_call(clock: Clock) -> None:
-    target, _ = Targets(clock.sleep).all["function"]
-    logger = Logged()
-    with weave(target, aspect=timed(slow=2, logger=logger, clock=clock)):
-        target(3)
-        line = line_here() - 1
-    assert [(record.pathname, record.lineno) for record in logger.kept.records] == [(__file__, line)]
 
 
 def test_timings_stay_when_the_weaving_is_removed_and_a_wrong_label_names_the_nearest() -> None:

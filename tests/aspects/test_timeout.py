@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -98,31 +96,3 @@ def test_cancellation_from_outside_is_no_timeout() -> None:
 def test_sync_functions_are_refused_as_nothing_can_interrupt_them(style: str) -> None:
     with pytest.raises(HookTypeError, match="nothing can interrupt it"):
         weave(Targets().all[style][0], aspect=timeout(1))
-
-
-def test_a_sync_function_runs_in_a_thread_with_the_context_of_the_caller() -> None:
-    user = contextvars.ContextVar("user", default="nobody")
-    user.set("ann")
-
-    def work(n: int) -> object:
-        if n < 0:
-            raise TimeoutError("own")
-        return n, user.get(), threading.current_thread() is threading.main_thread()
-
-    with weave(work, aspect=timeout(60, thread=True)):
-        assert work(1) == (1, "ann", False)
-        with pytest.raises(TimeoutError, match="^own$"):
-            work(-1)
-
-
-def test_a_sync_function_that_takes_too_long_is_left_to_its_thread() -> None:
-    go_on, ended = threading.Event(), threading.Event()
-
-    def work() -> None:
-        go_on.wait()
-        ended.set()
-
-    with weave(work, aspect=timeout(0.01, thread=True)), pytest.raises(TimeoutError, match="work has taken more than"):
-        work()
-    go_on.set()
-    assert ended.wait(60)

@@ -28,14 +28,15 @@ SILENT = logging.Logger("silent")
 SILENT.addHandler(logging.NullHandler())
 
 ASPECTS: dict[str, Callable[[], Aspect]] = {
-    "limited": lambda: limited(10**6, concurrency=10**6),
+    "limited": lambda: limited(10**6),
     "log": lambda: log(SILENT, begin=True, redact="n"),
-    "retry": lambda: retry(on=ConnectionError),
     "span": lambda: span(arguments=True, tracer=TracerProvider().get_tracer("tests")),
     "timed": lambda: timed(slow=1000),
 }
 # Not of every kind of function.
-FOR_FUNCTIONS: dict[str, Callable[[], Aspect]] = {"cached": cached, "timeout": lambda: timeout(1000, thread=True)}
+FOR_FUNCTIONS: dict[str, Callable[[], Aspect]] = {"cached": cached, "retry": lambda: retry(on=ConnectionError)}
+FOR_ASYNC: dict[str, Callable[[], Aspect]] = {"timeout": lambda: timeout(1000)}
+
 
 steps = st.lists(st.sampled_from(["next", "send", "throw", "close"]), max_size=6)
 outcomes = st.sampled_from(["returns", "raises", "catches"])
@@ -143,7 +144,7 @@ def test_an_async_generator_runs_as_it_does_without_the_aspect(name: str, script
         plain: list[object] = []
         expected = await adrive(async_generator(outcome, plain), script)
         trail: list[object] = []
-        with weave(async_generator, aspect=(ASPECTS | FOR_FUNCTIONS)[name]()):
+        with weave(async_generator, aspect=(ASPECTS | FOR_ASYNC)[name]()):
             assert await adrive(async_generator(outcome, trail), script) == expected
         assert trail == plain
 
@@ -165,9 +166,9 @@ def test_a_function_returns_and_raises_as_it_does_without_the_aspect(
         assert seen(lambda: function(n, *more, key="k", **rest)) == expected
 
 
-@pytest.mark.parametrize("name", [*ASPECTS, *FOR_FUNCTIONS])
+@pytest.mark.parametrize("name", [*ASPECTS, *FOR_FUNCTIONS, *FOR_ASYNC])
 @given(n=st.integers(-5, 9), more=st.lists(st.integers(), max_size=2))
 def test_a_coroutine_returns_and_raises_as_it_does_without_the_aspect(name: str, n: int, more: list[int]) -> None:
     expected = seen(lambda: asyncio.run(coroutine(n, *more, a=1)))
-    with weave(coroutine, aspect=(ASPECTS | FOR_FUNCTIONS)[name]()):
+    with weave(coroutine, aspect=(ASPECTS | FOR_FUNCTIONS | FOR_ASYNC)[name]()):
         assert seen(lambda: asyncio.run(coroutine(n, *more, a=1))) == expected

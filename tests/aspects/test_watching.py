@@ -146,27 +146,6 @@ def test_what_a_watcher_does_to_show_a_call_is_seen_by_no_watcher(first: Any, se
         assert [count() for count in counts] == [USED + 2, USED + 2]
 
 
-def test_what_a_handler_of_a_logger_calls_has_no_entry() -> None:
-    """A formatter that writes JSON by a woven `json.dumps` wrote an entry about each of its entries."""
-    import json
-
-    class Formatter(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            if len(texts) > 10:
-                raise EndlessError
-            texts.append(json.dumps(record.getMessage()))
-            return texts[-1]
-
-    texts: list[str] = []
-    logger, handler = logging.Logger("json"), logging.StreamHandler()
-    handler.emit = handler.format  # type: ignore[assignment]
-    handler.setFormatter(Formatter())
-    logger.addHandler(handler)
-    with weave("json:dumps", aspect=log(logger)):
-        json.dumps(1)
-    assert len(texts) == 1
-
-
 class Ends(type):
     """A class of classes whose `repr` raises what it is told to."""
 

@@ -345,38 +345,6 @@ def test_a_program_that_ends_while_attached_ends_as_ever(run: Run, command: Star
     assert "shop:checkout(item='the last') -> 8" in said
 
 
-def test_a_program_in_the_middle_of_an_import_is_woven_as_that_ends(run: Run, command: Start) -> None:
-    late = """
-        import os, time
-        def early(): return 1
-        while not os.path.exists("go on"):
-            time.sleep(0.001)
-        def late(): return 2
-    """
-    app = """
-        from state import *
-        print("ready", flush=True)
-        import late
-        codes = late.early.__code__, late.late.__code__
-        while not stops():
-            time.sleep(0.001)
-            assert (late.early(), late.late()) == (1, 2)
-        report()
-        print(late.late.__code__.co_filename == codes[0].co_filename)
-    """
-    program = run(app, late=late)
-    attached = command("attach", program.number, "late:*")
-    attached.hear("woven")
-    (program.folder / "go on").touch()
-    time.sleep(0.5)
-    attached.send_signal(signal.SIGTERM)
-    status, said = attached.end()
-    assert status == 0, said
-    assert "late:early() -> 1" in said
-    assert "late:late() -> 2" in said
-    assert program.stop()[0] == "{}"
-
-
 OWN = """
     from state import *
 
@@ -433,9 +401,6 @@ def test_a_target_that_is_never_imported_ends_with_a_status_and_nothing_written(
 
 MEANWHILE = {
     "reloaded": "importlib.reload(shop)",
-    "patched": """
-        with mock.patch("shop.price", return_value=7):
-            assert shop.checkout("tea") == 7""",
     "code exchanged": """
         code = shop.price.__code__
         shop.price.__code__ = (lambda item, token=None: 9).__code__
@@ -482,18 +447,6 @@ def test_a_program_that_does_not_answer_in_time_is_left_alone(run: Run, command:
     program.stops_unchanged()
 
 
-def test_a_script_that_runs_too_late_does_nothing(run: Run, command: Start, short: Path) -> None:
-    program = run(BLOCKED)
-    attached = command("attach", program.number, "shop:*", "--wait", "60")
-    while not (scripts := list(short.glob("*/script.py"))):
-        time.sleep(0.01)
-    time.sleep(0.5)
-    attached.kill()  # before the program has run the script, and so nobody takes that back
-    attached.end()
-    program.stops_unchanged()
-    shutil.rmtree(scripts[0].parent)
-
-
 BLOCKED_LATER = """
     from state import *
     print("ready", flush=True)
@@ -528,13 +481,6 @@ def test_detach_ends_all_attachments(run: Run, command: Start) -> None:
         status, said = one.end()
         assert (status, "was detached by aspecthook detach" in said) == (0, True), said
         assert "shop:price(" in said
-    program.stops_unchanged()
-
-
-def test_detach_says_so_if_there_is_nothing(run: Run, command: Start) -> None:
-    program = run()
-    status, said = command("detach", program.number).end()
-    assert (status, f"nothing is attached to process {program.number}" in said) == (1, True), said
     program.stops_unchanged()
 
 

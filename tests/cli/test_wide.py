@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -110,36 +108,6 @@ def test_pytest_runs_a_suite(aspecthook: Run, python: Run, tmp_path: Path) -> No
 
     assert (traced.returncode, timeless(traced.stdout)) == (1, timeless(alone.stdout))
     assert "shop:price(item='milk') raised KeyError: 'milk'" in traced.stderr
-
-
-def test_fastapi_under_uvicorn_answers_requests_at_once(tmp_path: Path) -> None:
-    pytest.importorskip("fastapi")
-    pytest.importorskip("uvicorn")
-    (tmp_path / "shop.py").write_text("""
-import asyncio
-from fastapi import FastAPI
-
-app = FastAPI()
-
-async def price(item: int) -> int:
-    await asyncio.sleep(0.01)
-    return item * 2
-
-@app.get("/{item}")
-async def show(item: int) -> int:
-    return await price(item)
-""")
-    words = ("shop:*", "--", "uvicorn", "shop:app", "--port", "0")
-    with serving(tmp_path, *words, ready=r"running on http://127.0.0.1:(\d+)") as (url, end):
-        with ThreadPoolExecutor(8) as pool:
-            answers = [*pool.map(lambda item: get(f"{url}/{item}"), range(40))]
-        tape = end()
-    assert [json.loads(body) for _, body in answers] == [item * 2 for item in range(40)]
-    calls = {call.shown_arguments()["item"]: call for call in tape.calls("shop:show")}
-    assert len(calls) == 40
-    for item, call in calls.items():  # each inside its own request, however they took turns
-        (inner,) = call.children
-        assert inner.shown_arguments() == {"item": item} and inner.shown_result() == str(int(item) * 2)
 
 
 def test_gunicorn_traces_its_workers(tmp_path: Path) -> None:

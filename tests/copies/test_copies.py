@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import gc
-import pickle
 import types
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Iterator
@@ -18,7 +16,6 @@ from hypothesis import strategies as st
 from aspecthook import HookLookupError, hookable, hooks, weave
 from aspecthook._core.mount.point import mount_of
 from tests.copies.makers import MAKERS, WAYS, Made, unpicklable
-from tests.threads import at_once
 
 
 @hookable
@@ -143,16 +140,6 @@ def test_a_handle_that_is_copied_is_the_same_handle() -> None:
     assert len(hooks(price)) == 0 and weaving.state == "removed" and vars(total) == {}
 
 
-def test_a_copy_of_what_holds_the_space_of_a_hooked_function() -> None:
-    # It raised TypeError: cannot pickle 'module' object.
-    price.pre(unpicklable())
-    with weave(total, pre=unpicklable()):
-        price(1), total(1)
-        for function in (price, total):
-            assert copy.deepcopy(vars(function)) == copy.deepcopy(Holder(function)).space == {}
-            assert pickle.loads(pickle.dumps(vars(function))) == {}
-
-
 def test_a_copy_has_what_others_have_put_there() -> None:
     def work() -> None: ...
 
@@ -192,16 +179,6 @@ def test_the_dict_of_a_woven_function_is_read_as_that_of_a_plain_one(read: Calla
     plain = read(vars(total))
     with weave(total, pre=lambda: None):
         assert read(total.__dict__) == plain
-
-
-def test_a_copy_that_wraps_made_while_woven_keeps_nothing_of_ours() -> None:
-    # The mark of the mount point stayed in it for good.
-    with weave(total, pre=unpicklable()):
-        total(1)
-        made = wrapper(total)
-        plainly = vars(wrapper(total.__wrapped__))
-        assert vars(made).keys() == plainly.keys() and vars(made)["__wrapped__"] is total
-    assert vars(made).keys() == plainly.keys() and vars(total) == {}
 
 
 def test_a_decorator_over_a_hookable_function_still_offers_its_hooks() -> None:
@@ -260,50 +237,6 @@ def test_an_attribute_of_the_name_hooks_is_that_of_others() -> None:
     assert vars(work) is space and space == {"hooks": "mine"}
 
 
-def test_the_mount_point_of_a_woven_function_in_an_attribute_of_others_is_theirs() -> None:
-    def price(n: int) -> int:
-        return n
-
-    with weave(price, pre=lambda: None):
-        price.mount = hooks(price)  # type: ignore[attr-defined]
-        assert functools.update_wrapper(lambda n: n, price).mount is hooks(price)  # type: ignore[attr-defined]
-        # Where the pickle is loaded, there is no such function, and no mount point of it.
-        assert pickle.loads(pickle.dumps(hooks(price))) is None
-    assert list(vars(price)) == ["mount"]
-
-
-def test_attributes_that_threads_write_while_it_is_woven_are_not_lost() -> None:
-    def work() -> None: ...
-
-    space = vars(work)
-
-    def write(lead: str) -> None:
-        for number in range(300):
-            setattr(work, f"{lead}{number}", number)
-            if number:
-                delattr(work, f"{lead}{number - 1}")
-            assert getattr(work, f"{lead}{number}") == number
-
-    def turn() -> None:
-        for _ in range(60):
-            with weave(work, pre=unpicklable()):
-                work()
-
-    at_once(turn, *(functools.partial(write, lead) for lead in "ab"))
-    assert vars(work) is space and space == {"a299": 299, "b299": 299}
-
-
-def test_a_woven_function_that_is_gone_takes_its_space_along() -> None:
-    def work() -> None: ...
-
-    weave(work, pre=unpicklable())
-    work()
-    space = vars(work)
-    del work
-    gc.collect()
-    assert space.copy() == {} and pickle.loads(pickle.dumps(space)) == {}
-
-
 @pytest.mark.parametrize(
     ("made", "way"),
     [
@@ -318,11 +251,3 @@ def test_hooks_of_a_wrapper_says_where_they_are(made: Callable[[], Any], way: st
     with pytest.raises(HookLookupError) as refusal:
         hooks(made())
     assert f"wrapper around {__name__}:price," in str(refusal.value) and f"write {way}," in str(refusal.value)
-
-
-def test_hooks_of_what_wraps_itself_is_refused_as_ever() -> None:
-    def work() -> None: ...
-
-    work.__wrapped__ = work
-    with pytest.raises(HookLookupError, match="is not a mount point"):
-        hooks(work)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-import gc
 import itertools
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -14,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from aspecthook import Args, HookTypeError, Return, hookable, hooks
+from aspecthook import Args, HookTypeError, hookable, hooks
 from aspecthook._core.law.callables import HANDS_ON
 
 log: list[object] = []
@@ -54,11 +53,6 @@ async def async_yielding() -> AsyncIterator[None]:
 
 async def later(**_: object) -> None:
     await asyncio.sleep(0)
-
-
-async def looping(proceed: Callable[[], AsyncIterator[object]]) -> AsyncIterator[object]:
-    async for item in proceed():
-        yield item
 
 
 IDLE: dict[str, tuple[str, Callable[..., Any], dict[str, Any]]] = {
@@ -166,33 +160,6 @@ def test_a_coroutine_that_is_closed_before_its_start_runs_nothing() -> None:
     assert log == []
 
 
-def test_another_task_may_close_an_async_generator() -> None:
-    function = mounted(("item", "async yield"))
-    function.always(lambda exc: log.append(type(exc)))
-
-    async def main() -> None:
-        stream = function(1)
-        assert await anext(stream) == 1
-        await asyncio.create_task(stream.aclose())
-
-    run(main())
-    assert log == ["began", "ended", "ended for good", GeneratorExit]
-
-
-def test_the_loop_finalises_an_async_generator_that_was_left() -> None:
-    function = mounted(("item", "proceed", "async yield"))
-    function.always(lambda exc: log.append(type(exc)))
-
-    async def main() -> None:
-        async for _ in function(1):
-            break
-        gc.collect()
-        await asyncio.sleep(0.01)
-
-    run(main())
-    assert log == ["began", "ended", "ended for good", GeneratorExit]
-
-
 def test_the_loop_ends_async_generators_when_it_shuts_down(caplog: pytest.LogCaptureFixture) -> None:
     # It closed target and generator at the same time: "asynchronous generator is already running", in some orders.
     function = mounted(("async item", "async yield", "proceed"))
@@ -272,23 +239,6 @@ def test_cancellation_passes_exception_hooks_unless_they_name_it(style: str, whe
     assert log == [asyncio.CancelledError, asyncio.CancelledError, "always"]
 
 
-def test_a_hook_that_names_cancellation_may_handle_it() -> None:
-    @hookable
-    async def target() -> str:
-        await asyncio.Event().wait()
-        return "never"
-
-    target.exception(asyncio.CancelledError)(lambda exc: Return("handled"))
-
-    async def main() -> None:
-        task = asyncio.ensure_future(target())
-        await asyncio.sleep(0)
-        task.cancel()
-        assert await task == "handled"
-
-    run(main())
-
-
 # Many tasks
 
 
@@ -312,27 +262,6 @@ def test_calls_that_run_at_once_have_each_their_own_state() -> None:
         return await asyncio.gather(*map(target, range(50)))
 
     assert run(main()) == [(number, number * 2, number * 2) for number in range(50)]
-
-
-def test_hooks_that_come_and_go_meanwhile_count_from_the_next_call() -> None:
-    @hookable
-    async def target(number: int) -> int:
-        await asyncio.sleep(0)
-        return number
-
-    plain = target.__code__
-
-    async def one(number: int) -> int:
-        hook = hooks(target).add("post", lambda result: result)
-        result = await target(number)
-        hook.remove()
-        return result
-
-    async def main() -> list[object]:
-        return await asyncio.gather(*map(one, range(50)))
-
-    assert run(main()) == list(range(50))
-    assert target.__code__ is plain
 
 
 def test_a_task_that_a_hook_started_runs_the_hook_although_it_is_not_reentrant() -> None:
@@ -475,20 +404,6 @@ def test_awaitable_answer_of_a_sync_one_yield_hook_is_awaited(value: object, fai
         assert asyncio.run(fetch()) == (value or "page")
 
 
-def test_a_future_that_a_sync_hook_answers_is_awaited() -> None:
-    @hookable
-    async def one() -> int:
-        return 1
-
-    @one.post
-    def two() -> Any:
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        answer.set_result(2)
-        return answer
-
-    assert asyncio.run(one()) == 2
-
-
 @pytest.mark.parametrize("kind", ["pre", "item", "exception", "post", "always"])
 def test_an_async_hook_on_a_sync_generator_is_refused(kind: Any) -> None:
     @hookable
@@ -499,54 +414,6 @@ def test_an_async_hook_on_a_sync_generator_is_refused(kind: Any) -> None:
 
     with pytest.raises(HookTypeError, match="is async, but .* is a sync generator"):
         hooks(numbers).add(kind, late)
-
-
-def test_the_retry_of_the_readme_on_an_async_function_is_refused_and_its_async_form_retries() -> None:
-    tries: list[int] = []
-
-    @hookable
-    async def fetch(retries: int = 0) -> str:
-        tries.append(retries)
-        if len(tries) < 3:
-            raise ConnectionError
-        return "page"
-
-    def retry(proceed: Any, retries: int) -> Any:
-        for _ in range(retries):
-            try:
-                return proceed()
-            except ConnectionError:  # never came: nothing had run when `proceed()` returned
-                pass
-        return proceed()
-
-    forms = r"write `async def` with `await proceed\(\)`, or a generator function with one `yield`"
-    with pytest.raises(HookTypeError, match=f"around hook 'retry' .* is sync, but .*fetch is async: .*{forms}"):
-        fetch.around(retry)
-
-    @fetch.around
-    async def async_retry(proceed: Any, retries: int) -> Any:
-        for _ in range(retries):
-            try:
-                return await proceed()
-            except ConnectionError:
-                pass
-        return await proceed(retries=0)
-
-    assert asyncio.run(fetch(2)) == "page"
-    assert tries == [2, 2, 0]
-
-
-def test_a_sync_wrapper_of_an_async_around_hook_is_not_refused() -> None:
-    @functools.wraps(awaits)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return awaits(*args, **kwargs)
-
-    @hookable
-    async def fetch() -> str:
-        return "page"
-
-    fetch.around(wrapper)
-    assert asyncio.run(fetch()) == "page"
 
 
 def test_a_sync_around_hook_of_an_async_generator_may_hand_its_stream_on() -> None:

@@ -1,22 +1,16 @@
-"""`hooks(f).diagram()`: a call as an image, from the caller to the target and back.
-
-Run with UPDATE_SNAPSHOTS=1 to draw the images in ``snapshots`` anew, and look at them in a browser.
-"""
+"""`hooks(f).diagram()`: a call as an image, from the caller to the target and back."""
 
 from __future__ import annotations
 
-import os
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aspecthook import event, hookable, hooks
+from aspecthook import hookable, hooks
 
 SVG = "{http://www.w3.org/2000/svg}"
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 def note() -> None: ...
@@ -46,12 +40,9 @@ def test_each_hook_stands_where_a_call_comes_to_it() -> None:
     count.post(note, name="done")
     count.always(note, name="last")
     places = shown(count)
-    height = {text: y for text, (_, y) in places.items()}
-    side = {text: x for text, (x, _) in places.items()}
-    assert height["caller"] < height["p1"] < height["p2"] < height["outer"] < height["inner"] < height["shop:count"]
-    # The way back, from the target up.
-    assert height["outer"] > height["each"] > height["caught"] > height["done"] > height["last"] > height["caller"]
-    assert side["p1"] == side["p2"] < side["shop:count"] < side["each"] == side["last"]
+    names = ["caller", "p1", "p2", "outer", "inner", "shop:count", "each", "caught", "done", "last"]
+    assert sorted(names, key=lambda name: places[name][1]) == names
+    assert places["p1"][0] == places["last"][0] < places["outer"][0] < places["inner"][0]
 
 
 def test_the_image_says_in_words_what_it_shows_and_needs_nothing_else() -> None:
@@ -70,26 +61,6 @@ def test_the_image_says_in_words_what_it_shows_and_needs_nothing_else() -> None:
     assert re.findall(r"(?:https?:|url\(|href|@import)[^\"]*", image) == ["http://www.w3.org/2000/svg"]
     svg = getattr(image, "_repr_svg_")()  # what notebooks call
     assert svg == image and type(svg) is str
-
-
-def test_paused_hooks_are_not_drawn_and_no_hooks_are_the_call_alone() -> None:
-    @hookable(name="shop:price")
-    def price() -> None: ...
-
-    price.pre(note)
-    assert "note" in shown(price)
-    with hooks(price).paused():
-        assert list(shown(price)) == ["caller", "shop:price"]
-
-
-def test_subscribers_stand_before_what_runs_if_there_are_none() -> None:
-    @event(name="shop:sold")
-    def sold(item: str) -> None: ...
-
-    sold.on(lambda item: None, name="first")
-    sold.on(lambda item: None, name="second")
-    height = {text: y for text, (_, y) in shown(sold).items()}
-    assert height["caller"] < height["first"] < height["second"] < height["shop:sold"]
 
 
 def test_of_many_hooks_the_first_and_the_last_are_drawn() -> None:
@@ -114,53 +85,3 @@ def test_no_name_breaks_the_image(name: str) -> None:
     start = "".join([char if char.isprintable() else "?" for char in name])[:20]
     assert sum(text.startswith(start) for text in found) >= 1
     assert max(map(len, found)) <= 60
-
-
-def test_a_diagram_is_one_of_the_names_that_completion_shows() -> None:
-    assert "diagram" in dir(hooks(hookable(lambda: 1)))
-
-
-# Where it stands in a file is a part of the image, so these have a file of their own.
-HOOKS = """
-def note(): ...
-
-def layer(proceed): return proceed()
-
-def count(n): yield n
-"""
-
-
-def every_kind(space: dict[str, Any]) -> Any:
-    count = hookable(space["count"], name="shop:count")
-    count.pre(space["note"], name="first", priority="HIGH", when=lambda n: n > 1)
-    count.pre(space["note"], name="second", again=True, after="first")
-    count.around(space["layer"], name="outer", times=3)
-    count.around(space["layer"], name="inner", again=True)
-    count.item(space["note"])
-    count.exception(KeyError)(space["note"])
-    count.post(space["note"], name="a name that is too long to be written in its box")
-    count.always(space["note"], isolate=True)
-    return count
-
-
-def rows_that_are_shortened(space: dict[str, Any]) -> Any:
-    changed = event(space["note"], name="shop:changed")
-    for turn in range(20):
-        changed.on(space["note"], name=f"on {turn}", again=True)
-    for turn in range(10):
-        changed.pre(space["note"], name=f"pre {turn}", again=True)
-        changed.around(space["layer"], name=f"around {turn}", again=True)
-    for turn in range(8):
-        changed.post(space["note"], name=f"post {turn}", again=True)
-    return changed
-
-
-@pytest.mark.parametrize("build", [every_kind, rows_that_are_shortened], ids=lambda build: build.__name__)
-def test_the_image_is_as_it_was(build: Any) -> None:
-    space: dict[str, Any] = {"__name__": "shop"}
-    exec(compile(HOOKS, "shop.py", "exec"), space)
-    image = hooks(build(space)).diagram()
-    kept = SNAPSHOTS / f"diagram_{build.__name__}.svg"
-    if os.environ.get("UPDATE_SNAPSHOTS"):
-        kept.write_text(image)
-    assert image == kept.read_text()

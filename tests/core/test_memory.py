@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, Hook, Return, event, hookable, hooks
+from aspecthook import Args, Hook, Return, hookable, hooks
 from aspecthook._core.compile import link, show
 from tests.garbage import no_collector
 
@@ -125,21 +125,6 @@ def test_a_thousand_instances_that_die_hooked_leave_nothing() -> None:
     assert growth(step, 1000) < FEW
 
 
-@pytest.mark.parametrize("options", [{}, {"first": True}, {"fold": "x"}])
-@pytest.mark.parametrize("hooked", [True, False])
-def test_a_thousand_events_that_die_leave_nothing(options: Any, hooked: bool) -> None:
-    # Without the GIL, the file name of each piece of code that was made stayed for ever.
-    def step() -> None:
-        @event(**options)
-        def happened(x: int) -> Any: ...
-
-        if hooked:
-            happened.on(lambda x: None)
-        happened(1)
-
-    assert growth(step, 500) < FEW
-
-
 def test_equal_hooks_of_many_functions_share_what_describes_them() -> None:
     def hook(x: int) -> None: ...
 
@@ -212,18 +197,6 @@ def test_a_removed_hook_is_freed_at_once(kind: str, options: dict[str, Any], cal
         assert gone() is None
 
 
-@pytest.mark.parametrize("lasting", [True, False])
-def test_a_hook_that_has_run_its_times_is_freed_at_once(lasting: bool) -> None:
-    function = make(lasting=lasting)
-    with no_collector():
-        hook = lambda: None
-        gone = weakref.ref(hook)
-        function.pre(once=True)(hook)
-        del hook
-        function()
-        assert gone() is None
-
-
 @pytest.mark.parametrize("called", [True, False])
 @pytest.mark.parametrize("kind", ["pre", "post", "exception", "always", "around"])
 def test_a_closure_that_dies_hooked_is_collected_and_its_hooks_with_it(kind: str, called: bool) -> None:
@@ -243,51 +216,6 @@ def test_a_closure_that_dies_hooked_is_collected_and_its_hooks_with_it(kind: str
     del function, hook
     gc.collect()
     assert [one() for one in gone] == [None] * 3
-
-
-def hook_of_the_module(x: Any) -> None:
-    """Do nothing; may be a constant of the code of a closure."""
-
-
-def test_a_closure_with_a_hook_of_its_module_is_collected() -> None:
-    def function(x: Any) -> Any:
-        return function and x  # a cycle of its own
-
-    hookable(function)
-    function.pre(hook_of_the_module)
-    function(1)
-    gone = [weakref.ref(function), weakref.ref(hooks(function))]
-    del function
-    gc.collect()
-    assert [one() for one in gone] == [None] * 2
-
-
-def hook_leading_to(target: object, how: str) -> types.FunctionType:
-    """Make a hook that seems to be written in this module, but leads to a function."""
-    with_variable: Any = lambda: target and None
-    with_default: Any = lambda kept=target: None
-    with_keyword: Any = lambda *, kept=target: None
-    plain: Any = lambda: None
-    made = {"variable": with_variable, "default": with_default, "keyword default": with_keyword}.get(how, plain)
-    code = made.__code__.replace(co_qualname="hook")
-    hook = types.FunctionType(code, globals(), "hook", made.__defaults__, made.__closure__)
-    hook.__kwdefaults__ = made.__kwdefaults__
-    if how == "attribute":
-        hook.__dict__["target"] = target
-    return hook
-
-
-@pytest.mark.parametrize("how", ["default", "keyword default", "attribute", "variable"])
-def test_a_hook_that_leads_to_a_closure_is_collected_with_it(how: str) -> None:
-    # Such a hook must not be a constant of the closure's code.
-    target: Any = make(lasting=False)
-    hook = hook_leading_to(target, how)
-    target.pre(hook)
-    target()
-    gone = [weakref.ref(target), weakref.ref(hook)]
-    del target, hook
-    gc.collect()
-    assert [one() for one in gone] == [None] * 2
 
 
 def test_a_handle_that_is_kept_keeps_nothing_of_its_function_alive() -> None:
@@ -487,30 +415,6 @@ def test_a_generator_abandoned_halfway_ends_and_lets_its_arguments_go(kind: str)
             gone = weakref.ref(big)
             running = stream(big)
             next(running)
-            del running, big
-            assert gone() is None
-    assert log == ["closed", "GeneratorExit"] * 2
-
-
-@pytest.mark.parametrize("kind", ["post", "always", "around", "exception"])
-def test_a_coroutine_abandoned_halfway_ends_and_lets_its_arguments_go(kind: str) -> None:
-    log: list[str] = []
-
-    @hookable
-    async def later(x: object) -> None:
-        try:
-            await asyncio.sleep(0)
-        finally:
-            log.append("closed")
-
-    later.always(lambda exc: log.append(type(exc).__name__))
-    hooks(later).add(kind, passed_on_later if kind == "around" else (lambda x: None))
-    with no_collector():
-        for _ in range(2):
-            big = Big()
-            gone = weakref.ref(big)
-            running = later(big)
-            running.send(None)
             del running, big
             assert gone() is None
     assert log == ["closed", "GeneratorExit"] * 2

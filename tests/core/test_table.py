@@ -81,13 +81,6 @@ def test_the_table_says_what_has_become_of_a_hook(caplog: pytest.LogCaptureFixtu
     assert "isolate, paused, failed 2×" in str(hooks(price))
 
 
-def test_a_hook_from_elsewhere_has_the_whole_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    price = new_price()
-    price.pre(clamp)
-    monkeypatch.chdir(tmp_path)
-    assert f"  {__file__}:{clamp.__code__.co_firstlineno}" in str(hooks(price))
-
-
 def test_a_hook_of_an_instance_is_shown_in_the_table_of_its_instance_alone() -> None:
     class Shop:
         @hookable
@@ -110,12 +103,6 @@ def test_notebooks_show_a_table_whatever_the_names_are(name: str) -> None:
     assert found[4].count("no pre hook has that name") == 1
     caption = table.find("caption")
     assert caption is not None and caption.text == f"{shown}, 1 hook"
-
-
-def test_a_mount_point_without_hooks_is_a_table_without_rows() -> None:
-    price = hookable(lambda item: item, name="price")
-    table = ET.fromstring(hooks(price)._repr_html_())
-    assert [one.tag for one in table] == ["caption", "tbody"] and list(table.iter("td")) == []
 
 
 def test_files_of_hooks_are_whole_where_the_current_folder_is_gone(

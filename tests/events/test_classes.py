@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import abc
-import dataclasses
-import enum
 import gc
-import typing
 import weakref
-from typing import Any
 
 import pytest
 
@@ -51,74 +46,6 @@ def test_event_as_static_and_class_method() -> None:
     hooks(Shop.opened).on(lambda hour: hour)
     hooks(Shop.closed).on(lambda cls, hour: (cls, hour))
     assert Shop.opened(8) == [8] and Shop().opened(9) == [9] and Shop.closed(20) == [(Shop, 20)]
-
-
-def test_subclass_shares_the_event_of_its_base() -> None:
-    class Base:
-        @event
-        def changed(self) -> None: ...
-
-    class Derived(Base): ...
-
-    Base.changed.on(lambda self: type(self).__name__)
-    assert Derived().changed() == ["Derived"] and Derived.changed is Base.changed
-
-
-def test_abstract_event() -> None:
-    class Base(abc.ABC):
-        @event
-        @abc.abstractmethod
-        def one(self, n: int) -> None: ...
-
-        @abc.abstractmethod
-        @event
-        def two(self, n: int) -> None: ...
-
-    with pytest.raises(TypeError, match="abstract"):
-        Base()  # type: ignore[abstract]
-
-    class Derived(Base):
-        def one(self, n: int) -> Any:
-            return super().one(n)  # type: ignore[safe-super]
-
-        def two(self, n: int) -> Any:
-            return super().two(n)  # type: ignore[safe-super]
-
-    Base.one.on(lambda self, n: n)
-    assert Derived().one(3) == [3] and Derived().two(3) == []  # type: ignore[comparison-overlap]
-
-
-def test_event_in_dataclass_enum_metaclass_and_protocol() -> None:
-    @dataclasses.dataclass(frozen=True)
-    class Data:
-        size: int = 0
-
-        @event
-        def changed(self, n: int) -> None: ...
-
-    class Color(enum.Enum):
-        RED = 1
-
-        @event
-        def changed(self, n: int) -> None: ...
-
-    class Meta(type):
-        @event
-        def changed(cls, n: int) -> None: ...
-
-    class Made(metaclass=Meta): ...
-
-    @typing.runtime_checkable
-    class Like(typing.Protocol):
-        @event
-        def changed(self, n: int) -> None: ...
-
-    for one in (Data(), Color.RED, Made):
-        assert one.changed(1) == []  # type: ignore[attr-defined]
-        hooks(one.changed).on(lambda n: n)  # type: ignore[attr-defined]
-        assert one.changed(1) == [1]  # type: ignore[attr-defined]
-    assert [field.name for field in dataclasses.fields(Data)] == ["size"] and isinstance(Data(), Like)
-    hooks(Color.changed).clear()
 
 
 @pytest.mark.usefixtures("no_logging")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aspecthook import Return, event, hooks
+from aspecthook import event, hooks
 from tests.events.samples import failing, fails, made, rang
 
 
@@ -46,54 +46,9 @@ def test_group_raises_all_failures_after_all_have_run() -> None:
     assert again.value is not caught.value
 
 
-def test_keyboard_interrupt_is_not_kept_for_the_group() -> None:
-    said = made(errors="group")
-    said.on(fails(ValueError()))
-    said.on(fails(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        said()
-
-
-def test_base_exception_group_is_not_kept_for_the_group() -> None:
-    said = made(errors="group")
-
-    @said.on
-    def interrupted() -> None:
-        raise BaseExceptionGroup("several", [KeyboardInterrupt()])
-
-    with pytest.raises(BaseExceptionGroup) as caught:
-        said()
-    assert not isinstance(caught.value, ExceptionGroup)
-
-
-def test_group_goes_through_exception_hooks() -> None:
-    said = made(errors="group")
-    said.on(fails(ValueError("one")))
-    said.exception(lambda exc: Return([str(one) for one in exc.exceptions]))
-    assert said() == ["one"]
-
-
-def test_groups_of_nested_calls_nest() -> None:
-    said = made(errors="group")
-    said.on(lambda n: said(n - 1) if n else failing(n))
-    with pytest.raises(ExceptionGroup) as caught:
-        said(3)
-    depth, error = 0, caught.value
-    while isinstance(error, ExceptionGroup):
-        depth, error = depth + 1, error.exceptions[0]
-    assert depth == 4 and isinstance(error, ValueError)
-
-
 @event(first=True, errors="group")
 def asked() -> str:
     raise KeyError("body")
-
-
-def test_failure_of_the_body_alone_is_in_no_group() -> None:
-    for _ in range(2):
-        with pytest.raises(KeyError, match="body"):
-            asked()
-        asked.on(lambda: None)
 
 
 def test_failures_of_subscriber_and_body_are_both_raised() -> None:

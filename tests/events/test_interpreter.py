@@ -62,14 +62,6 @@ print(locked)
     assert printed(program) == ["[]"]
 
 
-def test_post_hook_connects_an_event() -> None:
-    before = sys.excepthook
-    post = hooks(events.uncaught_exception).add("post", lambda: None)
-    assert sys.excepthook is not before
-    post.remove()
-    assert sys.excepthook is before
-
-
 def test_no_subscriber_runs_during_interpreter_teardown() -> None:
     """What the modules of subscribers had may be gone by then."""
     program = """

@@ -55,22 +55,6 @@ def test_failing_event_frees_its_argument(
     assert ref() is None
 
 
-def test_event_that_dies_frees_its_subscribers() -> None:
-    def make() -> list[weakref.ref[Any]]:
-        said = made()
-
-        def hear() -> object:
-            return said
-
-        said.on(hear)
-        said()
-        return [weakref.ref(said), weakref.ref(hear)]
-
-    refs = make()
-    gc.collect()
-    assert [ref() for ref in refs] == [None, None]
-
-
 def test_many_subscriptions_leave_no_objects() -> None:
     said, listener = made(), Listener()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, Return, events, hooks
+from aspecthook import events, hooks
 from tests.events.programs import fail, in_thread, replaced, run, unraisable
 
 pytestmark = pytest.mark.usefixtures("no_trace")
@@ -28,11 +28,6 @@ events.uncaught_exception.on(lambda error, origin, source: print(repr(error), or
     assert done.returncode == 1
 
 
-def test_answer_hides_the_report_and_not_the_exit_status() -> None:
-    done = run("events.uncaught_exception.on(lambda: True)\n1 / 0\n")
-    assert (done.returncode, done.stderr, done.stdout) == (1, "", "")
-
-
 def test_failing_subscriber_hides_no_report() -> None:
     program = """
 @events.uncaught_exception.on
@@ -44,19 +39,6 @@ events.uncaught_exception.on(lambda error: print("told", repr(error)))
     assert done.stdout == "told ZeroDivisionError('division by zero')\n"
     assert "LookupError: of the subscriber" in done.stderr
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
-
-
-def test_earlier_excepthook_gets_the_same_arguments() -> None:
-    calls: list[tuple[Any, ...]] = []
-    with replaced(sys, "excepthook", lambda *args: calls.append(args)):
-        before = sys.excepthook
-        told: list[Any] = []
-        with pytest.raises(ValueError, match="in a thread") as caught:
-            fail()
-        with hooks(events.uncaught_exception).add("on", lambda call: told.append(call.args)):
-            sys.excepthook(caught.type, caught.value, caught.tb)
-        assert calls == [(caught.type, caught.value, caught.tb)] and sys.excepthook is before
-        assert told == [(caught.value, "main", None)]
 
 
 def test_exception_in_a_thread() -> None:
@@ -120,41 +102,3 @@ def test_system_exit_of_a_subscriber_hides_no_report(place: str, error: BaseExce
         else:
             sys.unraisablehook(unraisable)
     assert len(reported) == 1
-
-
-def test_subscriber_whose_own_objects_fail_is_called_once() -> None:
-    reported: list[str] = []
-    told: list[str] = []
-
-    def subscriber(error: BaseException) -> None:
-        told.append(str(error))
-        unraisable()
-
-    with replaced(sys, "unraisablehook", lambda args: reported.append(str(args.exc_value))):
-        events.uncaught_exception.on(subscriber)
-        unraisable()
-        hooks(events.uncaught_exception).clear()
-    assert len(told) == 1 and len(reported) == 2
-
-
-def test_event_called_by_hand_reports_nothing() -> None:
-    reported: list[object] = []
-    with replaced(sys, "excepthook", lambda *args: reported.append(args)):
-        with hooks(events.uncaught_exception).add("on", lambda origin: f"from {origin}"):
-            assert events.uncaught_exception(ValueError(), "main", None) == "from main"
-        assert events.uncaught_exception(ValueError(), "main", None) is None
-    assert reported == []
-
-
-def test_pre_hooks_change_and_prevent_the_event() -> None:
-    told: list[str] = []
-    reported: list[object] = []
-    event = events.uncaught_exception
-    with replaced(sys, "excepthook", lambda *args: reported.append(args)):
-        event.on(lambda error: told.append(str(error)))
-        event.pre(lambda: Args(error=ValueError("instead")))
-        sys.excepthook(KeyError, KeyError("x"), None)
-        event.pre(lambda: Return("kept from happening"))
-        sys.excepthook(KeyError, KeyError("x"), None)
-        hooks(event).clear()
-    assert told == ["instead"] and len(reported) == 1

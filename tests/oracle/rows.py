@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Priority
-from aspecthook._core.law.weak import Mention
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 
@@ -44,8 +43,7 @@ def _several(value: Any) -> tuple[object, ...]:
     if value is None:
         return ()
     several = isinstance(value, (list, tuple, set, frozenset))
-    row = tuple(cast("Iterable[object]", value)) if several else (value,)
-    return tuple([one() if isinstance(one, Mention) else one for one in row])
+    return tuple(cast("Iterable[object]", value)) if several else (value,)
 
 
 def levels_of(mount: MountPoint) -> tuple[MountPoint, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Generator
 from functools import partial
 from typing import Any
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, HookOrderError, PluginError, Return, always, around, event, hooks, on, pre
 from aspecthook.plugins import Plugins
-from tests.plugins.shop import Failing, Seller, Shop, fresh_host, message, module_of, trace_left, unchanged
+from tests.plugins.shop import Failing, Seller, fresh_host, message, module_of, trace_left, unchanged
 
 
 def test_answers_have_the_names_of_the_plugins(shop: Any, plugins: Plugins) -> None:
@@ -42,24 +40,6 @@ def test_answers_have_the_names_of_the_plugins(shop: Any, plugins: Plugins) -> N
     assert plugins.answers("authenticate", user="ann") == [("p2", "ann 2")]
     plugins.disable("p2")
     assert plugins.answers("authenticate", "ann") == [("p3", "ann 3")]
-
-
-def test_nobody_answered_when_nobody_was_asked(shop: Any, plugins: Plugins) -> None:
-    done: list[str] = []
-
-    class Host:
-        @event
-        def sold(self, item: str) -> None:
-            done.append(item)
-
-    assert plugins.answers("sold", "tea") == []
-    host = Plugins(Host())
-    assert host.answers("sold", "tea") == [] and done == ["tea"]
-    host.register(Seller())
-    assert host.answers("sold", "cake") == [("Seller", "seller")] and done == ["tea"]
-    hooks(shop.sold).pre(lambda: Return(["kept"]))
-    plugins.register(Seller())
-    assert plugins.answers("sold", "tea") == [] and shop.sold("tea") == ["kept"]
 
 
 def test_looking_at_the_answers_lets_the_event_happen_once_with_all_its_hooks(shop: Any, plugins: Plugins) -> None:
@@ -90,75 +70,6 @@ def test_looking_at_the_answers_lets_the_event_happen_once_with_all_its_hooks(sh
     assert plugins.answers("sold", "tea") == [] and [hook.kind for hook in plugin.hooks] == ["pre", "around", "always"]
 
 
-def test_answers_takes_what_the_event_takes(plugins: Plugins) -> None:
-    class Host:
-        @event
-        def odd(self, a: int, /, b: int = 2, *rest: int, c: int, event: int = 4, **extra: int) -> None: ...
-
-    class Listens:
-        @on
-        def odd(self, b: int, rest: Any, c: int, event: int, extra: Any) -> Any:
-            return b, rest, c, event, extra
-
-    host: Any = Host()
-    odd = Plugins(host)
-    odd.register(Listens())
-    for args, kwargs in (((1,), {"c": 3}), ((1, 5, 6, 7), {"c": 3, "event": 8, "self": 9, "x": 10})):
-        assert [answer for _, answer in odd.answers("odd", *args, **kwargs)] == host.odd(*args, **kwargs)
-    for registered in (False, True):
-        if registered:
-            plugins.register(Seller())
-        text = message(TypeError, lambda: plugins.answers("sold"))
-        assert text == "Shop.sold() missing 1 required positional argument: 'item'"
-    text = message(TypeError, lambda: plugins.answers("sold", "tea", xyz=2))  # Python may suggest a name like it
-    assert text == "Shop.sold() got an unexpected keyword argument 'xyz'"
-
-
-def test_answers_of_an_event_that_says_it_takes_something_else(plugins: Plugins) -> None:
-    """It was read from what `inspect` is told, not from what it takes."""
-
-    def stub(item: str, price: float = 2.0) -> None: ...
-
-    stub.__signature__ = "nonsense"  # type: ignore[attr-defined]
-    stub.__annotations__ = {"item": "NoSuchType"}
-    odd = Plugins(module_of(sold=event(stub)))
-
-    class Listens:
-        @on
-        def sold(self, item: str, price: float) -> Any:
-            return item, price
-
-    odd.register(Listens())
-    assert odd.answers("sold", "tea") == [("Listens", ("tea", 2.0))]
-
-
-def test_answers_of_a_class_are_those_of_the_instance_too() -> None:
-    """Subscribers of the instance were left out, though the event asks them."""
-    plugins = Plugins(Shop)
-    plugins.register(Seller(), name="all")
-    mine: Any = Shop()
-    Plugins(mine).register(Seller("mine"), name="mine")
-    assert plugins.answers("sold", mine, "tea") == [("all", "seller"), ("mine", "mine")]
-    assert mine.sold("tea") == ["seller", "mine"]
-    assert plugins.answers("sold", item="tea", self=mine) == [("all", "seller"), ("mine", "mine")]
-    assert plugins.answers("sold", Shop(), "tea") == [("all", "seller")]
-    plugins.unregister("all")
-
-
-def test_answers_name_the_right_one_of_two_plugins_with_one_function(plugins: Plugins) -> None:
-    class Every:
-        @staticmethod
-        @on(every=2)
-        def sold(item: str) -> str:
-            return item
-
-    plugins.register(Every(), name="first")
-    assert plugins.answers("sold", "tea") == []
-    plugins.register(Every(), name="second")
-    named = [[name for name, _ in plugins.answers("sold", "tea")] for _ in range(3)]
-    assert named == [["first"], ["second"], ["first"]]
-
-
 def test_answers_of_a_plain_function_are_refused(shop: Any, plugins: Plugins) -> None:
     """It was called, and gave an empty list."""
     called: list[str] = []
@@ -167,13 +78,6 @@ def test_answers_of_a_plain_function_are_refused(shop: Any, plugins: Plugins) ->
         "Shop: 'restock' is hookable but not an event, so nobody answers; call it instead"
     )
     assert not called
-
-
-def test_answers_raises_what_the_event_raises(shop: Any, plugins: Plugins) -> None:
-    plugins.register(Failing(ValueError("one")))
-    for act in (partial(plugins.answers, "sold"), shop.sold):
-        with pytest.raises(ValueError, match="one"):
-            act("tea")
 
 
 ORDERS = st.fixed_dictionaries(
@@ -250,42 +154,6 @@ def test_answers_are_what_the_event_gives_and_order_is_who_gives_them(
 # Async events
 
 
-class Late:
-    def __init__(self, answer: str) -> None:
-        self.answer = answer
-
-    @on
-    async def closing(self, reason: str) -> str:
-        await asyncio.sleep(0)
-        return f"{self.answer} {reason}"
-
-    @on
-    async def closed(self, reason: str) -> str:
-        return f"{self.answer} {reason}"
-
-
-class Sync:
-    @on
-    def closing(self) -> str:
-        return "sync"
-
-    @on
-    def closed(self) -> str:
-        return "sync"
-
-
-def test_plugins_of_async_events_are_awaited_in_order(shop: Any, plugins: Plugins) -> None:
-    plugins.register(Late("one"), name="one")
-    plugins.register(Sync(), name="sync")
-    plugins.register(Late("first"), name="first", before="one")
-    for name in ("closing", "closed"):
-        answers = asyncio.run(getattr(shop, name)("now"))
-        assert answers == ["sync", "first now", "one now"] and plugins.order(name) == ("sync", "first", "one")
-        pairs: Any = plugins.answers(name, "now")
-        assert not isinstance(pairs, list)
-        assert asyncio.run(pairs) == [("sync", "sync"), ("first", "first now"), ("one", "one now")]
-
-
 # Plugins that fail
 
 
@@ -311,15 +179,3 @@ def test_a_plugin_that_fails_does_what_the_event_says(errors: Any, caplog: pytes
     if errors == "isolate":
         (hook,) = plugins["bad"].hooks
         assert hook.failures == 2
-
-
-def test_a_mark_may_isolate_one_method(shop: Any, plugins: Plugins, caplog: pytest.LogCaptureFixture) -> None:
-    class Careful:
-        @on(isolate=True)
-        def sold(self) -> None:
-            raise ValueError("broken")
-
-    plugins.register(Careful())
-    with caplog.at_level(logging.ERROR, logger="aspecthook"):
-        assert shop.sold("tea") == []
-    assert "Shop.sold of one Shop: on hook 'Careful'" in caplog.text

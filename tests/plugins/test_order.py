@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from aspecthook import HookOrderError, on
 from aspecthook.plugins import Plugins
-from tests.plugins.shop import Seller, fresh_host, message, unchanged
+from tests.plugins.shop import Seller, message, unchanged
 
 
 def test_plugins_are_ordered_by_name_whether_or_not_the_other_is_there_yet(shop: Any, plugins: Plugins) -> None:
@@ -73,20 +70,16 @@ def test_a_contradiction_is_refused_and_nothing_is_left(plugins: Plugins) -> Non
         assert plugins.order("quote") == () and [one.name for one in plugins] == ["one"]
 
 
-def test_order_is_that_of_one_event(plugins: Plugins) -> None:
-    plugins.register(Seller(), name="seller")
-    assert plugins.order("sold") == ("seller",) and plugins.order("quote") == ()
+def test_what_register_names_comes_beside_what_a_mark_names(plugins: Plugins) -> None:
+    class Named:
+        @on("sold", after="z")
+        def one(self) -> None: ...
 
+    class Plain:
+        @on
+        def sold(self) -> None: ...
 
-@given(st.permutations(list(range(5))), st.lists(st.integers(0, 100), min_size=5, max_size=5, unique=True))
-def test_the_order_of_registration_does_not_matter_where_priorities_differ(
-    places: list[int], priorities: list[int]
-) -> None:
-    host: Any = fresh_host()()
-    plugins = Plugins(host)
-    for place in places:
-        plugins.register(Seller(priorities[place]), name=f"p{place}", priority=priorities[place])
-    assert host.sold("tea") == sorted(priorities)
-    ranked = sorted(range(5), key=lambda place: priorities[place])
-    assert plugins.order("sold") == tuple(f"p{place}" for place in ranked)
-    assert [one.name for one in plugins] == [f"p{place}" for place in places]
+    plugins.register(Named(), after="x")
+    for name in "xz":
+        plugins.register(Plain(), name=name)
+    assert plugins.order("sold") == ("x", "z", "Named")

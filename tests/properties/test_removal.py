@@ -1,8 +1,8 @@
 """Law 4 as a state machine: hooks and another library's code come and go in any order, in the place of one function.
 
 The model knows what is in the place (the function's own code, theirs, or ours), and what each of these was put over.
-Ours are told by when they appear: what is in the place after a step of ours and was never seen before. An epoch is
-one time of carrying hooks over one base; an older one is inert, and goes on where somebody has put back what it was.
+Ours is put over what the function had when it was hooked first, the base, and never over what others have put there
+since: then the hooks act where their code calls ours, and the mount point says that it is displaced.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Removal(RuleBasedStateMachine):
         super().__init__()
         self.theirs: dict[types.CodeType, types.CodeType] = {}  # each of their codes, and what they put it over
         self.applied: list[types.CodeType] = []
-        self.ours: dict[int, tuple[types.CodeType, int]] = {}  # by id: codes of one shape are equal
-        self.bases: list[types.CodeType] = []  # what each epoch was put over
-        self.last = -1  # the epoch that acts, if any does: somebody may have put back the code of an older one
+        # By id, since codes of one shape are equal. As the model keeps them, the place is never let go and made again.
+        self.ours: dict[int, types.CodeType] = {}
+        self.base: types.CodeType | None = None
         self.hooks: list[Hook] = []
         self.pauses: list[AbstractContextManager[None]] = []
         self.open = False
@@ -44,64 +44,42 @@ class Removal(RuleBasedStateMachine):
 
     # What is in the place
 
-    def epoch(self, code: types.CodeType) -> int | None:
-        """Return of which epoch a code of ours is; None: it is not ours."""
-        found = self.ours.get(id(code))
-        return found and found[1]
-
-    def stripped(self, code: types.CodeType) -> types.CodeType:
-        """Return what is there when ours are taken off."""
-        epoch = self.epoch(code)
-        return code if epoch is None else self.stripped(self.bases[epoch])
+    def is_ours(self, code: types.CodeType) -> bool:
+        return id(code) in self.ours
 
     def expected(self, code: types.CodeType) -> list[str]:
         """Return what a call of a code notes."""
         if code is self.plain:
             return []
-        epoch = self.epoch(code)
-        if epoch is None:
+        if not self.is_ours(code):
             return ["theirs", *self.expected(self.theirs[code])]
-        acts = self.open and epoch == self.last
-        return [*(hook.name for hook in self.hooks if acts), *self.expected(self.bases[epoch])]
-
-    def turned(self, before: types.CodeType) -> int:
-        """Return which epoch goes on over this code: the one that it is of, or was put over, or a new one."""
-        epoch = self.epoch(before)
-        known = [place for place, base in enumerate(self.bases) if base is before]
-        if epoch is None and known:
-            epoch = self.last if self.last in known else known[-1]
-        if epoch is None:
-            self.bases.append(before)
-            epoch = len(self.bases) - 1
-        return epoch
+        assert self.base is not None
+        return [*(hook.name for hook in self.hooks if self.open), *self.expected(self.base)]
 
     def look(self) -> None:
         """Learn what is in the place after a step of ours."""
         code = self.function.__code__
-        if code is not self.plain and code not in self.theirs and id(code) not in self.ours:
-            self.ours[id(code)] = (code, self.last)
+        if code is not self.plain and code not in self.theirs:
+            self.ours[id(code)] = code
 
     def changed(self, before: types.CodeType) -> None:
         """Check a change that began with `before` in the place."""
         was_open, self.open = self.open, bool(self.hooks) and not self.pauses
-        if self.open and not was_open:
-            self.last = self.turned(before)
+        if self.open and self.base is None:
+            self.base = before
         self.look()
         after = self.function.__code__
-        if self.open and not was_open:
-            assert self.epoch(after) == self.last, "hooks were added, and nothing was put in the place"
-            assert not self.mount.displaced
-        elif was_open and not self.open:
-            base = self.bases[self.last]
-            if self.epoch(before) == self.last:
-                assert after in {base, self.stripped(base)}
-                assert not self.mount.displaced
-            else:
-                assert after is before, "others' work was touched"
-                if after is not self.plain:
-                    assert self.mount.displaced == (after not in {base, self.stripped(base)})
+        can_act = before is self.base or self.is_ours(before)
+        if not can_act:
+            assert after is before, "others' work was touched"
+        elif self.open:
+            assert self.is_ours(after), "there are hooks, and nothing was put in the place"
+        elif was_open:
+            assert after is self.base, "the last hook was removed, and ours stayed in the place"
         if self.open:
-            assert self.mount.displaced == (self.epoch(after) != self.last)
+            assert self.mount.displaced == (not can_act)
+        elif was_open and after is not self.plain:
+            assert self.mount.displaced == (after is not self.base)
 
     # Steps of ours
 
@@ -181,7 +159,7 @@ class Removal(RuleBasedStateMachine):
             while self.applied:
                 self.function.__code__ = self.theirs[self.applied.pop()]
             self.call()
-            assert self.epoch(self.function.__code__) is None, "our code stayed in the place when no hook was left"
+            assert not self.is_ours(self.function.__code__), "our code stayed in the place when no hook was left"
             space = vars(self.function)
             assert [(name, space[name]) for name in space] == list(self.space.items())
         log.clear()

@@ -55,23 +55,3 @@ def test_a_call_begins_runs_and_ends_and_leaves_what_it_has_entered(program):
         assert turns == ["enter", "leave"] * (len(turns) // 2)
         assert len(turns) == 2 or call.name != "function"
     assert not any(watch.stacks.values())
-
-
-def test_a_sink_that_fails_when_a_call_is_entered_disturbs_nothing(recwarn):
-    class Broken(Watch):
-        def enter(self, call) -> None:
-            raise OSError("broken")
-
-        def leave(self, call) -> None:
-            raise OSError("broken")
-
-    def price(item: str) -> float:
-        return 3.5
-
-    watch = Watch()
-    with record(price, to=[Broken(), watch]):
-        assert price("tea") == price("tea") == 3.5
-    assert list(watch.told.values()) == [["begin", "enter", "leave", "write"]] * 2
-    assert [str(one.message) for one in recwarn] == [
-        "the recording of calls has stopped: Broken raised OSError('broken')"
-    ]

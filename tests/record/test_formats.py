@@ -156,12 +156,8 @@ def test_the_table_counts_the_outermost_calls_of_functions_that_call_each_other(
     ("seconds", "shown"),
     [
         (0.0, "0 ns"),
-        (4.2e-8, "42 ns"),
-        (9.994e-7, "999 ns"),
         (9.996e-7, "1 µs"),
         (0.0009996, "1 ms"),
-        (0.01234, "12.3 ms"),
-        (2.5, "2.5 s"),
         (999.6, "1,000 s"),
         (12345.0, "12,300 s"),
     ],

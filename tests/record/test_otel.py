@@ -18,7 +18,7 @@ from .test_tree import INHERITS, TARGETS, in_threads
 
 pytest.importorskip("opentelemetry.sdk.trace")
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider, sampling
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
@@ -210,22 +210,6 @@ def test_a_recording_that_stops_inside_a_call_leaves_no_span_in_the_context(kept
     assert seen == [True, False]
 
 
-def test_a_sink_that_fails_later_leaves_no_span_in_the_context(kept):
-    class Full:
-        def write(self, call):
-            raise OSError("full")
-
-        def close(self):
-            pass
-
-    tape = record(price, to=[Full(), Spans(kept.provider)])
-    with pytest.warns(match="Full raised OSError"):
-        price("tea")
-    price("tea")
-    tape.stop()
-    assert len(kept.spans) == 2
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_the_child_of_a_fork_ends_no_span_of_its_parent(tmp_path):
@@ -247,20 +231,3 @@ def test_the_child_of_a_fork_ends_no_span_of_its_parent(tmp_path):
         os.waitpid(child, 0)
     assert (tmp_path / "child").read_text() == "[('price', True)]"
     assert [span.name.rpartition(".")[2] for span in kept.spans] == ["parent"]
-
-
-def test_spans_that_are_not_sampled_cost_no_texts(caplog):
-    class Dear:
-        def __repr__(self) -> str:
-            shown.append(self)
-            return "dear"
-
-    shown: list[object] = []
-    kept = Kept(sampler=sampling.ALWAYS_OFF)
-
-    def function(value: object) -> object:
-        return value
-
-    with record(function, to=Spans(kept.provider)):
-        function(Dear())
-    assert (kept.spans, shown) == ((), [])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aspecthook import Args, HookOptionError, Return, WeaveError, event, hooks, weave
+from aspecthook import Args, HookOptionError, Return, WeaveError, weave
 from aspecthook.record import Tape, read, record
 
 ROOT = Path(__file__).parents[2]
@@ -144,19 +144,6 @@ def test_async_hooks_that_wait_do_not_take_in_the_calls_of_other_tasks():
     assert [call.parent.arguments["url"] for call in tape.calls("price") if call.depth] == ["a", "b"]
 
 
-def test_the_call_of_an_event_is_recorded():
-    @event
-    def sold(item): ...
-
-    seen = []
-    sold.on(lambda item: seen.append(item))
-    with record(sold, price) as tape:
-        sold.on(lambda item: price(item))
-        sold("tea")
-    assert tree(tape) == [("sold", 0), ("price", 1)]
-    assert seen == ["tea"]
-
-
 def test_what_generators_are_sent_and_thrown_reaches_them():
     log = []
 
@@ -184,24 +171,6 @@ def test_what_generators_are_sent_and_thrown_reaches_them():
     first, second = tape
     assert first.result == "done" and len(first.turns) == 4
     assert second.exc is None and second.ended
-
-
-def test_what_is_thrown_into_a_coroutine_reaches_it():
-    async def wait():
-        try:
-            await asyncio.sleep(10)
-        except asyncio.CancelledError as error:
-            return str(error)
-
-    async def main():
-        task = asyncio.create_task(wait())
-        await asyncio.sleep(0)
-        task.cancel("enough")
-        return await task
-
-    with record(wait) as tape:
-        assert asyncio.run(main()) == "enough"
-    assert tape.last.result == "enough" and len(tape.last.turns) == 2 and tape.last.task.startswith("Task-")
 
 
 # Schedulers, processes, signals
@@ -305,8 +274,3 @@ def test_a_tape_keeps_no_function_alive():
     gc.collect()
     assert ref() is None and len(tape) == 1 and tape.last.arguments == {}
     tape.stop()
-
-
-def test_the_hooks_of_a_tape_are_seen_in_the_chain():
-    with record(price):
-        assert [(hook.kind, hook.name) for hook in hooks(price)] == [("pre", "tape"), ("always", "tape")]

@@ -40,16 +40,6 @@ def test_a_backward_pre_hook_replaces_what_has_come_to_the_output() -> None:
         assert same(gone_through(net, inputs()), want)
 
 
-def test_gradients_are_given_from_hook_to_hook_in_their_order() -> None:
-    net = made()
-    want = by_hand("register_full_backward_hook", lambda m, gi, go: (gi[0] + 1,), lambda m, gi, go: (gi[0] * 3,))
-    with (
-        weave(net, "first", backward=lambda grad_input: grad_input[0] * 3, priority="LOW"),
-        weave(net, "first", backward=lambda grad_input: (grad_input[0] + 1,)),
-    ):
-        assert same(gone_through(net, inputs()), want)
-
-
 def test_backward_hooks_ask_for_the_module_its_name_and_both_gradients() -> None:
     net = made()
     seen: list[Any] = []
@@ -71,18 +61,6 @@ def test_a_gradient_that_nobody_asks_for_stays_none() -> None:
     assert seen == [(None,)]
 
 
-def test_conditions_hold_for_gradients() -> None:
-    net = made()
-    seen: list[int] = []
-    with (
-        weave(net, "first", backward=lambda: seen.append(1), times=1),
-        weave(net, "first", backward=lambda: seen.append(2), when=lambda grad_output: grad_output[0].shape[0] == 3),
-    ):
-        gone_through(net, inputs(2))
-        gone_through(net, inputs(3))
-    assert seen == [1, 2]
-
-
 def test_a_hook_that_is_removed_after_the_forward_does_not_run_in_the_backward() -> None:
     net, x = made(), inputs()
     weaving = weave(net, "first", backward=lambda grad_input: grad_input[0] * 0)
@@ -90,16 +68,6 @@ def test_a_hook_that_is_removed_after_the_forward_does_not_run_in_the_backward()
     weaving.remove()
     out.sum().backward()
     assert x.grad.abs().sum() > 0
-
-
-def test_a_hook_may_fail_and_the_error_comes_out_of_backward() -> None:
-    net = made()
-
-    def fail() -> None:
-        raise LookupError("no")
-
-    with weave(net, "first", backward=fail), pytest.raises(LookupError, match="no"):
-        gone_through(net, inputs())
 
 
 def test_the_flag_for_full_backward_hooks_is_put_back_unless_somebody_else_needs_it() -> None:
@@ -139,15 +107,6 @@ def test_a_wrong_answer_says_which_module_and_which_hook(answer: Any, said: str)
     assert "first (Linear), backward" in str(caught.value) and said in str(caught.value)
 
 
-def test_a_wrong_answer_of_a_hook_of_a_tensor_says_what_fits() -> None:
-    leaf = torch.ones(3, requires_grad=True)
-    with (
-        weave(leaf, grad=lambda grad: torch.ones(2)),
-        pytest.raises(HookAnswerError, match="answer None, or a gradient in the place of a tensor of shape .3,.$"),
-    ):
-        (leaf * 2).sum().backward()
-
-
 def test_hook_that_asks_for_an_unknown_name_is_refused() -> None:
     net = made()
     with pytest.raises(
@@ -167,25 +126,6 @@ def test_a_grad_hook_replaces_the_gradient_of_a_tensor() -> None:
     with weave(leaf, grad=lambda grad: grad + 1), weave(between, grad=lambda grad: grad * 10):
         between.sum().backward()
     assert leaf.grad.tolist() == [21.0] * 3
-
-
-def test_grad_hooks_run_in_their_order_each_given_what_the_last_has_made() -> None:
-    leaf = torch.ones(3, requires_grad=True)
-    with weave(leaf, grad=lambda grad: grad * 10, priority="LOW"), weave(leaf, grad=lambda grad: grad + 1):
-        leaf.sum().backward()
-    assert leaf.grad.tolist() == [20.0] * 3 and not leaf._backward_hooks
-
-
-def test_a_paused_hook_of_a_tensor_acts_again_when_resumed() -> None:
-    leaf = torch.ones(1, requires_grad=True)
-    weaving = weave(leaf, grad=lambda grad: grad * 2)
-    weaving.pause()
-    leaf.sum().backward()
-    weaving.resume()
-    leaf.sum().backward()
-    weaving.remove()
-    leaf.sum().backward()
-    assert leaf.grad.tolist() == [1.0 + 2.0 + 1.0]
 
 
 def test_hooks_of_parameters_ask_for_their_names() -> None:
@@ -210,15 +150,6 @@ def test_accumulated_hooks_run_when_the_gradient_is_complete() -> None:
         net(inputs()).sum().backward()
     assert rates.keys() == {"second.weight", "second.bias"} and rates["second.bias"].tolist() == [2.0] * 3
     assert net.second.bias.grad is None and net.first.bias.grad is not None
-
-
-def test_forwards_and_parameters_of_one_pattern_are_woven_together() -> None:
-    net = made()
-    seen: list[str] = []
-    with weave(net, "first*", post=lambda name: seen.append(name), grad=lambda name: seen.append(name)) as weaving:
-        assert len(weaving.mounts) == 3
-        gone_through(net, inputs())
-    assert sorted(seen) == ["first", "first.bias", "first.weight"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +188,10 @@ def test_a_wrong_gradient_is_refused(answer: Any) -> None:
     leaf = torch.ones(3, requires_grad=True)
     with (
         weave(leaf, grad=lambda: answer),
-        pytest.raises(HookAnswerError, match=r"a tensor of shape \(3,\), grad: grad hook"),
+        pytest.raises(
+            HookAnswerError,
+            match=r"a tensor of shape \(3,\), grad: grad hook .*; answer None, or a gradient in the place of",
+        ),
     ):
         leaf.sum().backward()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from aspecthook import weave
 
@@ -86,32 +84,3 @@ def test_a_module_that_is_called_module_keeps_its_name() -> None:
     net = nn.Sequential()
     net.add_module("module", nn.Linear(1, 1))
     assert chosen(net, "module") == ["module"]
-
-
-def by_hand(names: str, known: list[str]) -> list[str]:
-    """Return what a pattern of segments means, with no help from fnmatch."""
-
-    def matches(pattern: str, name: str) -> bool:
-        if not pattern:
-            return not name
-        if pattern[0] == "*":
-            return matches(pattern[1:], name) or (bool(name) and matches(pattern, name[1:]))
-        return bool(name) and pattern[0] in ("?", name[0]) and matches(pattern[1:], name[1:])
-
-    found = [name for name in known if matches(names, name)]
-    # One module has two names: it is woven once, by the first that is meant.
-    return [name for name in found if name != "tied" or "conv_in" not in found]
-
-
-@settings(max_examples=60, deadline=None)
-@example("*d")
-@example("*i*")
-@given(st.text("*?.01blockshed", min_size=1, max_size=9).filter(lambda text: text.strip()))
-def test_a_pattern_means_what_it_spells(pattern: str) -> None:
-    net = made(Deep)
-    wanted = by_hand(pattern, [*ALL[:-1], "tied", "head"])
-    if wanted:
-        assert chosen(net, pattern) == wanted
-    else:
-        with pytest.raises(ValueError, match=r"chooses no module|cannot be woven"):
-            weave(net, pattern, post=lambda: None)

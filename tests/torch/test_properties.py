@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, weave
 
-from .nets import Net, gone_through, inputs, made, same, state, torch, untouched
+from .nets import Net, gone_through, inputs, made, same, state, untouched
 
 pytestmark = pytest.mark.torch
 
@@ -166,20 +166,6 @@ def test_nothing_is_left_whoever_else_hooks_the_module_meanwhile(steps: list[str
     for one in (*ours, *theirs):
         one.remove()
     assert untouched(model, before)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.sampled_from(sorted(CHANGES)), min_size=1, max_size=30))
-def test_a_chain_of_a_tensor_is_a_loop(changes: list[str]) -> None:
-    leaf, twin = (torch.ones(3, requires_grad=True) for _ in range(2))
-    weavings = [weave(leaf, grad=lambda grad, change=CHANGES[word]: change(grad)) for word in changes]
-    twin.register_hook(_loop([CHANGES[word] for word in changes]))
-    for one in (leaf, twin):
-        (one * 3).sum().backward()
-    assert torch.equal(leaf.grad, twin.grad)
-    for weaving in weavings:
-        weaving.remove()
-    assert not leaf._backward_hooks
 
 
 def test_the_model_of_these_properties_is_no_other_than_the_plain_one() -> None:

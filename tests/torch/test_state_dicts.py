@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookAnswerError, HookSignatureError, weave
+from aspecthook import HookAnswerError, weave
 
 from .nets import made, state, torch, untouched
 
@@ -57,31 +57,6 @@ def test_hooks_see_and_change_what_is_loaded() -> None:
         net.load_state_dict(saved)
 
 
-def test_a_post_hook_may_forgive_what_is_missing() -> None:
-    net = made()
-    saved = {name: value for name, value in net.state_dict().items() if "first" not in name}
-    with weave(net, load_state_dict_post=lambda incompatible_keys: incompatible_keys.missing_keys.clear()):
-        net.load_state_dict(saved)
-
-
-def test_hooks_have_order_and_conditions_and_change_while_they_stand() -> None:
-    net = made()
-    order: list[str] = []
-
-    def hook(word: str) -> Any:
-        return lambda: order.append(word)
-
-    kinds = ("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
-    one = [weave(net, **{kind: hook(f"{kind} late")}, priority="LOW") for kind in kinds]
-    two = [weave(net, **{kind: hook(f"{kind} once")}, once=True) for kind in kinds]
-    for _ in range(2):
-        net.load_state_dict(net.state_dict())
-    assert order[:8] == [f"{kind} {word}" for kind in kinds for word in ("once", "late")]
-    assert order[8:] == [f"{kind} late" for kind in kinds]
-    for weaving in one + two:
-        weaving.remove()
-
-
 @pytest.mark.parametrize("kind", ["state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"])
 def test_an_answer_is_refused(kind: str) -> None:
     net = made()
@@ -93,10 +68,3 @@ def test_an_answer_is_refused(kind: str) -> None:
         ),
     ):
         net.load_state_dict(net.state_dict())
-
-
-def test_unknown_names_are_refused() -> None:
-    with pytest.raises(
-        HookSignatureError, match="offers module, incompatible_keys, name; .*did you mean 'incompatible_keys'"
-    ):
-        weave(made(), load_state_dict_post=lambda incompatible_key: None)

@@ -9,7 +9,6 @@ from aspecthook import Weaving, hookable, weave
 from aspecthook.aspects import (
     Aspect,
     Cached,
-    CacheInfo,
     Timings,
     cached,
     limited,
@@ -37,7 +36,7 @@ assert_type(fetch.around(timeout(2.5)), Aspect)
 
 prices = cached(ttl=60, key=("item",))
 assert_type(prices, Cached)
-assert_type(prices.info(), CacheInfo)
+prices.clear()
 
 timings = timed(slow=0.5, logger=logging.getLogger("shop"))
 assert_type(timings, Timings)

@@ -253,30 +253,6 @@ def test_module_is_woven_when_its_import_ends(
         assert_clean(module)
 
 
-def test_a_glob_takes_the_submodules_as_they_are_imported(write: Write, woven: Weave) -> None:
-    write(
-        {
-            "ahw_pkg/__init__.py": ONE,
-            "ahw_pkg/x.py": ONE,
-            "ahw_pkg/y.py": ONE + "    def _private(): return 1\n",
-            "ahw_pkg/deep/__init__.py": "",
-            "ahw_pkg/deep/z.py": ONE,
-            "ahw_pkgs.py": ONE,
-        }
-    )
-    weaving = woven("ahw_pkg.*:*", post=ten)
-    assert weaving.state == "waiting"
-    pkg, other = load("ahw_pkg"), load("ahw_pkgs")
-    assert (pkg.one(), other.one(), weaving.state) == (1, 1, "waiting")
-    x = load("ahw_pkg.x")
-    assert (x.one(), weaving.state, len(weaving.mounts)) == (10, "woven", 1)
-    y, z = load("ahw_pkg.y"), load("ahw_pkg.deep.z")
-    assert (y.one(), y._private(), z.one(), len(weaving.mounts)) == (10, 1, 10, 3)
-    weaving.remove()
-    for module in (pkg, other, x, y, z):
-        assert_clean(module)
-
-
 def test_one_weaving_whose_name_is_wrong_does_not_keep_another_from_its_module(write: Write, woven: Weave) -> None:
     write({"ahw_a.py": ONE})
     wrong, right = woven("ahw_a:onne", post=ten), woven("ahw_a:one", post=ten)
@@ -700,9 +676,7 @@ def test_check_says_that_a_misspelt_module_is_not_there_and_names_the_nearest(wo
     with pytest.warns(WeaveWarning):
         weaving = woven("jsonn:dumps", post=ten)
     assert weaving.state == "waiting"
-    with pytest.raises(
-        WeaveError, match=r"nothing is woven on 'jsonn:dumps': .*no module 'jsonn'.*did you mean 'json'\?"
-    ):
+    with pytest.raises(WeaveError, match=r"nothing is woven on 'jsonn:dumps': .*'jsonn'.*did you mean 'json'\?"):
         weaving.check()
     assert weaving.state == "waiting"
 
@@ -875,29 +849,6 @@ def test_subclasses_imported_later_are_woven_as_their_import_ends(write: Write, 
 # Other threads
 
 
-PART = """
-    import ahw_box
-    class K:
-        pass
-    ahw_box.go()
-    class K:
-        def m(self):
-            return 1
-        made = m.__code__
-"""
-
-
-@pytest.mark.parametrize("pointcut", ["ahw_a:K.m", "ahw_a:L.m", "ahw_a:K.*", "ahw_a:*"])
-def test_import_in_another_thread_is_waited_for(write: Write, woven: Weave, pointcut: str) -> None:
-    write({"ahw_a.py": PART + "    L = K\n", "ahw_box.py": ""})
-    weavings: list[Weaving] = []
-    load("ahw_box").go = lambda: at_once(lambda: weavings.append(woven(pointcut, post=ten)))
-    a = load("ahw_a")
-    assert (a.K().m(), weavings[0].state) == (10, "woven")
-    weavings[0].remove()
-    assert a.K.m.__code__ is a.K.made
-
-
 @pytest.mark.parametrize("pointcut", ["ahw_a:one", "ahw_a:*"])
 def test_a_module_that_another_thread_has_found_and_not_yet_begun_is_waited_for(
     write: Write, woven: Weave, pointcut: str
@@ -994,3 +945,21 @@ def test_what_a_class_inherits_that_is_imported_during_a_pause_is_paused(write: 
     assert module.Heir().run() == 1
     weaving.resume()
     assert (module.Heir().run(), module.Base().run()) == (10, 1)
+
+
+def test_a_module_that_weaves_all_of_itself_leaves_its_own_hooks_out(write: Write, woven: Weave) -> None:
+    source = """
+        from ahw_box import begin
+        def hook(result):
+            return result * 10
+        weaving = begin("ahw_a:*", post=hook)
+        def one():
+            return 1
+        made = one.__code__
+    """
+    write({"ahw_a.py": source, "ahw_box.py": ""})
+    load("ahw_box").begin = woven
+    a = load("ahw_a")
+    assert (a.one(), a.hook(2)) == (10, 20)
+    a.weaving.remove()
+    assert_clean(a)

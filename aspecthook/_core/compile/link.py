@@ -17,6 +17,7 @@ from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Predicate
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
@@ -57,7 +58,7 @@ def template(
         cells: Whether the code is for a function of its own, whose cells hold its objects.
         traced: Whether tracers may read such a function, and it may be called when a newer one has replaced it.
     """
-    shapes = None if chain is None else tuple([hook.shape for hook in chain.everything()])
+    shapes = None if chain is None else chain.shapes
     key = (signature.shape, shapes, free, weak, instances, cells, traced)
     known = _templates.get(key)
     if known is not None:
@@ -152,6 +153,9 @@ class Linker:
                 values[pin] = _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
             elif what == "names":
                 values[pin] = role.fields
+            elif what == "default":
+                shown = cast("Site", self.facts["site"]).shown()
+                values[pin] = None if shown is None else shown.default(role.fields[0])
             elif what in ("on_hooks", "exception_hooks", "always_hooks"):
                 values[pin] = getattr(chain, what.removesuffix("_hooks"))
             else:
@@ -169,8 +173,8 @@ class Linker:
                 codes[template] = code
         # Tracebacks find the source of the code.
         show(code, template.text, self.signature.names, origins_of(chain))
-        links = tuple([TABLE[pin] if pin in TABLE else values[pin] for pin in template.links]) if template.links else ()
-        return code, links
+        pins = template.links
+        return code, tuple([values.get(pin, TABLE.get(pin)) for pin in pins]) if pins else ()
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
         """Return a function made of a template in cells, its cells holding the objects of a chain.

@@ -15,7 +15,6 @@ from sys import version
 from types import CodeType
 
 from aspecthook._core.law.callables import code_of
-from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
@@ -86,16 +85,16 @@ def file_name(label: str) -> str:
 
 def origins_of(chain: Chain) -> tuple[Origin, ...]:
     """Return how the source shows the hooks of a chain, which keeps none of them alive."""
-    hooks = chain.everything()
-    return _shared(tuple([_origin(hook) for hook in hooks])) if hooks else ()
-
-
-def _origin(hook: Hook) -> Origin:
-    code = code_of(hook.function)
-    if code is None:
-        return hook.kind, hook.name, "", 0, ()
-    names = () if hook.leaves else code.co_names + code.co_freevars
-    return hook.kind, hook.name, code.co_filename, code.co_firstlineno, names
+    origins: list[Origin] = []
+    for hook in chain.hooks:
+        code = code_of(hook.function)
+        if code is None:
+            origins.append((hook.kind, hook.name, "", 0, ()))
+        else:
+            enters_again = hook.guard is None or hook.guard.reentrant
+            names = code.co_names + code.co_freevars if enters_again else ()
+            origins.append((hook.kind, hook.name, code.co_filename, code.co_firstlineno, names))
+    return _shared(tuple(origins))
 
 
 @lru_cache(1024)

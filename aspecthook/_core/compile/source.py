@@ -18,7 +18,7 @@ from .text import Group, Text, Writer, groups, wanted
 
 # What belongs to the chain or the mount point, and is no constant where the code looks its objects up.
 _LINKED_UP = frozenset(
-    ("always_hooks", "exception_hooks", "hook", "inside", "instances", "on_hooks", "row", "site", "target")
+    ("always_hooks", "default", "exception_hooks", "hook", "inside", "instances", "on_hooks", "row", "site", "target")
 )
 
 
@@ -223,7 +223,7 @@ class Source(Writer):
             extra = ["$call"] if self.wants_call else []
             source = f"$inside({', '.join([*self.idents, *extra])})"
         else:
-            source = f"$target({self.passed()})"
+            source = self._target_call()
         emission = self.signature.emission
         if emission is not None and self.chain.on:
             write_subscribers(self, emission, f"{self.awaits}{source}")
@@ -238,6 +238,14 @@ class Source(Writer):
                 self.line(f"$result = yield from {source}")
         else:
             self.line(f"$result = {self.awaits}{source}")
+
+    def _target_call(self) -> str:
+        """Return the call of the target."""
+        signature, called = self.signature, f"$target({self.passed()})"
+        if signature.varkw is None or signature.regular > signature.positional:
+            return called
+        # Unpacking a dict costs a copy of it, and most calls of wrappers have nothing in theirs.
+        return f"({called} if {self.idents[signature.varkw]} else $target({self.passed(keywords=False)}))"
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
         """Write out what `yield from` does (PEP 380), with each item passed through the item hooks."""

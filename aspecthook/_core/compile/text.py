@@ -14,12 +14,12 @@ from functools import lru_cache
 from itertools import groupby
 from sys import intern
 
-from aspecthook._core.law.asks import Asks, shown_name
+from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.signature import Signature, is_plain
-from aspecthook._hints import Any, NamedTuple
+from aspecthook._core.law.signature import Signature, Sought, is_plain
+from aspecthook._hints import Any, NamedTuple, cast
 
 from .words import FACTS, TABLE
 
@@ -247,36 +247,43 @@ class Writer:
         """Return the arguments that a hook asks for."""
         return ", ".join(part for how, what in asks for part in self._given(how, what, f'"{kind}", {function}'))
 
-    def _given(self, how: str, what: int | str | tuple[int | str, ...], hook: str) -> list[str]:
-        if isinstance(what, tuple):
-            return self._keywords("$%d=%s", what)
+    def _given(self, how: str, what: int | str | Sought | tuple[int | str, ...], hook: str) -> list[str]:
+        if isinstance(what, Sought):
+            sought = self._sought(what, hook)
+            return [sought if what.optional else self._passed_as(how, sought)]
+        if how == "**":
+            return self._keywords("$%d=%s", cast("tuple[int | str, ...]", what))
         if how == "*":
             return [self.passed(keywords=False)] if self.passed(keywords=False) else []
-        if isinstance(what, str) and what[0] in ":?":
-            return [self._shown(how, what, hook)]
+        return [self._passed_as(how, self._word(cast("int | str", what)))]
+
+    def _passed_as(self, how: str, value: str) -> str:
+        """Return an argument by position or by name, which is text only where it can be."""
         if how and (not is_plain(how[1:]) or how[1:].startswith(PLACEHOLDER)):
-            return [f"**{{{self._text_pin((how[1:],))}[0]: {self._word(what)}}}"]
-        return [(how[1:] + "=" if how else "") + self._word(what)]
+            return f"**{{{self._text_pin((how[1:],))}[0]: {value}}}"
+        return (how[1:] + "=" if how else "") + value
 
-    def _shown(self, how: str, what: str, hook: str) -> str:
-        """Return an argument that a wrapper shows; an optional one is left out if the call does not have it.
-
-        Most calls pass it by position. Only the others have to be searched for it.
-        """
+    def _sought(self, what: Sought, hook: str) -> str:
+        """Return an argument that a wrapper shows, searched where calls may have it: by position, then by name."""
         values = f"({', '.join(self.idents)}{',' if len(self.idents) == 1 else ''})"
-        name = f"{self._text_pin((shown_name(what),))}[0]"
-        by_name = how != "" or what[0] == "?"
-        found = f"$shown($site, {hook}, {values}, {name})"
-        if what[0] == "?":
+        name = f"{self._text_pin((what.name,))}[0]"
+        if what.optional:
             found = f"$shown_if_there($site, {values}, {name})"
-        elif by_name:
-            found = f"{{{name}: {found}}}"
-        place = what[1:].partition(" ")[0]
-        if place and self.signature.varargs is not None:
+        elif what.defaulted:
+            number = [role.fields[0] for role in self.pins.values() if role.what == "default"]
+            place = number.index(what.name) if what.name in number else len(number)
+            found = self.pin(f"default_{place + 1}", Role("default", fields=(what.name,)))
+        else:
+            found = f"$shown($site, {hook}, {values}, {name})"
+        if what.named and self.signature.varkw is not None and not what.optional:
+            extra = self.idents[self.signature.varkw]
+            found = f"{extra}[{name}] if {name} in {extra} else {found}"
+        if what.place is not None and self.signature.varargs is not None:
             rest = self.idents[self.signature.varargs]
-            there = f"{{{name}: {rest}[{place}]}}" if by_name else f"{rest}[{place}]"
-            found = f"({there} if $len({rest}) > {place} else {found})"
-        return f"**{found}" if by_name else found
+            there = f"{{{name}: {rest}[{what.place}]}}" if what.optional else f"{rest}[{what.place}]"
+            test = f"$len({rest}) > {what.place}" if what.place else rest
+            found = f"{there} if {test} else {found}"
+        return f"**({found})" if what.optional else f"({found})"
 
     def _word(self, what: int | str) -> str:
         """Return the expression for one thing that hooks ask for."""

@@ -23,17 +23,17 @@ from .signature import (
     GENERATOR,
     VARARGS,
     VARKEYWORDS,
-    Shown,
     Signature,
+    Sought,
     Style,
     TargetShape,
 )
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
-# ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or, for
-# "**", what to leave out: places of keyword-only parameters, and names that the target's own ``**kwargs`` may have.
-Ask: TypeAlias = tuple[str, "int | str | tuple[int | str, ...]"]
+# ("." is the argument itself); an argument that a wrapper shows; or, for "**", what to leave out: places of
+# keyword-only parameters, and names that the target's own ``**kwargs`` may have.
+Ask: TypeAlias = tuple[str, "int | str | Sought | tuple[int | str, ...]"]
 Asks: TypeAlias = tuple[Ask, ...]
 
 # The names that other libraries (decorators, wrapt, middleware) have for the reserved words: what users write by habit.
@@ -106,7 +106,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
         elif (what := _find(name, has_default, asker, alone=len(wanted) == 1)) is None:
             skipped = skipped or (name if how == "positional" else None)
         else:
-            if str(what)[0] == "?":  # it may be left out, which would shift those behind it
+            if isinstance(what, Sought) and what.optional:  # leaving it out would shift those behind it
                 skipped = skipped or name
             by_position = how == "positional" and skipped is None
             asks.append(("" if by_position else f"={name}", what))
@@ -121,7 +121,7 @@ def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks 
 
     Most hooks are plain functions that ask by names alone, and hooks that ask alike share what it is.
     """
-    inner: object = function.__func__ if type(function) is MethodType else function
+    inner: object = function.__func__ if isinstance(function, MethodType) else function
     if type(inner) is not FunctionType or inner.__defaults__:
         return None
     code = inner.__code__
@@ -187,7 +187,7 @@ def _subject(asker: Asker) -> int | str:
     return "shown arguments" if subject == "arguments" and asker.site.shown() is not None else subject
 
 
-def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | str | None:
+def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | str | Sought | None:
     """Look one name up: a reserved word first, then the target's parameters; None: it keeps its default."""
     if name in RESERVED:
         if name in _offered(asker):
@@ -206,30 +206,13 @@ def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | s
     if place is not None and (shown is None or name not in shown):
         return place
     if shown is not None and name in shown:
-        return _shown_place(name, shown, site.signature, "?" if has_default else ":")
+        return shown.find(name, needed=not has_default)
     path = site.provides.get(name)
     if path is not None:
         return "." + path
     if not has_default:
         raise HookSignatureError(_unknown(name, asker, alone=alone))
     return None
-
-
-def _shown_place(name: str, shown: Shown, own: Signature, mark: str) -> int | str:
-    """Return where the argument is that a wrapper shows: of its own parameters, or among its ``*args`` if it is there.
-
-    In front of the name stands the mark, and the place among the ``*args`` if it has one.
-    """
-    place = shown.place(name)
-    if place is not None and place < own.positional:
-        return place
-    known = place is not None and own.varargs is not None
-    return f"{mark}{place - own.positional if place is not None and known else ''} {name}"
-
-
-def shown_name(what: str) -> str:
-    """Return the name of a parameter that a wrapper shows, of what a hook asks for."""
-    return what.partition(" ")[2]
 
 
 def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:

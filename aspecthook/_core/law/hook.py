@@ -21,9 +21,9 @@ from .call import Site
 from .callables import CODE, code_of, identity, name_of, style_of, unwrap, who_is
 from .guard import Entry, Guard, guard_for
 from .kinds import Kind
-from .options import DEFAULTS, Conditions, Handle, Options, key_of, meaning, read, read_name, several
+from .options import DEFAULTS, Conditions, Handle, Options, meaning, read, read_name, several
 from .signature import Style
-from .weak import Mention, is_ending, together, weak_predicate, weakly
+from .weak import is_ending, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -249,7 +249,7 @@ class Hook(Handle, metaclass=_Listed):
         self.failures: int = 0
         # Of a hook that is held weakly: what is referred to, and for a method of that the function that is called.
         self.ref: Callable[[], Any] | None = None
-        self.inner: Callable[..., Any] | None = None
+        self.inner: Callable[..., Any] | str | None = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         self._mount = weakref.ref(mount)
@@ -340,6 +340,12 @@ class Hook(Handle, metaclass=_Listed):
             raise HookOptionError(
                 f"{who} cannot be weak: once it is gone, nothing would run the target; use pre and post hooks"
             )
+        for option, _, meant in self.mentioned():
+            if not isinstance(meant, str):
+                raise HookOptionError(
+                    f"{who} is weak, and has {option}={brief(meant)}, which it would keep alive; give the name of that "
+                    f"hook"
+                )
         hook_ref = weakref.ref(self)
 
         def gone(_: object, ending: Callable[[], bool] = is_ending) -> None:
@@ -347,19 +353,13 @@ class Hook(Handle, metaclass=_Listed):
             if hook is not None and not ending():
                 hook.remove()
 
-        function = self.function
-        self.ref, self.inner, self.function = weakly(function, name_of(function), code_of(function), who, gone)
+        self.ref, self.inner, self.function = weakly(self.function, who, gone)
         # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
         self.style = "function"
         options = self.options.copy()
         if self.when is not None:
-            holds, _, awaits = self.when
-            options["when"] = weak_predicate(holds, self.ref(), name_of(holds), code_of(holds), awaits=awaits)
-            self.when = self.when._replace(holds=options["when"])
-        if self.before:
-            self.before = options["before"] = _mentioned(options.get("before"))
-        if self.after:
-            self.after = options["after"] = _mentioned(options.get("after"))
+            options["when"] = weak_predicate(self.when.holds, self.ref)
+            self.when = self.when._replace(holds=options["when"], awaits=False)
         self.options = options
 
     def reshape(self) -> None:
@@ -392,7 +392,7 @@ class Hook(Handle, metaclass=_Listed):
         """Yield what `before` and `after` name: the option, the key, and the value that was passed."""
         for option, keys in (("before", self.before), ("after", self.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
-                yield option, key, one() if isinstance(one, Mention) else one
+                yield option, key, one
 
     @property
     def keys(self) -> tuple[object, ...]:
@@ -411,7 +411,7 @@ class Hook(Handle, metaclass=_Listed):
         if owner is None:
             found: Callable[..., Any] = getattr(self.function, _MAKER, self.function)
         else:
-            found = owner if self.inner is None else together(owner, self.inner)
+            found = together(owner, self.inner)
         return found
 
     @property
@@ -484,8 +484,3 @@ def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
     if options.get("after") is not None:
         kept["after"] = [unbound(one) for one in several(options.get("after"))]
     return kept
-
-
-def _mentioned(value: object) -> tuple[object, ...]:
-    """Return what ``before`` or ``after`` name, held weakly, as keys."""
-    return tuple([printable(one) if isinstance(one, str) else Mention(one, key_of(one)) for one in several(value)])

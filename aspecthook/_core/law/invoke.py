@@ -10,13 +10,13 @@ from aspecthook._errors import HookSignatureError
 from aspecthook._hints import Any, TypeAlias, cast
 
 from .answers import Args, Return, Values, hook_at, revise, wrong
-from .asks import Asks, shown_name
+from .asks import Asks
 from .call import Call, Site
 from .callables import type_of
 from .guard import Entry
 from .hook import Hook, Predicate
 from .kinds import RULES, Form
-from .signature import ABSENT, ITERABLE_COROUTINE
+from .signature import ABSENT, ITERABLE_COROUTINE, Sought
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -153,25 +153,26 @@ def given_to(
         "arguments": call._site.signature.arguments(values),
         "shown arguments": call._site.arguments(values),
     }
+
+    def pass_on(how: str, value: object) -> None:
+        if how == "":
+            positional.append(value)
+        else:
+            keywords[how[1:]] = value
+
     for how, what in asks:
-        if how == "**":
-            assert isinstance(what, tuple)
-            names = call._site.signature.names
-            keywords.update(without(kwargs, tuple([names[one] if isinstance(one, int) else one for one in what])))
+        if isinstance(what, Sought):
+            if what.optional:
+                keywords.update(shown_if_there(call._site, values, what.name))
+            else:
+                pass_on(how, shown(call._site, hook.kind, hook.function, values, what.name))
+        elif how == "**":
+            names, left_out = call._site.signature.names, cast("tuple[int | str, ...]", what)
+            keywords.update(without(kwargs, tuple([names[one] if isinstance(one, int) else one for one in left_out])))
         elif how == "*":
             positional.extend(args)
-        elif isinstance(what, str) and what[0] == "?":
-            keywords.update(shown_if_there(call._site, values, shown_name(what)))
         else:
-            value: object
-            if isinstance(what, str) and what[0] == ":":
-                value = shown(call._site, hook.kind, hook.function, values, shown_name(what))
-            else:
-                value = values[what] if isinstance(what, int) else _word(cast("str", what), words, values)
-            if how == "":
-                positional.append(value)
-            else:
-                keywords[how[1:]] = value
+            pass_on(how, values[what] if isinstance(what, int) else _word(cast("str", what), words, values))
     return positional, keywords
 
 

@@ -183,10 +183,28 @@ ABSENT: Any = object()
 
 
 @final
+class Sought(NamedTuple):
+    """An argument that a wrapper shows, and where a call of the wrapper may have it."""
+
+    name: str
+    # Its place among the wrapper's ``*args``, if it may be there; and whether it may be among its ``**kwargs``.
+    place: int | None
+    named: bool
+    # Whether the parameter has a default, and whether that of the hook has none.
+    defaulted: bool
+    needed: bool
+
+    @property
+    def optional(self) -> bool:
+        """Whether the hook is given it only if the call has it."""
+        return not (self.defaulted or self.needed)
+
+
+@final
 class Shown:
     """The parameters that a wrapper shows, and where their arguments are among those that its code takes."""
 
-    __slots__ = ("_defaults", "_is_bare", "_keywords", "_own", "_places", "_signature", "names", "ordinary")
+    __slots__ = ("_keywords", "_own", "_places", "_signature", "names", "ordinary")
 
     def __init__(self, shown: inspect.Signature, own: Signature) -> None:
         # Without annotations, which would keep alive what they refer to.
@@ -203,30 +221,35 @@ class Shown:
         )
         by_place = [one.name for one in parameters if one.kind <= one.VAR_POSITIONAL]
         self._places = {name: place for place, name in enumerate(by_place)}
-        self._defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
-        self._is_bare = own.regular == 0 and own.varargs is not None and own.varkw is not None
 
     def __contains__(self, name: object) -> bool:
         return name in self._signature.parameters
 
-    def place(self, name: str) -> int | None:
-        """Return where a call that passes an argument by position has it; None if it cannot, or if it is ``*args``."""
-        return self._places.get(name) if name in self.ordinary else None
+    def find(self, name: str, *, needed: bool) -> int | Sought:
+        """Return where calls have the argument of a parameter: a place among the wrapper's own, or where to look."""
+        own, place = self._own, self._places.get(name) if name in self.ordinary else None
+        if place is not None and place < own.positional:
+            return place
+        rest = None if place is None or own.varargs is None else place - own.positional
+        named = name in self._keywords and own.varkw is not None
+        return Sought(name, rest, named, self.default(name) is not ABSENT, needed)
+
+    def default(self, name: str) -> Any:
+        """Return the default of a parameter; `ABSENT` if it has none."""
+        parameter = self._signature.parameters[name]
+        return ABSENT if parameter.default is parameter.empty else parameter.default
 
     def get(self, name: str, values: Values) -> Any:
         """Return one argument of a call, or its default; `ABSENT` if there is neither."""
+        args, kwargs = self._own.split(values)
         place = self._places.get(name)
-        # Most wrappers take just ``*args, **kwargs``.
-        args, kwargs = cast("Any", values) if self._is_bare else self._own.split(values)
         if name not in self.ordinary:
             if place is not None:
                 return args[place:]
             return {key: value for key, value in self._passed(kwargs).items() if key not in self._keywords}
         if place is not None and place < len(args):
             return args[place]
-        if name in self._keywords and name in kwargs:
-            return kwargs[name]
-        return self._defaults.get(name, ABSENT)
+        return kwargs[name] if name in self._keywords and name in kwargs else self.default(name)
 
     def arguments(self, values: Values) -> dict[str, Any] | None:
         """Return the arguments of a call by the names that are shown; None if they do not fit."""
@@ -281,7 +304,7 @@ class Shown:
         own, place = self._own, self._places[name]
         filled = list(args[:place])
         for one in list(self._signature.parameters.values())[len(args) : place]:
-            default = ABSENT if one.default is one.empty else one.default
+            default = self.default(one.name)
             passed = one.name in self._keywords and one.name not in own.names[: own.regular]
             filled.append(kwargs.pop(one.name, default) if passed else default)
         return tuple(filled)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from types import BuiltinMethodType, ClassMethodDescriptorType, CodeType, MethodDescriptorType, MethodType, ModuleType
+from types import BuiltinMethodType, MethodType, ModuleType
 
 from aspecthook._errors import HookTypeError, unblamed
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any
 
-from .callables import CODE
+from .callables import CODE, code_of, name_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -27,17 +27,15 @@ def is_ending(finalizing: Callable[[], bool] = sys.is_finalizing, system: Module
 
 
 def weakly(
-    function: Callable[..., Any], name: str, code: CodeType | None, who: object, gone: Callable[[object], None]
-) -> tuple[Callable[[], Any], Callable[..., Any] | None, Callable[..., Any]]:
+    function: Callable[..., Any], who: object, gone: Callable[[object], None]
+) -> tuple[Callable[[], Any], Callable[..., Any] | str | None, Callable[..., Any]]:
     """Return a callable in weak form: its parts, and the function that is the hook and calls it.
 
     The first part returns the object whose method it is, or the callable itself; None once that is gone. The second is,
-    for a method, the function that is called with the object.
+    for a method, the function that is called with the object; for a method of C, its name.
 
     Args:
         function: The callable.
-        name: Its name, for messages.
-        code: Its code, for messages.
         who: The hook, in messages.
         gone: Called when the callable, or the object whose method it is, has been garbage collected.
 
@@ -52,111 +50,45 @@ def weakly(
             f"{who} cannot be held weakly: {type(owner).__name__} objects do not support weak references; remove "
             f"weak=True, or add '__weakref__' to the __slots__ of the class"
         ) from None
-    return ref, inner, _named(_method(ref, inner) if inner is not None else _function(ref), name, code)
+    return ref, inner, _wrapper(ref, inner, function)
 
 
-def weak_predicate(
-    predicate: Callable[..., Any], owner: object, name: str, code: CodeType | None, *, awaits: bool
-) -> Callable[..., Any]:
-    """Return a predicate; one that is a method of `owner`, the object held weakly, in weak form."""
-    is_own = isinstance(predicate, (MethodType, BuiltinMethodType)) and predicate.__self__ is owner
-    inner = _parts(predicate)[1] if is_own else None
-    if inner is None:
-        return predicate
-    ref = weakref.ref(owner)
-    return _named(_async_method(ref, inner) if awaits else _method(ref, inner), name, code)
+def weak_predicate(predicate: Callable[..., Any], ref: Callable[[], Any]) -> Callable[..., Any]:
+    """Return a predicate; one that is a method of the object that is held weakly, in weak form."""
+    owner, inner = _parts(predicate)
+    return predicate if inner is None or owner is not ref() else _wrapper(ref, inner, predicate)
 
 
-@final
-class Mention:
-    """What `before` or `after` of a weak hook names. It equals the key of that, as long as it is there."""
-
-    __slots__ = ("_inner", "_key", "_ref")
-
-    def __init__(self, meant: Any, key: object) -> None:
-        owner, self._inner = _parts(meant)
-        try:
-            self._ref: Callable[[], Any] = weakref.ref(owner)
-        except TypeError:
-            self._ref = lambda: owner
-        self._key = key
-
-    def __call__(self) -> Any:
-        """Return the hook or callable that is named, or None once it is gone."""
-        owner = self._ref()
-        return owner if owner is None or self._inner is None else together(owner, self._inner)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Mention):
-            return (
-                self._ref is other._ref and self._key == other._key
-            )  # an object has only one weak reference without a callback
-        return self._key == other and self._ref() is not None
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return repr(self())
-
-
-def _parts(function: Any) -> tuple[Any, Callable[..., Any] | None]:
-    """Return the object to hold weakly, and for a bound method the function that is called with it."""
+def _parts(function: Any) -> tuple[Any, Callable[..., Any] | str | None]:
     if isinstance(function, MethodType):
         return function.__self__, function.__func__
     if isinstance(function, BuiltinMethodType) and not isinstance(function.__self__, (ModuleType, type(None))):
-        return _parts_of_c(function)
+        return function.__self__, function.__name__
     return function, None
 
 
-def _parts_of_c(function: BuiltinMethodType) -> tuple[Any, Callable[..., Any] | None]:
-    owner: Any = function.__self__
-    # The methods of a class are in its own MRO, those of another object in the MRO of its type; a class has both.
-    for base in (*(owner.__mro__ if issubclass(type(owner), type) else ()), *type(owner).__mro__):
-        inner = vars(base).get(function.__name__)
-        if isinstance(inner, (MethodDescriptorType, ClassMethodDescriptorType)) and together(owner, inner) == function:
-            return owner, inner
-    return function, None  # not a method of its `__self__`, such as dict.__new__
-
-
-def together(owner: Any, inner: Any) -> Any:
-    """Return the bound method of an object and a function; None if they do not fit."""
-    if isinstance(inner, ClassMethodDescriptorType):
-        return inner.__get__(None, owner) if issubclass(type(owner), type) else None
-    if isinstance(inner, MethodDescriptorType):
-        return inner.__get__(owner) if isinstance(owner, inner.__objclass__) else None
-    return MethodType(inner, owner)
-
-
-def _named(function: Any, name: str, code: CodeType | None) -> Callable[..., Any]:
-    """Return a function, named in messages as the one that it calls."""
-    function.__name__ = function.__qualname__ = name
-    function.__dict__[CODE] = code
-    return function  # type: ignore[no-any-return]
+def together(owner: Any, inner: Callable[..., Any] | str | None) -> Any:
+    """Return the callable that has these parts."""
+    return owner if inner is None else getattr(owner, inner) if isinstance(inner, str) else MethodType(inner, owner)
 
 
 @unblamed
-def _method(ref: Callable[[], Any], inner: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapper(ref: Callable[[], Any], inner: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls what is left of a callable, and is named in messages as that is."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
+        owner = ref()
+        return None if owner is None else owner(*args, **kwargs)
+
+    def call_method(*args: Any, **kwargs: Any) -> Any:
         owner = ref()
         return None if owner is None else inner(owner, *args, **kwargs)
 
-    return call
-
-
-@unblamed
-def _async_method(ref: Callable[[], Any], inner: Callable[..., Any]) -> Callable[..., Any]:
-    async def call(*args: Any, **kwargs: Any) -> Any:
+    def call_named(*args: Any, **kwargs: Any) -> Any:
         owner = ref()
-        return None if owner is None else await inner(owner, *args, **kwargs)
+        return None if owner is None else getattr(owner, inner)(*args, **kwargs)
 
-    return call
-
-
-@unblamed
-def _function(ref: Callable[[], Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        function = ref()
-        return None if function is None else function(*args, **kwargs)
-
-    return call
+    made: Any = call if inner is None else call_named if isinstance(inner, str) else call_method
+    made.__name__ = made.__qualname__ = name_of(function)
+    made.__dict__[CODE] = code_of(function)
+    return made  # type: ignore[no-any-return]

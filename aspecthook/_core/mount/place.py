@@ -67,9 +67,8 @@ class MountSite(Site, Witness):
         super().__init__(mount.name, model, function, mount.emission)
         self.provides: Mapping[str, str] = mount.provides
         self._mount = weakref.ref(mount)
-        # What `shown` returns, once it has been read. The function of one object is no wrapper, and a tracing compiler
-        # may read it.
-        self._shown: tuple[Shown | None] | None = (None,) if mount.of_object else None
+        # What `shown` returns, once it has been read.
+        self._shown: tuple[Shown | None] | None = None
 
     def shown(self) -> Shown | None:
         """Return the parameters that the function shows; None if they are those of its code. It is read once."""
@@ -139,8 +138,8 @@ class Place(Occupancy):
     def __init__(self, function: FunctionType, site: MountSite, target: Callable[..., Any] | None) -> None:
         self.opened = self.stranded = False
         self._ref = weakref.ref(function)
-        # The original code.
-        self.before: CodeType = site.model
+        # The original code; an attribute, as it is read at each step of a change.
+        self.before: CodeType = site.model  # pyright: ignore[reportIncompatibleMethodOverride]
         self.ours: CodeType = site.model
         self.site: MountSite = site
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.

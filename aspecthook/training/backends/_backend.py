@@ -115,7 +115,10 @@ class Backend:
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
         """Restore what `gradients` returned."""
-        for name, parameter in self.parameters(model).items():
+        parameters = self.parameters(model)
+        given = {name: array for name, array in arrays.items() if array is not None}
+        check_arrays(f"the gradients of {type(model).__name__}", {name: parameters.get(name) for name in given}, given)
+        for name, parameter in parameters.items():
             array = arrays.get(name)
             parameter.grad = None if array is None else self.to_tensor(array, parameter)
 

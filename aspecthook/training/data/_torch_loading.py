@@ -64,7 +64,10 @@ class Resumable(ResumableLoader):
         self._source, self._seed = loader.batch_sampler, seed
         # The loader has made the sampler itself, which knows nothing of other ranks.
         self._shares = type(self._source) is data.BatchSampler and type(self.sampler) in _UNDIVIDED
-        self._rank, self._ranks = share_of("Resumable", rank, world_size) if self._shares else _share_of(self.sampler)
+        if self._shares:
+            self._rank, self._ranks = share_of("Resumable", rank, world_size)
+        else:
+            self._rank, self._ranks = getattr(self.sampler, "rank", 0), getattr(self.sampler, "num_replicas", 1)
         self._jobs = _Jobs()
         self._generator = torch.Generator()
         self._loader: Any = data.DataLoader(
@@ -74,7 +77,7 @@ class Resumable(ResumableLoader):
             collate_fn=loader.collate_fn,
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
-            worker_init_fn=_Init(loader.worker_init_fn),
+            worker_init_fn=loader.worker_init_fn,
             multiprocessing_context=loader.multiprocessing_context,
             generator=self._generator,  # otherwise each pass would draw from the global generator
             prefetch_factor=loader.prefetch_factor,
@@ -107,37 +110,19 @@ class Resumable(ResumableLoader):
         return max(0, (len(self._rows()) if self._origin else len(self)) - self._position)
 
     def _why_not_divided_anew(self) -> str | None:
-        if type(self._source) is not data.BatchSampler:
-            return f"the order of a {type(self._source).__name__} may depend on it"
-        return None
+        kind = type(self.sampler if type(self._source) is data.BatchSampler else self._source).__name__
+        return None if self._shares else f"the order of a {kind} may depend on it"
 
     def _rows(self) -> list[Any]:
         """Return the sample numbers of each batch of the epoch after the origin."""
-        if not self._origin and not (self._shares and self._ranks > 1):
+        if (not self._origin and self._ranks == 1) or not self._shares:
             return self._drawn(self._source)
-        rest = self._order()[self._origin :]
-        if self._ranks > 1:
-            each, more = divmod(len(rest), self._ranks)
-            each += bool(more and not getattr(self.sampler, "drop_last", False))
-            rest = np.resize(rest, each * self._ranks)[self._rank :: self._ranks].tolist()
+        rest = self._drawn(self.sampler)[self._origin :]
+        if self._ranks > 1:  # all ranks read equally many; some samples are repeated to make that so
+            rest = np.resize(rest, -(-len(rest) // self._ranks) * self._ranks)[self._rank :: self._ranks].tolist()
         size: int = self._source.batch_size
         end = len(rest) - len(rest) % size if self._source.drop_last else len(rest)
         return [rest[place : place + size] for place in range(0, end, size)]
-
-    def _order(self) -> list[Any]:
-        """Return the sample numbers of all ranks in the order of the epoch."""
-        if not hasattr(self.sampler, "num_replicas"):
-            return self._drawn(self.sampler)
-        own: int = self.sampler.rank
-        ranks: list[list[Any]] = []
-        try:
-            for rank in range(self.sampler.num_replicas):
-                self.sampler.rank = rank
-                ranks.append(self._drawn(self.sampler))
-        finally:
-            self.sampler.rank = own
-        # All ranks read equally many; the last numbers may repeat the first ones to make that so.
-        return [number for row in zip(*ranks, strict=True) for number in row][: len(self.dataset)]
 
     def _drawn(self, source: Any) -> list[Any]:
         """Draw what a sampler yields in the epoch."""
@@ -166,11 +151,6 @@ class Resumable(ResumableLoader):
         return f"Resumable({len(self.dataset)} samples, {len(self)} batches)"
 
 
-def _share_of(sampler: Any) -> tuple[int, int]:
-    """Return the rank and the number of ranks that a sampler has itself."""
-    return getattr(sampler, "rank", 0), getattr(sampler, "num_replicas", 1)
-
-
 class _Jobs:
     """The batch sampler of the inner loader: for each batch a seed and the numbers of its samples."""
 
@@ -195,29 +175,10 @@ class _Reader:
 
     def __getitems__(self, job: tuple[int, Any]) -> list[Any]:
         seed, numbers = job
-        if _in_process(data.get_worker_info()):
+        if data.get_worker_info() is not None:
             _seed_all(seed)
         many = getattr(self.dataset, "__getitems__", None)
         return many(numbers) if many else [self.dataset[number] for number in numbers]
-
-
-class _Init:
-    """Calls the user's worker_init_fn with the user's data set in the worker's info, instead of our reader."""
-
-    def __init__(self, init: Any) -> None:
-        self.init = init
-
-    def __call__(self, worker: int) -> None:
-        info = data.get_worker_info()
-        if isinstance(info.dataset, _Reader):
-            object.__setattr__(info, "dataset", info.dataset.dataset)
-        if self.init is not None:
-            self.init(worker)
-
-
-def _in_process(worker: Any) -> bool:
-    """Whether this is a worker process, which has generators of its own; a worker thread does not."""
-    return worker is not None and getattr(worker, "worker_method", "multiprocessing") == "multiprocessing"
 
 
 def _seed_all(seed: int) -> None:

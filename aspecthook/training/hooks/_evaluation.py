@@ -137,7 +137,7 @@ class EvalHook(Hook):
 
     def after_train_epoch(self, runner: Run) -> None:
         """Validate if it is due; an epoch that was ended early does not count."""
-        if self.by_epoch and runner.progress["inner_iter"] == 0 and self._is_due(runner):
+        if self.by_epoch and runner.progress.inner_iter == 0 and self._is_due(runner):
             self._validate(runner)
 
     def after_train_iter(self, runner: Run) -> None:
@@ -224,9 +224,6 @@ class _BestSaver(CheckpointHook):
     """The hook that saves the best checkpoint of an `EvalHook`, and is not registered itself."""
 
     _who = "EvalHook"
-
-
-DistEvalHook = EvalHook  # mmcv's name where the ranks share the data
 
 
 # Any: batches and outputs are made of anything.

@@ -94,21 +94,22 @@ class LineFile(FileSink):
         after the lines in the file, without an unfinished one.
         """
         if mark is not None:
-            self._size, self._sum, self._pending = int(mark["size"]), int(mark["sum"]), [*mark["pending"]]
+            self._size, self._sum = int(mark["size"]), int(mark["sum"])
         check_regular(self.path)
         self._start = self._clear if is_new and mark is None else lambda: self._continue(mark)
         with self._tolerating():
             self._open()
 
     def mark(self) -> dict[str, Any]:
-        """Return the position in the file, and what could not be written to it, for a checkpoint."""
-        return {"size": self._size, "sum": self._sum, "pending": list(self._pending)}
+        """Return the position in the file, for a checkpoint."""
+        return {"size": self._size, "sum": self._sum}
 
     @classmethod
     def check(cls, mark: Mapping[str, Any]) -> None:
         """Raise if a mark is none that `mark` returns."""
-        if int(mark["size"]) < 0 or int(mark["sum"]) < 0 or not all(isinstance(one, str) for one in mark["pending"]):
-            raise ValueError("the state has lines that are none")
+        list(mark.get("columns", ()))
+        if int(mark["size"]) < 0 or int(mark["sum"]) < 0:
+            raise ValueError("the state has a position that is none")
 
     def _open(self) -> None:
         if self._start is not None:
@@ -207,16 +208,8 @@ class TableFile(LineFile):
         self.columns: list[str] = []
 
     def mark(self) -> dict[str, Any]:
-        """Return the position in the file, and what could not be written to it, for a checkpoint."""
+        """Return the position in the file, and the columns, for a checkpoint."""
         return {**super().mark(), "columns": list(self.columns)}
-
-    @classmethod
-    def check(cls, mark: Mapping[str, Any]) -> None:
-        """Raise if a mark is none that `mark` returns."""
-        cells = [cell for row in mark["pending"] for pair in row.items() for cell in pair]
-        super().check({**mark, "pending": [*map(str, mark["columns"])]})
-        if not all(isinstance(cell, (str, int, float)) for cell in cells):
-            raise ValueError("the state has lines that are none")
 
     def _clear(self) -> None:
         super()._clear()
@@ -227,7 +220,7 @@ class TableFile(LineFile):
         lines = data.split(b"\n")[:-1]
         # Names are compared as they were before `as_text`.
         columns = [cell[1:] if _FORMULA.match(cell[1:]) and cell[0] == "'" else cell for cell in _cells(lines[:1])]
-        before: list[str] = columns if mark is None else list(mark["columns"])
+        before: list[str] = columns if mark is None else [*map(str, mark["columns"])]
         self.columns = columns[: len(before)]
         if self.columns == columns or self.columns != before:
             return data

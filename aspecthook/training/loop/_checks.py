@@ -26,38 +26,6 @@ def seed_of(seed: Any) -> int | None:
     return index(seed)
 
 
-def check_parts(model: Any, optimizer: Any, loss: Any) -> None:
-    """Refuse what cannot be a model, its optimizer or its loss, such as their classes and their names."""
-    if model is None or isinstance(model, (type, str)):
-        raise ConfigError(f"Runner(model={brief(model)}): give a model, such as Net(...)")
-    if loss is not None and (isinstance(loss, type) or not callable(loss)):
-        raise ConfigError(f"Runner(loss={brief(loss)}): give a function of outputs and targets")
-    lacks = [name for name in ("step", "zero_grad", "param_groups") if not hasattr(optimizer, name)]
-    if optimizer is not None and (isinstance(optimizer, type) or lacks):
-        why = "this is a class" if isinstance(optimizer, type) else f"it has no {' and no '.join(lacks)}"
-        raise ConfigError(f"Runner(optimizer={brief(optimizer)}): {why}; give one such as SGD(model.parameters())")
-
-
-def check_trains(model: Any, optimizer: Any, parameters: Iterable[Any]) -> None:
-    """Refuse an optimizer that changes nothing of a model.
-
-    An optimizer may lack its parameters in ways that nobody can see: a model may keep parts in a list. So an optimizer
-    without parameters is not refused, nor is one for a model without.
-    """
-    stepped = [one for group in optimizer.param_groups for one in group.get("params", ())]
-    known = {id(parameter) for parameter in parameters}
-    if known and stepped and hasattr(model, "named_parameters") and known.isdisjoint(map(id, stepped)):
-        raise TrainingError(
-            f"the optimizer has none of the parameters of {type(model).__name__}: it was made for another model; make "
-            "it with the parameters of this one"
-        )
-    if stepped and not any(getattr(parameter, "requires_grad", True) for parameter in stepped):
-        raise TrainingError(
-            "there is nothing to train: requires_grad is False for every parameter of the optimizer; set it to True "
-            "for those to train"
-        )
-
-
 def _is_positive(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 

@@ -19,7 +19,7 @@ from aspecthook._errors import ConfigError
 from aspecthook.training._options import flag
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import check_parts, positive, seed_of, workflow_of
+from ._checks import positive, seed_of, workflow_of
 from ._interrupts import Interrupts
 from ._reading import Reading
 from ._writes import Writes
@@ -65,9 +65,9 @@ class Progress:
 
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate after_stage_calls amp backend batch busy by_epoch
-data_loader done epoch hooks identity inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters
+data_loader epoch hooks identity inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters
 meta mode
-model names optimizer outputs predictions rank reading resumed running seed step stopping work_dir workflow
+model names optimizer outputs predictions progress rank reading resumed running seed step stopping work_dir workflow
 world_size writes
 """
 
@@ -130,7 +130,6 @@ class Run:
 
         if max_epochs is not None and max_iters is not None:
             raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
-        check_parts(model, optimizer, loss)
         # What is trained
         self.model = model
         self.optimizer = optimizer
@@ -143,7 +142,7 @@ class Run:
         self.meta: dict[str, Any] = dict(meta or {})
         self.identity: str = token_hex(8)  # that of the run it was resumed from, if it was
         # Where it is
-        self.done: Progress = Progress()
+        self.progress: Progress = Progress()
         self.mode: str = "train"
         self.epoch: int = 0
         self.iter: int = 0
@@ -231,17 +230,12 @@ class Run:
         if callable(switch):
             switch()
 
-    @property
-    def progress(self) -> dict[str, int]:
-        """How far the run has come: the counts of `done` that a checkpoint keeps, as a new dict."""
-        return self.done.state_dict()
-
-    @progress.setter
-    def progress(self, done: Mapping[str, int]) -> None:
-        self.done.load_state_dict(done)
-        self.epoch, self.iter = self.done.epoch, self.done.iter
-        self.step, self.inner_iter = self.done.step, self.done.inner_iter
-        self.done.accumulated = False
+    def move_to(self, counts: Mapping[str, int]) -> None:
+        """Move the run to where another one was, by the counts of its progress."""
+        self.progress.load_state_dict(counts)
+        self.epoch, self.iter = self.progress.epoch, self.progress.iter
+        self.step, self.inner_iter = self.progress.step, self.progress.inner_iter
+        self.progress.accumulated = False
         self.resumed = True
 
     @property

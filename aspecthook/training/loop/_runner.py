@@ -1,8 +1,8 @@
 """The runner: a training loop whose every step is a mount point.
 
 The invariant: `iter`, `step` and `epoch` count what is complete, hooks included. So in ``after_train_iter`` an
-iteration still has its own number, as in mmcv. `done` is where a checkpoint that is saved at that moment must resume
-from; it counts an iteration as soon as its body is done.
+iteration still has its own number, as in mmcv. `progress` is where a checkpoint that is saved at that moment must
+resume from; it counts an iteration as soon as its body is done.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aspecthook import hookable, hooks
-from aspecthook._core.law.options import Priority
+from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
 from aspecthook.training.hooks._hook import build_hook
 
-from ._checks import check_loader, check_trains, length_of
+from ._checks import check_loader, length_of
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
 from ._logs import of_mode, without_mode
 from ._names import check_name
 from ._run import Run
-from ._stages import IN_ORDER, NAMES, STATE
+from ._stages import STATE
 from ._steps import (
     agree_to_end,
     batches,
@@ -211,23 +210,6 @@ class Runner(Run):
         groups: list[dict[str, Any]] = self.optimizer.param_groups
         return groups
 
-    def get_hook_info(self) -> str:
-        """Return a text with the hooks of each stage and their priorities, in the order in which they are called.
-
-        Hooks of all systems are in it, and functions that were added to a stage.
-        """
-        parts: list[str] = []
-        for name in IN_ORDER:
-            rows = [f"({_priority(hook.priority):<12}) {hook.name:<35}" for hook in self._hooks_of(name)]
-            if rows:
-                parts.append("\n".join([f"{name}:", *rows, " -------------------- "]))
-        return "\n".join(parts)
-
-    def _hooks_of(self, name: str) -> tuple[Any, ...]:
-        method, kind = NAMES[name]
-        found: tuple[Any, ...] = getattr(hooks(getattr(self, method)).chain(), kind)
-        return found
-
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
@@ -270,7 +252,6 @@ class Runner(Run):
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
-        check_trains(self.model, self.optimizer, self.backend.parameters(self.model).values())
         if self._val_row:  # of the last fit
             self.workflow, self._val_row = self.workflow[:-1], False
         validates = any(mode == "val" for mode, _ in self.workflow)
@@ -375,13 +356,13 @@ class Runner(Run):
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
         # Whether it is a validation of the workflow, and not one that a hook or a user makes.
-        counts = self.done.pending_epoch == "val"
+        counts = self.progress.pending_epoch == "val"
         if counts:
-            self.done.pending_epoch = None
+            self.progress.pending_epoch = None
         evaluate(self, "val", self.val_iter)
         if counts:
             self.interrupts.judging = True
-            self.done.validated += 1
+            self.progress.validated += 1
 
     @hookable(provides=STATE)
     def test_epoch(self) -> None:
@@ -400,12 +381,12 @@ class Runner(Run):
         loss = self.forward(batch)
         size, complete = group_of(self)
         self.backward(loss / size if size > 1 else loss)
-        done = self.done
+        progress = self.progress
         if complete:
             take_step(self)
         else:
-            done.accumulated = True
-        done.iter, done.inner_iter = self.iter + 1, self.inner_iter + 1
+            progress.accumulated = True
+        progress.iter, progress.inner_iter = self.iter + 1, self.inner_iter + 1
         return self.outputs
 
     @hookable(provides=STATE)
@@ -548,7 +529,7 @@ class Runner(Run):
             return None
         from aspecthook.training.checkpoint._folder import take_folder
 
-        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.done.iter)
+        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(
                 "%s held checkpoints that this run does not continue, which were moved to %s", self.work_dir, aside
@@ -567,7 +548,7 @@ class Runner(Run):
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
         if self.interrupts.judging:  # not all hooks have seen the validation, which is cheap to repeat
-            self.done.validated -= 1
+            self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
@@ -579,8 +560,8 @@ class Runner(Run):
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:
-            self.logger.warning("interrupted after iteration %d; saved %s", self.done.iter, path)
-            if (self.iter, self.epoch) != (self.done.iter, self.done.epoch):
+            self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
+            if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
                 self.logger.warning(
                     "the hooks after it had not all been called, so the run that is resumed from %s lacks what they "
                     "would have done; for an exact one, resume from an earlier checkpoint",
@@ -595,7 +576,3 @@ class Runner(Run):
                 (folder / _INTERRUPTED).unlink(missing_ok=True)
             except OSError as error:  # the run is complete all the same
                 self.logger.warning("%s could not be removed: %s", folder / _INTERRUPTED, error)
-
-
-def _priority(number: int) -> str:
-    return Priority(number).name if number in [*map(int, Priority)] else str(number)

@@ -46,7 +46,6 @@ class CurvesHook(LoggerHook):
             raise TrainingError(f"{type(self).__name__} needs {' and '.join(missing)}; pip install {' '.join(missing)}")
         self.rows: list[Row] = []
         self.end: End = "running"
-        self.error: BaseException | None = None
         self._target: Path | None = None
         self._due = 0.0  # when the file may be written again
 
@@ -55,7 +54,7 @@ class CurvesHook(LoggerHook):
         self._target = own_path(folder_of(runner, who, "path='/...'"), self.path) if relative else self.path
         if self._loaded is None and not rerun:
             self.rows = []
-        self.end, self.error = "running", None
+        self.end = "running"
         self._due = perf_counter() + _PAUSE
 
     def _write(self, runner: Run, row: Row) -> None:  # noqa: ARG002
@@ -83,9 +82,8 @@ class CurvesHook(LoggerHook):
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Write the file for the last time."""
-        self.end, self.error = _end_of(runner, exc), exc
+        self.end = _end_of(runner, exc)
         self.write(runner)
-        self.error = None
 
     def _write_later(self, runner: Run) -> None:
         if self._target is not None and perf_counter() >= self._due:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -50,7 +50,7 @@ class Estimator:
         >>> with TemporaryDirectory() as folder:
         ...     estimator = Estimator(made, folder).train(data, steps=50)
         ...     print(sorted(estimator.evaluate(data)), len(estimator.predict(data)))
-        ['global_step', 'loss'] 4
+        ['global_step', 'loss'] 1
     """
 
     def __init__(self, model_fn: Callable[[], Runner], model_dir: str | os.PathLike[str]) -> None:
@@ -84,7 +84,7 @@ class Estimator:
         optional_number("Estimator.train", "max_steps", max_steps, 1)
         given = list_of_hooks(hooks, "Estimator.train")
         runner, saved = self._runner(), newest(self.model_dir)
-        done = runner.progress if saved is None else load(saved)["progress"]
+        done = runner.progress.state_dict() if saved is None else load(saved)["progress"]
         last = done["step"] + steps if steps is not None else max_steps
         if last is None and runner.max_epochs is None and runner.max_iters is None:
             runner.max_epochs = done["epoch"] + 1
@@ -99,11 +99,7 @@ class Estimator:
         return self
 
     def evaluate(
-        self,
-        input_fn: InputFn,
-        steps: int | None = None,
-        hooks: Iterable[Any] | None = None,
-        checkpoint_path: str | os.PathLike[str] | None = None,
+        self, input_fn: InputFn, steps: int | None = None, hooks: Iterable[Any] | None = None
     ) -> dict[str, Any]:
         """Return the means of the model's numbers over the samples of the data, and ``"global_step"``.
 
@@ -111,36 +107,26 @@ class Estimator:
             input_fn: A function that returns the data.
             steps: How many batches of the data to use; all by default.
             hooks: The hooks of this evaluation; their methods are called as in training.
-            checkpoint_path: The checkpoint to load; the newest by default.
 
         Raises:
             TrainingError: There were no batches, or there is no checkpoint.
         """
         optional_number("Estimator.evaluate", "steps", steps, 1)
-        with self._loaded("val", hooks, checkpoint_path) as (runner, step):
+        with self._loaded("val", hooks) as (runner, step):
             return {**logged_by("val", runner.validate(_batches(runner, input_fn, steps))), "global_step": step}
 
-    def predict(
-        self,
-        input_fn: InputFn,
-        hooks: Iterable[Any] | None = None,
-        checkpoint_path: str | os.PathLike[str] | None = None,
-        yield_single_examples: bool = True,
-    ) -> list[Any]:
-        """Return the outputs of the model for each sample, as NumPy arrays.
+    def predict(self, input_fn: InputFn, hooks: Iterable[Any] | None = None) -> list[Any]:
+        """Return the outputs of the model for each batch, as NumPy arrays.
 
         Args:
             input_fn: A function that returns the data.
             hooks: The hooks of this prediction.
-            checkpoint_path: The checkpoint to load; the newest by default.
-            yield_single_examples: Return those of each sample; otherwise those of each batch.
 
         Raises:
-            TrainingError: The outputs cannot be divided into samples, or there is no checkpoint.
+            TrainingError: There is no checkpoint.
         """
-        with self._loaded("predict", hooks, checkpoint_path) as (runner, _):
-            outputs = [numbers(one) for one in runner.predict(_batches(runner, input_fn, None))]
-        return [row for one in outputs for row in _samples(one)] if yield_single_examples else outputs
+        with self._loaded("predict", hooks) as (runner, _):
+            return [numbers(one) for one in runner.predict(_batches(runner, input_fn, None))]
 
     def _runner(self) -> Runner:
         runner = self._make()
@@ -149,13 +135,11 @@ class Estimator:
         return runner
 
     @contextmanager
-    def _loaded(
-        self, mode: str, hooks: Iterable[Any] | None, path: str | os.PathLike[str] | None
-    ) -> Generator[tuple[Runner, int]]:
+    def _loaded(self, mode: str, hooks: Iterable[Any] | None) -> Generator[tuple[Runner, int]]:
         """Build a runner with hooks and the parameters of a checkpoint; restore the random numbers after ``with``."""
-        saved = Path(path) if path is not None else newest(self.model_dir)
+        saved = newest(self.model_dir)
         if saved is None:
-            raise TrainingError(f"there is no checkpoint in {self.model_dir}; call train first, or give one")
+            raise TrainingError(f"there is no checkpoint in {self.model_dir}; call train first")
         backend = backend_of()  # the model, which has one, is not known yet
         random = backend.rng_state()
         try:
@@ -195,17 +179,3 @@ def _batches(runner: Runner, input_fn: InputFn, steps: int | None) -> Iterator[A
             return
 
     return batches()
-
-
-def _samples(outputs: Any) -> Iterable[Any]:
-    """Return what a model has computed for a batch, sample by sample."""
-    parts = outputs.values() if is_any(outputs, Mapping) else outputs
-    try:
-        if is_any(outputs, Mapping):
-            return [dict(zip(outputs, rows, strict=True)) for rows in zip(*parts, strict=True)]
-        return list(zip(*parts, strict=True)) if is_any(outputs, list, tuple) else list(outputs)
-    except (TypeError, ValueError) as error:
-        raise TrainingError(
-            f"the outputs for a batch cannot be divided into samples ({error}); call predict(..., "
-            "yield_single_examples=False)"
-        ) from error

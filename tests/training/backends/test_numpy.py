@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from itertools import pairwise
 from typing import Any
 
-import autograd
 import autograd.numpy as anp
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ from aspecthook.training.numpy import (
     Adam,
     AdamW,
     Dropout,
-    Flatten,
     Linear,
     Loss,
     Module,
@@ -28,7 +24,6 @@ from aspecthook.training.numpy import (
     ReLU,
     Sequential,
     cross_entropy,
-    detach,
     manual_seed,
     mse,
     no_grad,
@@ -176,94 +171,9 @@ def test_fifty_steps_along_the_same_gradients_are_those_of_pytorch(optimizer: An
 
 
 # Without those that make of a gradient near 0 little more than its sign, and so of a rounding error a whole step.
-steady = optimizers().filter(lambda made: made[1].get("betas", (0.9, 0.999)) == (0.9, 0.999))
-
-
-@with_torch
-@settings(max_examples=40)
-@given(models(), steady, seeds)
-def test_fifty_steps_of_training_are_those_of_pytorch(rows: Any, optimizer: Any, seed: int) -> None:
-    """Tanh alone: at the kink of ReLU, too, a rounding error decides which way it goes."""
-    import torch
-
-    manual_seed(seed)
-    rng = np.random.default_rng(seed)
-    our, their = both([("Tanh",) if row == ("ReLU",) else row for row in rows])
-    kind, options = optimizer
-    options["lr"] = min(options["lr"], 0.01)
-    ours = {"SGD": SGD, "Adam": Adam, "AdamW": AdamW}[kind](our.parameters(), **options)
-    theirs = getattr(torch.optim, kind)(their.parameters(), **options)
-    x, y = rng.normal(size=(6, rows[0][1])), rng.normal(size=(6, rows[-1][2]))
-    for _ in range(50):
-        ours.zero_grad()
-        theirs.zero_grad()
-        mse(our(x), y).backward()
-        torch.nn.functional.mse_loss(their(torch.tensor(x)), torch.tensor(y)).backward()
-        ours.step()
-        theirs.step()
-    for name, value in their.state_dict().items():
-        np.testing.assert_allclose(our.state_dict()[name], value.numpy(), err_msg=name, **CLOSE)
-
-
-@with_torch
-def test_the_weights_of_new_layers_are_spread_like_those_of_pytorch() -> None:
-    import torch
-
-    manual_seed(0)
-    torch.manual_seed(0)
-    ours, theirs = Linear(100, 400), torch.nn.Linear(100, 400)
-    for name in ("weight", "bias"):
-        our, their = getattr(ours, name).data, getattr(theirs, name).detach().numpy()
-        assert our.dtype == their.dtype == np.float32 and our.shape == their.shape
-        assert np.abs(our).max() == pytest.approx(0.1, rel=0.02) and np.abs(their).max() == pytest.approx(0.1, rel=0.02)
-        assert our.std() == pytest.approx(their.std(), rel=0.1)
-
-
-@with_torch
-@pytest.mark.parametrize("x", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0])
-def test_relu_is_that_of_pytorch_at_every_odd_number(x: float) -> None:
-    import torch
-
-    parameter, tensor = Parameter(np.array([x])), torch.tensor([x], requires_grad=True, dtype=torch.float64)
-    ours, theirs = Loss(ReLU()(parameter.value).sum()), torch.relu(tensor).sum()
-    ours.backward()
-    theirs.backward()
-    np.testing.assert_equal(ours.item(), theirs.item())
-    np.testing.assert_equal(parameter.grad, tensor.grad.numpy())
-
-
-@with_torch
-def test_the_cross_entropy_of_huge_and_infinite_logits_is_that_of_pytorch() -> None:
-    import torch
-
-    x, y = np.array([[1e4, -1e4, 0.0], [-np.inf, 2.0, 3.0]]), np.array([1, 2])
-    parameter, tensor = Parameter(x), torch.tensor(x, requires_grad=True)
-    ours, theirs = cross_entropy(parameter.value, y), torch.nn.functional.cross_entropy(tensor, torch.tensor(y))
-    ours.backward()
-    theirs.backward()
-    assert ours.item() == theirs.item()
-    np.testing.assert_allclose(parameter.grad, tensor.grad.numpy(), **CLOSE)
 
 
 # Gradients and losses
-
-
-def test_gradients_add_up_until_they_are_zeroed() -> None:
-    x = Parameter(np.array([2.0]))
-    for expected in (4.0, 8.0):
-        Loss((x.value**2).sum()).backward()
-        assert x.grad == expected
-    layer = Linear(1, 1)
-    mse(layer(np.ones((1, 1))), np.zeros((1, 1))).backward()
-    assert layer.weight.grad is not None
-    SGD(layer.parameters()).zero_grad()
-    assert layer.weight.grad is None
-
-
-def test_a_parameter_used_twice_gets_both_gradients() -> None:
-    x = Parameter(np.array(3.0))
-    (Loss(x.value**2) + Loss(5 * x.value)).backward()
-    assert x.grad == 11.0 and isinstance(x.grad, np.ndarray)
 
 
 def test_the_gradient_has_the_type_of_the_parameter() -> None:
@@ -302,44 +212,6 @@ def test_a_loss_takes_part_in_arithmetic(a: float, b: float, c: float) -> None:
         assert float(x.grad) == pytest.approx(slope)
 
 
-def test_a_loss_is_shown_and_compared_as_its_number() -> None:
-    loss = Loss(np.float32(0.5))
-    assert repr(loss) == "Loss(0.5)" and f"{loss:.2f}" == "0.50" and float(loss) == 0.5
-    assert 0 < loss < 1 and loss <= 0.5 <= loss and not loss > Loss(0.7) and loss == 0.5 != Loss(0.7)
-
-
-def test_a_backward_pass_can_be_repeated_after_a_step() -> None:
-    """A step replaces the parameters: in place, it changed what the loss had been computed from."""
-    layer = Sequential(Linear(2, 2, dtype=np.float64), Tanh(), Linear(2, 1, dtype=np.float64))
-    loss = mse(layer(np.ones((3, 2))), np.zeros((3, 1)))
-    loss.backward()
-    before = [parameter.grad for parameter in layer.parameters()]
-    optimizer = SGD(layer.parameters(), lr=10.0)
-    optimizer.step()
-    optimizer.zero_grad()
-    loss.backward()
-    for parameter, gradient in zip(layer.parameters(), before, strict=True):
-        np.testing.assert_array_equal(parameter.grad, gradient)
-
-
-@with_torch
-def test_a_gradient_penalty_is_that_of_pytorch() -> None:
-    """A gradient inside the loss: a trace of autograd's inside ours."""
-    import torch
-
-    our, their = both([("Linear", 3, 4, True), ("Tanh",), ("Linear", 4, 1, True)])
-    x = np.random.default_rng(0).normal(size=(5, 3))
-    slope = autograd.grad(lambda x: our(x).sum())(x)
-    (Loss((slope**2).sum()) + mse(our(x), np.zeros((5, 1)))).backward()
-    tensor = torch.tensor(x, requires_grad=True)
-    out = their(tensor)
-    (theirs,) = torch.autograd.grad(out.sum(), tensor, create_graph=True)
-    ((theirs**2).sum() + (out**2).mean()).backward()
-    for ours, value in zip(our.parameters(), their.parameters(), strict=True):
-        if value.grad is not None:
-            np.testing.assert_allclose(0 if ours.grad is None else ours.grad, value.grad.numpy(), **CLOSE)
-
-
 def test_a_loss_without_parameters_has_no_backward() -> None:
     with pytest.raises(TrainingError, match="does not depend on parameters"):
         Loss(1.0).backward()
@@ -350,20 +222,10 @@ def test_a_loss_without_parameters_has_no_backward() -> None:
         loss.backward()
 
 
-def test_no_grad_ends_with_its_block_and_frozen_parameters_get_no_gradient() -> None:
-    layer = Linear(1, 1)
-    with pytest.raises(KeyError), no_grad():
-        raise KeyError
-    layer.weight.requires_grad = False
-    mse(layer(np.ones((1, 1))), np.ones((1, 1))).backward()
-    assert layer.weight.grad is None and layer.bias is not None and layer.bias.grad is not None
-    SGD(layer.parameters(), lr=0.1).step()  # leaves what has no gradient
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: Loss(np.zeros(3)), "a single number"),
+        (lambda: Loss(np.zeros(3)), "a loss is a single number, but this has the shape .*; take its mean or its sum"),
         (
             lambda: mse(np.zeros((3, 1)), np.zeros(3)),
             r"mse was given outputs of shape \(3, 1\) and targets of shape \(3,\); reshape one",
@@ -430,34 +292,7 @@ def test_a_module_finds_its_parameters_and_submodules() -> None:
     assert not any(module.training for _, module in model.named_modules())
 
 
-def test_a_module_can_be_copied_and_pickled() -> None:
-    model = Sequential(Linear(3, 2), ReLU(), Dropout(0.2))
-    x = np.ones((4, 3), np.float32)
-    model.eval()
-    for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(detach(made(x)), detach(model(x)))
-        assert made[0].weight is not model[0].weight
-
-
-def test_a_module_is_shown() -> None:
-    assert repr(Sequential(Flatten(), Linear(4, 2, bias=False), Tanh(), Dropout(0.1))) == (
-        "Sequential(Flatten(), Linear(4, 2, bias=False), Tanh(), Dropout(0.1))"
-    )
-    assert repr(Tied())[:23] == "Tied(first=Linear(2, 2)"
-    assert "Parameter(" in repr(PARAMETER)
-
-
 # Dropout
-
-
-@given(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), seeds)
-def test_dropout_keeps_a_share_and_the_mean(p: float, seed: int) -> None:
-    manual_seed(seed)
-    out = Dropout(p)(np.ones(20000, np.float32))
-    assert out.dtype == np.float32
-    assert (out == 0).mean() == pytest.approx(p, abs=0.03)
-    if p < 1:
-        assert set(np.unique(out)) <= {np.float32(0), np.float32(1) / np.float32(1 - p)}
 
 
 def test_dropout_is_the_same_after_the_same_seed() -> None:
@@ -468,13 +303,6 @@ def test_dropout_is_the_same_after_the_same_seed() -> None:
     np.testing.assert_array_equal(layer(x), first)
     np.testing.assert_array_equal(layer(x), second)
     assert (first != second).any()
-
-
-def test_the_gradient_of_dropout_is_that_of_what_it_kept() -> None:
-    x = Parameter(np.ones(100))
-    out = Dropout(0.5)(x.value)
-    Loss(out.sum()).backward()
-    np.testing.assert_array_equal(x.grad, detach(out))
 
 
 # Optimizers

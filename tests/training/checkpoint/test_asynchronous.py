@@ -199,7 +199,7 @@ def test_the_error_of_a_file_is_raised_in_the_run_and_nothing_is_written_after_i
     assert hook.kept[-1].name == "iter_2.safetensors"
     monkeypatch.undo()
     runner.fit(data(9))  # the run goes on, and saves again
-    assert load(hook.kept[-1])["progress"]["iter"] == runner.progress["iter"]
+    assert load(hook.kept[-1])["progress"]["iter"] == runner.progress.iter
 
 
 def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_the_failed_one(
@@ -213,7 +213,7 @@ def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_th
         priority = "LOWEST"
 
         def before_save_checkpoint(self, runner: Runner) -> None:
-            if runner.progress["iter"] == 4:
+            if runner.progress.iter == 4:
                 saving_next.set()
                 runner.writes.wait()
 
@@ -231,16 +231,6 @@ def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_th
     assert (hook.best, hook.best_score) == (tmp_path / "best_acc_iter_3.safetensors", 3.0)
     assert hook.state_dict()["saved_at"] == 2
     assert contents(tmp_path).keys() == {"iter_1.safetensors", "iter_2.safetensors", "best_acc_iter_3.safetensors"}
-
-
-def test_the_error_of_the_last_file_is_raised_by_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slowed(monkeypatch, full)
-    hook = CheckpointHook(0, save_best="acc", rule="greater", asynchronous=True)
-    runner = run_of("numpy", hooks=[Score([1.0]), hook], work_dir=tmp_path, max_epochs=1)
-    with pytest.raises(TrainingError, match="the disk is full"):
-        runner.fit(data(2))
-    assert (hook.kept, hook.best, hook.best_score) == ((), None, None)
-    assert hook.state_dict()["saved_at"] != 2
 
 
 def test_an_error_of_the_run_reaches_the_caller_and_that_of_a_file_is_logged(
@@ -261,25 +251,6 @@ def test_an_error_of_the_run_reaches_the_caller_and_that_of_a_file_is_logged(
     with pytest.raises(KeyError, match="mine"):
         runner.fit(data(4))
     assert "the disk is full" in caplog.text
-
-
-def test_what_is_saved_last_is_the_newest_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped = threading.Event()
-
-    class Interrupt(Hook):
-        def after_train_iter(self, runner: Runner) -> None:
-            if runner.iter == 1:
-                signal.raise_signal(signal.SIGINT)
-                stopped.set()
-
-    slowed(monkeypatch, after(stopped))
-    hooks = [CheckpointHook(1, by_epoch=False, save_last=False, asynchronous=True), Interrupt()]
-    runner = run_of("numpy", hooks=hooks, work_dir=tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        runner.fit(data(4))
-    found = newest(tmp_path)
-    assert found is not None
-    assert found.name == "interrupted.ckpt"
 
 
 KILLED = """

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import Args, HookOptionError, HookTypeError
-from aspecthook.training import HOOKS, TrainingError
+from aspecthook import HookOptionError, HookTypeError
+from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import _format as checkpoints
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
 from aspecthook.training.hooks._monitor import known_rule
+from aspecthook.training.loop._run import Progress
 
 
 class Run:
@@ -46,7 +47,7 @@ class Run:
         self.logger = logging.getLogger("test")
         self.logs: dict[str, Any] = dict(logs or {})
         self.epoch = self.iter = self.inner_iter = 0
-        self.progress = {"epoch": 0, "iter": 0, "inner_iter": 0, "validated": 1}
+        self.progress = Progress(validated=1)
         self.running = False
         self.saves: list[str] = []
         self.later: list[Callable[[], object]] = []
@@ -66,38 +67,44 @@ class Run:
         self.call("before_run")
         self.running = True
         while self.epoch < self.epochs and self.iter != self.stop_after:
-            if self.progress["validated"]:
+            if self.progress.validated:
                 self.train_epoch()
             else:
                 self.validate()
-        if not self.progress["validated"] and self.iter != self.stop_after:
+        if not self.progress.validated and self.iter != self.stop_after:
             self.validate()
         self.running = False
         self.call("after_run")
         return self
 
     def train_epoch(self) -> None:
-        for place in range(self.progress["inner_iter"], self.length):
+        for place in range(self.progress.inner_iter, self.length):
             if self.iter == self.stop_after:
                 break
             self.inner_iter = place
             self.logs["loss"] = self.losses[self.iter] if self.losses else 1 / (self.iter + 1)
-            self.progress |= {"iter": self.iter + 1, "inner_iter": self.inner_iter + 1}
+            self.progress.iter, self.progress.inner_iter = self.iter + 1, self.inner_iter + 1
             self.call("after_train_iter")
             self.iter += 1
         else:
-            self.progress |= {"epoch": self.epoch + 1, "inner_iter": 0, "validated": int(not self.scores)}
+            self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0
+            self.progress.validated = int(not self.scores)
         self.call("after_train_epoch")
-        self.epoch = self.progress["epoch"]
+        self.epoch = self.progress.epoch
 
     def validate(self) -> None:
         self.logs["val_acc"] = self.scores[self.epoch - 1]
-        self.progress["validated"] = 1
+        self.progress.validated = 1
         self.call("after_val_epoch")
 
     def save_checkpoint(self, path: Path) -> None:
         states = {type(hook).__name__: hook.state_dict() for hook in self.hooks}
-        checkpoint: dict[str, Any] = {"progress": self.progress, "logs": self.logs, "hooks": states, "optimizer": {}}
+        checkpoint: dict[str, Any] = {
+            "progress": self.progress.state_dict(),
+            "logs": self.logs,
+            "hooks": states,
+            "optimizer": {},
+        }
         for hook in self.hooks:
             answer = getattr(hook, "before_save_checkpoint", lambda path, checkpoint: None)(path, checkpoint)
             checkpoint = checkpoint if answer is None else answer.changes["checkpoint"]
@@ -111,8 +118,9 @@ class Run:
     def resume(self, path: Path, *, other_run: bool = False) -> None:
         checkpoint = load(path)
         self.came_from.append((path, True))
-        self.progress, self.logs = checkpoint["progress"], checkpoint["logs"]
-        self.epoch, self.iter = self.progress["epoch"], self.progress["iter"]
+        self.progress.load_state_dict(checkpoint["progress"])
+        self.logs = checkpoint["logs"]
+        self.epoch, self.iter = self.progress.epoch, self.progress.iter
         for hook in self.hooks:
             hook.load_state_dict(checkpoint["hooks"].get(type(hook).__name__, {}))
 
@@ -135,26 +143,6 @@ def test_a_checkpoint_is_saved_every_so_many_epochs_and_at_the_end(interval: int
     assert names(tmp_path) == files(*[f"epoch_{epoch}" for epoch in due | {5}])
 
 
-@pytest.mark.parametrize("interval", [0, 1, 2, 4, 99])
-def test_a_checkpoint_is_saved_every_so_many_iterations_and_at_the_end(interval: int, tmp_path: Path) -> None:
-    Run(tmp_path, CheckpointHook(interval, by_epoch=False), epochs=2, length=5).go()
-    due = {number for number in range(1, 11) if interval and number % interval == 0}
-    assert names(tmp_path) == files(*[f"iter_{number}" for number in due | {10}])
-
-
-def test_the_last_checkpoint_can_be_left_out(tmp_path: Path) -> None:
-    Run(tmp_path, CheckpointHook(2, save_last=False), epochs=3).go()
-    assert names(tmp_path) == files("epoch_2")
-
-
-@pytest.mark.parametrize("by_epoch", [True, False])
-def test_a_checkpoint_that_exists_is_not_saved_again_at_the_end(by_epoch: bool, tmp_path: Path) -> None:
-    run = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), epochs=3).go()
-    assert run.saves == sorted(set(run.saves))
-    again = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), CheckpointLoaderHook(tmp_path), epochs=3).go()
-    assert again.saves == []  # nothing was trained
-
-
 def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(tmp_path: Path) -> None:
     # An epoch that was not ended is none: its file would be taken for that of a whole one.
     Run(tmp_path, CheckpointHook(), epochs=3, stop_after=5).go()
@@ -162,17 +150,6 @@ def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(
     assert load(tmp_path / "iter_5.safetensors")["progress"]["inner_iter"] == 2
     Run(tmp_path / "not last", CheckpointHook(save_last=False), epochs=3, stop_after=5).go()
     assert names(tmp_path / "not last") == files("epoch_1")
-
-
-def test_the_last_checkpoint_has_the_numbers_of_the_last_validation(tmp_path: Path) -> None:
-    run = Run(tmp_path, CheckpointHook(), scores=[0.5, 0.25]).go()
-    assert run.saves == files("epoch_1", "epoch_2", "epoch_2")
-    assert load(tmp_path / "epoch_2.safetensors")["logs"]["val_acc"] == 0.25
-
-
-def test_the_state_that_is_saved_is_whole_and_can_be_loaded(tmp_path: Path) -> None:
-    Run(tmp_path, CheckpointHook(by_epoch=False), epochs=1).go()
-    assert [load(tmp_path / name)["progress"]["iter"] for name in files("iter_1", "iter_2", "iter_3")] == [1, 2, 3]
 
 
 def test_files_have_the_folder_of_the_options(tmp_path: Path) -> None:
@@ -183,11 +160,6 @@ def test_files_have_the_folder_of_the_options(tmp_path: Path) -> None:
     assert all(load(path) for path in hook.kept)
 
 
-def test_without_a_folder_the_run_does_not_begin(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"no folder for its files; give Runner\(..., work_dir=...\)"):
-        Run(None, CheckpointHook(), epochs=1).go()
-
-
 def test_the_optimizer_can_be_left_out_of_what_this_hook_saves_and_of_nothing_else(tmp_path: Path) -> None:
     run = Run(tmp_path, CheckpointHook(save_optimizer=False), epochs=1).go()
     assert load(tmp_path / "epoch_1.safetensors")["optimizer"] is None
@@ -196,34 +168,6 @@ def test_the_optimizer_can_be_left_out_of_what_this_hook_saves_and_of_nothing_el
 
 
 # What is kept
-
-
-@pytest.mark.parametrize("most", [1, 2, 9])
-def test_only_so_many_are_kept(most: int, tmp_path: Path) -> None:
-    hook = CheckpointHook(max_keep=most)
-    Run(tmp_path, hook, epochs=5).go()
-    kept = [f"epoch_{epoch}.safetensors" for epoch in range(1, 6)][-most:]
-    assert names(tmp_path) == sorted(kept)
-    assert hook.kept == tuple(tmp_path / name for name in kept)
-
-
-def test_an_old_checkpoint_is_removed_only_after_the_new_one_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removed: list[tuple[str, str]] = []
-    unlink = Path.unlink
-
-    def unlinked(path: Path, missing_ok: bool = False) -> None:
-        latest = newest(tmp_path)
-        assert latest is not None
-        assert load(latest)
-        removed.append((path.stem, latest.stem))
-        unlink(path, missing_ok)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", unlinked)
-        Run(tmp_path, CheckpointHook(max_keep=1, save_best="acc"), scores=[1, 2]).go()
-    assert removed == [("epoch_1", "epoch_2"), ("best_val_acc_epoch_1", "best_val_acc_epoch_2")]
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
@@ -249,18 +193,6 @@ def test_a_full_disk_leaves_all_checkpoints(tmp_path: Path, monkeypatch: pytest.
     assert names(tmp_path) == files("epoch_2")
     assert hook.kept == (tmp_path / "epoch_2.safetensors",)
     assert load(hook.kept[0])["progress"]["epoch"] == 2
-
-
-def test_a_last_one_that_could_not_be_saved_is_saved_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = Run(tmp_path, CheckpointHook(0), epochs=1)
-    with monkeypatch.context() as patch:
-        full_disk(patch, after=0)
-        with pytest.raises(TrainingError, match="No space left on device"):
-            run.go()
-    run.go()  # there is nothing left to train
-    assert (run.saves, run.iter) == (files("epoch_1"), 3)
 
 
 def test_a_best_score_whose_checkpoint_could_not_be_saved_does_not_count(
@@ -309,15 +241,6 @@ def test_a_checkpoint_that_names_files_elsewhere_is_refused(name: object) -> Non
         state = {**CheckpointHook().state_dict(), key: ["epoch_1.safetensors", name]}
         with pytest.raises(TrainingError, match="which is outside its folder"):
             CheckpointHook().load_state_dict(state)
-
-
-def test_other_ranks_remove_nothing(tmp_path: Path) -> None:
-    hook = CheckpointHook(max_keep=1)
-    run = Run(tmp_path, hook, epochs=3)
-    run.rank = 1
-    run.go()
-    assert names(tmp_path) == files("epoch_1", "epoch_2", "epoch_3")
-    assert hook.kept == (tmp_path / "epoch_3.safetensors",)
 
 
 # The best
@@ -378,11 +301,6 @@ def test_a_training_score_is_judged_when_a_checkpoint_may_be_due(tmp_path: Path)
     assert names(tmp_path / "epochs") == files("best_loss_epoch_2")
 
 
-def test_a_checkpoint_saved_with_a_new_best_lists_it(tmp_path: Path) -> None:
-    Run(tmp_path, CheckpointHook(save_best="loss"), epochs=1, losses=[3, 2, 1]).go()
-    assert load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"]["best_score"] == 1
-
-
 @pytest.mark.parametrize(
     ("save_best", "logs", "meant"),
     [
@@ -436,14 +354,6 @@ def test_a_score_that_was_never_logged_is_warned_of_at_the_end(
 def test_a_score_that_is_not_a_number_is_refused(score: object, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"by 'val_acc', which is .* in the logs; log a number"):
         Run(tmp_path, CheckpointHook(save_best="acc"), scores=[score]).go()
-
-
-def test_a_validation_outside_a_run_does_not_count_for_the_best(tmp_path: Path) -> None:
-    hook = CheckpointHook(save_best="acc")
-    run = Run(tmp_path, hook, scores=[1]).go()
-    run.scores = [9]
-    run.validate()
-    assert hook.best_score == 1
 
 
 @pytest.mark.parametrize(
@@ -569,13 +479,6 @@ def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exc
         CheckpointHook(**options)
 
 
-def test_both_hooks_are_built_from_configs() -> None:
-    hook = HOOKS.build_from_config({"type": "CheckpointHook", "interval": 2, "max_keep": 3, "priority": "LOW"})
-    assert isinstance(hook, CheckpointHook)
-    assert (hook.interval, hook.max_keep, hook.priority) == (2, 3, "LOW")
-    assert isinstance(HOOKS.build_from_config({"type": "CheckpointLoaderHook", "path": "x"}), CheckpointLoaderHook)
-
-
 # Loading
 
 
@@ -594,20 +497,6 @@ def test_the_loader_hook_loads_a_file_before_the_run(resume: bool, saved: Path) 
     assert run.iter == 9
 
 
-def test_the_loader_hook_loads_the_newest_checkpoint_of_a_folder(saved: Path) -> None:
-    run = Run(None, CheckpointLoaderHook(saved), epochs=3).go()
-    assert run.came_from == [(saved / "epoch_2.safetensors", True)]
-
-
-def test_the_loader_hook_loads_once(saved: Path) -> None:
-    hook = CheckpointLoaderHook(saved / "epoch_1.safetensors")
-    run = Run(None, hook, epochs=3).go()
-    run.epochs = 4
-    run.go()
-    assert run.iter == 12
-    assert run.came_from == [(saved / "epoch_1.safetensors", True)]
-
-
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
 def test_a_missing_checkpoint_is_refused_unless_optional(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -622,106 +511,4 @@ def test_a_missing_checkpoint_is_refused_unless_optional(
     assert caplog.messages[0].endswith(f"{tmp_path / name}; starting from scratch")
 
 
-@pytest.mark.parametrize("missing_ok", [True, False])
-def test_a_broken_checkpoint_is_refused_even_if_optional(missing_ok: bool, saved: Path) -> None:
-    os.truncate(saved / "epoch_2.safetensors", 100)
-    with pytest.raises(TrainingError, match="epoch_2.safetensors is cut short or damaged"):
-        Run(None, CheckpointLoaderHook(saved / "epoch_2.safetensors", missing_ok=missing_ok), epochs=1).go()
-
-
 # On a real runner
-
-
-@pytest.fixture
-def digits() -> tuple[Any, Any]:
-    pytest.importorskip("autograd")
-    from aspecthook.training.data import ArrayDataset, DataLoader
-
-    draw = np.random.default_rng(3)
-    inputs = draw.normal(size=(24, 4)).astype("f4")
-    targets = (inputs.sum(1) > 0).astype("i8")
-    return (
-        DataLoader(ArrayDataset(inputs, targets), 4, shuffle=True),
-        DataLoader(ArrayDataset(inputs[:8], targets[:8]), 4),
-    )
-
-
-def runner_on(folder: Path, *hooks: Any, **options: Any) -> Any:
-    from aspecthook.training import Runner
-    from aspecthook.training.numpy import SGD, Dropout, Linear, Sequential, cross_entropy, manual_seed
-
-    manual_seed(3)
-    model = Sequential(Linear(4, 8), Dropout(0.5), Linear(8, 2))
-    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
-    runner = Runner(model, optimizer=optimizer, loss=cross_entropy, work_dir=folder, seed=3, **options)
-    for hook in hooks:
-        runner.register_hook(hook)
-    return runner
-
-
-def test_a_runner_saves_keeps_and_chooses(digits: tuple[Any, Any], tmp_path: Path) -> None:
-    hook = CheckpointHook(max_keep=2, save_best="loss")
-    runner_on(tmp_path, hook, max_epochs=4).fit(*digits)
-    assert names(tmp_path) == sorted([*files("epoch_3", "epoch_4"), hook.best.name if hook.best else "", "run.json"])
-    assert load(tmp_path / "epoch_4.safetensors")["hooks"]["CheckpointHook"]["best_score"] == hook.best_score
-    assert hook.best_score is not None
-
-
-def test_a_runner_without_the_optimizer_in_its_checkpoint_can_be_loaded(
-    digits: tuple[Any, Any], tmp_path: Path
-) -> None:
-    runner = runner_on(tmp_path, CheckpointHook(save_optimizer=False), max_epochs=1)
-    runner.fit(digits[0])
-    assert load(tmp_path / "epoch_1.safetensors")["optimizer"] is None
-    again = runner_on(tmp_path, max_epochs=1)
-    again.load_checkpoint(tmp_path / "epoch_1.safetensors")
-    assert repr(again.backend.state(again.model)) == repr(runner.backend.state(runner.model))
-
-
-@pytest.mark.parametrize("stop", [1, 5, 6, 7, 13])
-def test_a_stopped_and_resumed_runner_ends_as_an_uninterrupted_one(
-    stop: int, digits: tuple[Any, Any], tmp_path: Path
-) -> None:
-    class Stop:
-        def after_train_iter(self, runner: Any) -> None:
-            if runner.iter + 1 == stop:
-                runner.request_stop()
-
-    ends = []
-    for name, first in (("whole", ()), ("stopped", (Stop(),))):
-        if first:
-            runner_on(tmp_path / name, CheckpointHook(), *first, max_epochs=3).fit(digits[0])
-        last = runner_on(
-            tmp_path / name, CheckpointHook(), CheckpointLoaderHook(tmp_path / name, missing_ok=True), max_epochs=3
-        )
-        last.fit(digits[0])
-        assert last.iter == 18
-        ends.append(repr(last.backend.state(last.model)))
-    assert ends[0] == ends[1]
-
-
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("when", range(1, 9))
-def test_a_killed_and_resumed_runner_ends_as_an_uninterrupted_one(
-    when: int, late: bool, digits: tuple[Any, Any], tmp_path: Path
-) -> None:
-    def end(folder: Path) -> tuple[Any, ...]:
-        hook = CheckpointHook(max_keep=1, save_best="loss")
-        runner = runner_on(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), max_epochs=3)
-        runner.fit(*digits)
-        return repr(runner.backend.state(runner.model)), runner.logs, hook.best_score, names(folder)
-
-    whole = end(tmp_path / "whole")
-    killer = Killer(when, late)
-    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(os, "replace", killer.patched(os.replace))
-        patch.setattr(Path, "unlink", killer.patched(Path.unlink))
-        end(tmp_path / "killed")
-    assert end(tmp_path / "killed") == whole
-
-
-def test_answers_of_before_save_checkpoint_count() -> None:
-    assert CheckpointHook().before_save_checkpoint(Path("x"), {}) is None
-    hook = CheckpointHook(save_optimizer=False)
-    hook._files.saving = Path("x")
-    assert hook.before_save_checkpoint(Path("x"), {"a": 1}) == Args(checkpoint={"a": 1, "optimizer": None})

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook.cli import main as aspecthook
-from aspecthook.training import CheckpointHook, CheckpointLoaderHook, Hook, Runner, TrainingError
+from aspecthook.training import CheckpointHook, Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest, save
 from aspecthook.training.job._settings import load_settings
 from aspecthook.training.job._train import train
@@ -79,16 +78,6 @@ def test_a_new_run_sets_the_checkpoints_of_the_one_before_aside(
     assert (again.epoch, again.identity) == (4, first.identity)
 
 
-def test_a_run_that_goes_on_leaves_its_folder_as_it_is(tmp_path: Path) -> None:
-    runner = trained(tmp_path, 2)
-    runner.max_epochs = 3
-    runner.fit(data(2))
-    resumed = run_of("numpy", None, [CheckpointHook(), CheckpointLoaderHook(tmp_path)], work_dir=tmp_path, max_epochs=4)
-    resumed.fit(data(2))
-    assert resumed.identity == runner.identity
-    assert names(tmp_path) == [*(f"epoch_{epoch}.safetensors" for epoch in range(1, 5)), "run.json"]
-
-
 def test_a_run_that_is_resumed_from_an_earlier_checkpoint_sets_the_later_ones_aside(tmp_path: Path) -> None:
     """They are of another course of the run, and the furthest in the folder is what `--resume` continues."""
     trained(tmp_path, 4)
@@ -106,18 +95,6 @@ def test_other_files_stay_and_checkpoints_without_an_identity_are_set_aside_by_a
     trained(tmp_path, 1)
     assert names(tmp_path) == ["epoch_1.safetensors", "notes.txt", "run.1", "run.json"]
     assert names(tmp_path / "run.1") == ["older.safetensors"]
-
-
-def test_a_run_removes_only_its_own_checkpoints(tmp_path: Path) -> None:
-    """A resumed run brings a list of its files to a folder in which another run may have files of these names."""
-    first = run_of("numpy", None, [CheckpointHook(max_keep=1)], work_dir=tmp_path / "first", max_epochs=1)
-    first.fit(data(2))
-    trained(tmp_path / "second", 1)
-    resumed = run_of("numpy", None, [CheckpointHook(max_keep=1)], work_dir=tmp_path / "second", max_epochs=3)
-    resumed.resume(tmp_path / "first" / "epoch_1.safetensors", other_run=True)
-    resumed.fit(data(2))
-    assert names(tmp_path / "second") == ["epoch_3.safetensors", "run.1", "run.json"]
-    assert names(tmp_path / "second" / "run.1") == ["epoch_1.safetensors", "run.json"]
 
 
 def test_a_checkpoint_of_another_run_is_renamed_before_one_of_its_name_is_saved(tmp_path: Path) -> None:
@@ -172,38 +149,16 @@ def test_a_checkpoint_of_another_run_is_resumed_only_on_purpose(tmp_path: Path) 
         before = runner.state_dict()
         with pytest.raises(TrainingError, match=r"of another run.*other_run=True.*--overwrite"):
             runner.resume(theirs)
-        assert str(runner.state_dict()["model"]) == str(before["model"]) and runner.progress == before["progress"]
+        assert (
+            str(runner.state_dict()["model"]) == str(before["model"])
+            and runner.progress.state_dict() == before["progress"]
+        )
     runner = run_of("numpy", None, [CheckpointHook()], work_dir=tmp_path / "second", max_epochs=3)
     runner.resume(theirs, other_run=True)
     assert runner.identity == first.identity
     runner.fit(data(2))
     assert names(tmp_path / "second") == ["epoch_3.safetensors", "run.1", "run.json"]
     assert newest(tmp_path / "second") == tmp_path / "second" / "epoch_3.safetensors"
-
-
-def test_the_loader_of_checkpoints_takes_another_run_on_purpose(tmp_path: Path) -> None:
-    trained(tmp_path / "first")
-    trained(tmp_path / "second", 1)
-    theirs = tmp_path / "first" / "epoch_2.safetensors"
-    hook = CheckpointLoaderHook(theirs)
-    with pytest.raises(TrainingError, match="of another run"):
-        run_of("numpy", None, [hook], work_dir=tmp_path / "second").fit(data(2))
-    hook = CheckpointLoaderHook(theirs, other_run=True)
-    runner = run_of("numpy", None, [hook], work_dir=tmp_path / "second", max_epochs=3)
-    runner.fit(data(2))
-    assert runner.iter == 6
-
-
-def test_the_model_of_another_run_can_be_loaded_and_a_new_folder_continued_in(tmp_path: Path) -> None:
-    first = trained(tmp_path / "first")
-    second = trained(tmp_path / "second", 1)
-    theirs = tmp_path / "first" / "epoch_2.safetensors"
-    second.load_checkpoint(theirs)
-    assert second.identity != first.identity
-    moved = run_of("numpy", work_dir=tmp_path / "moved", max_epochs=3)
-    moved.resume(theirs)
-    moved.fit(data(2))
-    assert moved.identity == first.identity and json.loads((tmp_path / "moved" / "run.json").read_text())
 
 
 # The command
@@ -230,39 +185,6 @@ def test_a_run_that_was_overwritten_and_killed_is_not_resumed_in_place_of_the_ne
 
     done = train(settings(tmp_path / "run.1", "run.max_epochs=2"), resume="")
     assert done.runner.iter == load(tmp_path / "run.1" / "epoch_2.safetensors")["progress"]["iter"]
-
-
-@pytest.mark.parametrize("at", ["before_run", "before_train_iter"])
-def test_a_new_run_that_was_killed_early_is_not_taken_for_the_old_one(at: str, tmp_path: Path) -> None:
-    trained(tmp_path)
-
-    def killed(self: Any) -> None:
-        raise Killed
-
-    kill = type("Kill", (Hook,), {at: killed})()
-    with pytest.raises(Killed):
-        trained(tmp_path, 2, kill)
-    resumed = run_of("numpy", None, [CheckpointLoaderHook(tmp_path, missing_ok=True)], work_dir=tmp_path)
-    resumed.fit(data(2))
-    # Before its first hook the new run had not begun: the folder was still that of the old one.
-    assert resumed.epoch == 2 and resumed.resumed is (at == "before_run")
-
-
-def test_the_command_resumes_another_run_with_overwrite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changes = [word for change in BARE for word in ("--set", change)]
-
-    def command(folder: str, *options: object) -> int:
-        return aspecthook(
-            ["train", "--work-dir", str(tmp_path / folder), "--epochs", "1", *changes, *map(str, options)]
-        )
-
-    assert command("first") == command("second") == 0
-    theirs = tmp_path / "first" / "epoch_1.safetensors"
-    assert command("second", "--resume", theirs) == 1
-    assert "--overwrite" in capsys.readouterr().err
-    assert command("second", "--resume", theirs, "--overwrite") == 0
-    assert {"config.json", "run.json"} < {*names(tmp_path / "second" / "run.1")}
-    assert (tmp_path / "second" / "run.json").read_bytes() == (tmp_path / "first" / "run.json").read_bytes()
 
 
 def test_a_kill_while_the_old_run_is_set_aside_mixes_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

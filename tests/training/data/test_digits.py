@@ -59,36 +59,3 @@ SPLIT = ([2, 7, 0, 8, 0, 5, 8, 9, 5, 1, 2, 2], "9757a541bb14d01e")
 def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(TrainingError, match="'train' or 'test'"):
         load_digits("val")  # type: ignore[arg-type]
-
-
-def test_a_small_network_learns_the_digits() -> None:
-    """To 97 % on images that it has not seen, in a few seconds."""
-    pytest.importorskip("autograd")
-    from aspecthook.training.data import ArrayDataset, DataLoader
-    from aspecthook.training.numpy import (
-        AdamW,
-        Dropout,
-        Flatten,
-        Linear,
-        ReLU,
-        Sequential,
-        cross_entropy,
-        manual_seed,
-        no_grad,
-    )
-
-    manual_seed(0)
-    hidden = Linear(64, 256), ReLU(), Dropout(0.3), Linear(256, 128), ReLU(), Dropout(0.3)
-    model = Sequential(Flatten(), *hidden, Linear(128, 10))
-    optimizer = AdamW(model.parameters(), lr=3e-3)
-    loader = DataLoader(ArrayDataset(*load_digits("train")), 32, shuffle=True)
-    for epoch in range(20):
-        optimizer.param_groups[0]["lr"] = 3e-3 * (1 - epoch / 20)
-        for images, labels in loader:
-            optimizer.zero_grad()
-            cross_entropy(model(images), labels).backward()
-            optimizer.step()
-    images, labels = load_digits("test")
-    model.eval()
-    with no_grad():
-        assert (model(images).argmax(1) == labels).mean() >= 0.97

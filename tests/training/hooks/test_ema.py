@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from aspecthook import HookOptionError, HookTypeError, Return, hooks
-from aspecthook.training import HOOKS, Hook, Runner, TrainingError
+from aspecthook import HookOptionError, HookTypeError, hooks
+from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import load
 from aspecthook.training.hooks._ema import EMAHook
@@ -132,38 +130,6 @@ def test_the_averages_are_those_of_mmcv_mmengine_and_mmdet(case: dict[str, Any],
     assert np.allclose(rows, case["values"], rtol=1e-12, atol=1e-14)
 
 
-@given(
-    kind=st.sampled_from(["warm_up", "constant", "annealing", "exponential", "stochastic"]),
-    momentum=st.floats(1e-6, 0.999),
-    interval=st.integers(1, 10),
-    warm_up=st.integers(1, 1000),
-    gamma=st.floats(0.01, 1e4),
-    step=st.integers(0, 10**6),
-)
-def test_a_weight_is_that_of_the_formula_and_a_share(
-    kind: str, momentum: float, interval: int, warm_up: int, gamma: float, step: int
-) -> None:
-    options: dict[str, Any] = {"interval": interval}
-    options |= {"momentum": momentum} if kind != "stochastic" else {}
-    options |= {"warm_up": warm_up} if kind == "warm_up" else {}
-    options |= {"gamma": gamma} if kind in ("annealing", "exponential") else {}
-    hook = EMAHook(kind, **options)
-    assert hook.weight(step) == weight_by_hand(kind, step, options)
-    assert 0 < hook.weight(step) <= 1
-    assert hook.weight(step) >= hook.weight(step + 1) or kind == "warm_up"
-
-
-@both
-@pytest.mark.parametrize("interval", [1, 3])
-def test_a_stochastic_average_is_the_mean_of_what_it_has_seen(library: str, interval: int) -> None:
-    runner = run_of(library)
-    trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook("stochastic", interval=interval))
-    runner.fit(data(5))
-    for name, value in ema.average.items():
-        seen = [values[name] for values in trail.values[1::interval]]
-        assert np.allclose(value, np.mean(seen, axis=0), rtol=1e-5, atol=1e-6)
-
-
 @both
 @kinds
 @pytest.mark.parametrize("accumulate", [1, 3])
@@ -175,15 +141,6 @@ def test_the_average_is_that_of_a_loop_by_hand_over_steps(
     runner.fit(data(5), data(2))
     assert len(trail.values) == 1 + (10 if accumulate == 1 else 4) == 1 + ema.steps
     assert same(ema.average, average_by_hand(trail.values, options, library))
-
-
-@both
-def test_a_step_that_is_skipped_is_one_as_it_is_for_the_run(library: str) -> None:
-    runner = run_of(library)
-    ema = runner.register_hook(EMAHook("constant", momentum=0.5))
-    hooks(runner.optimizer_step).pre(lambda step: Return(None) if step % 2 else None)
-    runner.fit(data(5))
-    assert ema.steps == runner.step == 10
 
 
 @both
@@ -253,49 +210,6 @@ def test_validating_and_saving_change_no_number_of_the_training(
     watched.fit(data(4), data(2))
     assert same(emas[0].average, emas[1].average)
     assert same(state(plain), state(watched))
-
-
-@both
-def test_testing_and_predicting_are_done_with_the_average_too(library: str) -> None:
-    runner = run_of(library)
-    ema, seen = runner.register_hook(EMAHook("constant", momentum=0.1)), runner.register_hook(Seen())
-    runner.fit(data(4))
-    trained = state(runner)
-    seen.rows.clear()
-    runner.test(data(1))
-    runner.predict(data(1))
-    assert [mode for mode, _ in seen.rows] == ["test", "after test", "predict", "after predict"]
-    for mode, values in seen.rows:
-        if mode in ("test", "predict"):
-            assert same({name: values[name] for name in ema.average}, ema.average)
-            assert not same(values, trained)
-        else:
-            assert same(values, trained)
-
-
-@both
-def test_a_model_that_was_never_trained_is_validated_as_it_is(library: str) -> None:
-    runner = run_of(library, hooks=[EMAHook()])
-    before = state(runner)
-    runner.validate(data(1))
-    assert same(state(runner), before)
-
-
-@both
-@kinds
-def test_after_a_validation_that_failed_the_parameters_are_trained_on(library: str, options: dict[str, Any]) -> None:
-    failing, plain = run_of(library, max_epochs=3), run_of(library, max_epochs=3)
-    emas = [runner.register_hook(EMAHook(**options)) for runner in (failing, plain)]
-    with (
-        hooks(failing.val_iter).add("pre", lambda epoch: 1 / 0 if epoch == 2 else None),
-        pytest.raises(ZeroDivisionError),
-    ):
-        failing.fit(data(3), data(1))
-    assert same({name: state(failing)[name] for name in emas[0].average}, emas[0].average)
-    failing.fit(data(3), data(1))
-    plain.fit(data(3), data(1))
-    assert same(state(failing), state(plain))
-    assert same(emas[0].average, emas[1].average)
 
 
 @with_torch
@@ -376,24 +290,6 @@ def test_parameters_that_are_loaded_are_averaged_anew(library: str, options: dic
 
 
 @both
-@kinds
-def test_a_state_goes_back_into_the_run_without_a_file(library: str, options: dict[str, Any]) -> None:
-    runner = run_of(library)
-    ema = runner.register_hook(EMAHook(**options))
-    kept: list[Any] = []
-    hooks(runner.val_iter).add("post", lambda runner, epoch: kept.append((runner.state_dict(), ema.average)))
-    runner.fit(data(3), data(1))
-    again = run_of(library)
-    resumed = again.register_hook(EMAHook(**options))
-    for _ in range(2):  # what was given is left as it was
-        again.restore(kept[0][0], resume=True)
-        assert same(resumed.average, kept[0][1])
-    again.fit(data(3), data(1))
-    assert same(resumed.average, ema.average)
-    assert same(state(again), state(runner))
-
-
-@both
 def test_a_checkpoint_without_an_average_is_resumed_with_a_new_one(
     library: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -471,12 +367,6 @@ def test_an_average_of_half_precision_is_kept_in_full_and_survives_validation_an
 
 
 # Options
-
-
-def test_an_ema_hook_is_built_from_a_config() -> None:
-    built = HOOKS.build_from_config({"type": "EMAHook", "kind": "exponential", "momentum": 0.1})
-    assert (built.kind, built.momentum, built.gamma, built.priority) == ("exponential", 0.1, 2000, "ABOVE_NORMAL")
-    assert HOOKS.build_from_config({"type": "EMAHook", "interval": 2}).weight(10**6) == 0.0002**2
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ import pytest
 from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training.logging import _timers as timers
-from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._timers import IterTimerHook, eta_of, iterations_left
 from tests.training.kit import Clock
-from tests.training.logging.test_loggers import Endless, Rows, logged, make
+from tests.training.logging.test_loggers import logged, make
 
 
 @pytest.fixture
@@ -92,20 +91,6 @@ def test_validations_take_no_time_of_the_training(by_epoch: bool, priority: int,
     assert times.etas == [4.0 * (5 - iter) for iter in range(6)]
 
 
-def test_tests_and_predictions_take_no_time_of_the_training(clock: Clock) -> None:
-    class Both(Hook):
-        def after_train_iter(self, runner: Runner) -> None:
-            kept = runner.mode, runner.data_loader, runner.inner_iter
-            runner.test(Slow(clock, 9))
-            hooks(runner.predict_iter).add("pre", lambda: Return(None))
-            runner.predict(Slow(clock, 9))
-            runner.mode, runner.data_loader, runner.inner_iter = kept
-
-    runner, times = run(clock, Both(), max_epochs=1)
-    runner.fit(Slow(clock, 3))
-    assert times.rows == [(1.0, 4.0)] * 3
-
-
 def test_a_validation_that_fails_leaves_the_clock_running(clock: Clock) -> None:
     runner, times = run(clock, max_epochs=1)
 
@@ -128,18 +113,6 @@ def test_an_iteration_that_a_hook_skips_has_no_time(clock: Clock) -> None:
     runner.fit(Slow(clock, 3))
     assert times.rows[::2] == [(1.0, 4.0)] * 2
     assert runner.hooks[0].mean == 4.0
-
-
-def test_a_run_counts_its_own_times(clock: Clock) -> None:
-    runner, _ = run(clock)
-    runner.fit(Slow(clock, 3))
-    timer = runner.hooks[0]
-    assert timer.mean == 4.0
-    clock.now += 1000
-    runner.max_epochs = 3
-    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2))
-    runner.fit(Slow(clock, 3))
-    assert timer.mean == 6.0
 
 
 def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
@@ -168,19 +141,5 @@ def test_the_iterations_that_are_left_are_known_or_taken_from_the_epochs_before(
     progress: dict[str, int], options: dict[str, int], expected: float | None
 ) -> None:
     runner = make(**options)
-    runner.progress = {**runner.progress, **progress}
+    runner.move_to({**runner.progress.state_dict(), **progress})
     assert iterations_left(runner) == expected
-
-
-def test_without_the_length_of_the_data_the_rest_is_known_after_an_epoch(clock: Clock) -> None:
-    runner, times = run(clock, max_epochs=3)
-    runner.fit(Endless())
-    assert times.etas[:5] == [None] * 5
-    assert times.etas[5:] == [3.0 * left for left in range(9, -1, -1)]
-
-
-def test_loggers_log_the_means_of_times(clock: Clock) -> None:
-    rows = Rows()
-    runner, _ = run(clock, LoggerHook(rows, interval=3), seconds=float)
-    runner.fit(Slow(clock, 3))
-    assert [(row["data_time"], row["time"]) for row in rows.rows] == [(1.0, 2.0), (1.0, 5.0)]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 from importlib.util import find_spec
 from math import inf, nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, hooks
 from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training import keras as k
-from aspecthook.training.keras._run_model import Optimizer, RunModel
 from tests.training.keras.test_keras import fitted
 from tests.training.kit import both, data, run_of, same, state
 
@@ -110,22 +107,6 @@ def test_the_plateau_lowers_the_rate_and_waits() -> None:
     assert history.history["learning_rate"] == [0.1, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.03]
 
 
-def test_the_rates_of_all_groups_keep_their_ratio() -> None:
-    runner = run_of("numpy")
-    first, *rest = runner.model.parameters()
-    from aspecthook.training.numpy import SGD
-
-    runner.optimizer = SGD([{"params": [first], "lr": 0.2}, {"params": rest, "lr": 0.1}])
-    optimizer = Optimizer(lambda: runner)
-    optimizer.learning_rate = 0.1
-    assert [group["lr"] for group in runner.optimizer.param_groups] == [0.1, 0.05]
-    optimizer.learning_rate.assign(np.float32(0.5))
-    assert [group["lr"] for group in runner.optimizer.param_groups] == [0.5, 0.25]
-    optimizer.learning_rate = 0.0
-    optimizer.lr = 0.5
-    assert [group["lr"] for group in runner.optimizer.param_groups] == [0.5, 0.5]
-
-
 def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
     class Metric:
         name, _direction = "f1", "up"
@@ -207,15 +188,6 @@ def test_a_file_name_template_with_an_unknown_field_is_refused_with_the_fields()
         fitted(k.ModelCheckpoint("{val_los}.keras"))
 
 
-def test_model_checkpoint_saves_and_warns_if_the_monitored_number_is_missing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        fitted(k.ModelCheckpoint(tmp_path / "{epoch}", save_best_only=True))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
-    assert "ModelCheckpoint: there is no 'val_loss'" in caplog.text
-
-
 def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("epoch,loss\n0,0.5")  # without the end of a line
@@ -247,32 +219,6 @@ def test_a_resumed_csv_file_has_no_lines_of_epochs_that_are_trained_again(tmp_pa
     again.fit(data(2))
     lines = expected.split(b"\r\n")
     assert (tmp_path / "log.csv").read_bytes().split(b"\r\n") == [lines[0], *lines[4:]]
-
-
-def test_a_csv_file_that_was_cut_short_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    runner = run_of("numpy", hooks=[k.CSVLogger(tmp_path / "log.csv")])
-    runner.fit(data(2))
-    saved = runner.save_checkpoint(tmp_path / "saved")
-    size = (tmp_path / "log.csv").stat().st_size
-    os.truncate(tmp_path / "log.csv", size - 3)
-    again = run_of("numpy", max_epochs=3, hooks=[k.CSVLogger(tmp_path / "log.csv")])
-    again.resume(saved)
-    again.fit(data(2))
-    assert f"log.csv is cut short: it has {size - 3} of the {size} bytes" in caplog.text
-    rows = (tmp_path / "log.csv").read_text().splitlines()
-    assert [row.partition(",")[0] for row in rows] == ["epoch", "0", "2"]
-
-
-def test_a_csv_file_that_cannot_be_written_is_written_once_it_can_be(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "log.csv"
-    path.mkdir()
-    runner = run_of("numpy", max_epochs=3, hooks=[k.CSVLogger(path)])
-    hooks(runner.train_iter).pre(lambda iter: path.rmdir() if iter == 5 else None)
-    runner.fit(data(2))
-    assert "cannot be written: Is a directory; the run continues" in caplog.text
-    assert [row.partition(",")[0] for row in path.read_text().splitlines()] == ["epoch", "0", "1", "2"]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -332,12 +278,6 @@ def test_an_unreadable_backup_is_refused(tmp_path: Path) -> None:
 def test_a_backup_outside_of_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="in a fit of Keras, use Keras's own"):
         k.BackupAndRestore(tmp_path).on_train_begin()
-
-
-def test_other_files_in_the_backup_folder_stay(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    fitted(k.BackupAndRestore(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 # The others
@@ -491,29 +431,6 @@ def test_a_resumed_tensorboard_continues_its_files(tmp_path: Path) -> None:
     again.resume(tmp_path / "2")
     again.fit(data(2), data(1))
     assert names(tmp_path / "logs" / "train")[-1] == ("epoch_learning_rate", 3)
-
-
-@needs_tensorboard
-def test_a_checkpoint_may_be_saved_before_a_new_event_file_is_written(tmp_path: Path) -> None:
-    board = k.TensorBoard(tmp_path / "logs")
-    board.load_state_dict({"batches": 2, "files": {"train": ("events.gone", 100)}})
-    board.on_train_begin()
-    again = k.TensorBoard(tmp_path / "logs")
-    again.load_state_dict(board.state_dict())
-    runner = run_of("numpy")
-    again.set_model(RunModel(runner))
-    again.on_train_begin()
-    again.on_epoch_end(0, {"loss": 0.5})
-    assert names(tmp_path / "logs" / "train") == [("epoch_loss", 0), ("epoch_learning_rate", 0)]
-
-
-@needs_tensorboard
-def test_a_folder_that_cannot_be_written_does_not_end_a_run_with_tensorboard(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").write_text("")
-    fitted(k.TensorBoard(tmp_path / "file"))
-    assert "cannot be written: Not a directory; the run continues" in caplog.text
 
 
 def test_tensorboard_needs_tensorboardx(monkeypatch: pytest.MonkeyPatch) -> None:

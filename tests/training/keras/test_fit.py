@@ -129,34 +129,6 @@ def test_our_callbacks_and_those_of_keras_get_the_same_calls_from_our_runner_and
     assert same(weights(mine.model), weights(model))
 
 
-def test_params_are_those_of_keras() -> None:
-    real, mine = theirs.callbacks.Callback(), theirs.callbacks.Callback()
-    keras_model().fit(X, Y, batch_size=4, epochs=4, verbose=1, callbacks=[real])
-    runner = run_of(4)
-    runner.register_hook(mine)
-    runner.fit(batches(X, Y))
-    assert mine.params == real.params
-
-
-def test_only_overridden_methods_of_a_real_callback_become_hooks() -> None:
-    class Nothing(theirs.callbacks.Callback):  # type: ignore[misc]
-        pass
-
-    class Older(theirs.callbacks.Callback):  # type: ignore[misc]
-        def on_batch_end(self, batch: int, logs: Any = None) -> None: ...
-
-    runner = run_of()
-    runner.register_hook(Nothing())
-    runner.register_hook(theirs.callbacks.TerminateOnNaN())
-    runner.register_hook(Older())
-    names = {
-        stage: [hook.name for hook in hooks(getattr(runner, stage)) if hook.name != "KerasLifecycle"]
-        for stage in ("run", "train_epoch", "train_iter", "val_epoch", "val_iter", "predict_iter")
-    }
-    assert names.pop("train_iter") == ["TerminateOnNaN", "Older"]
-    assert not any(names.values())
-
-
 # Callbacks of one kind on both, and of both kinds on one
 
 
@@ -289,48 +261,3 @@ def test_a_misspelt_method_of_a_keras_callback_is_warned_of(caplog: pytest.LogCa
     run_of().register_hook(Typo())
     assert "Typo has a method 'on_epoch_ends', which would never be called" in caplog.text
     assert "did you mean 'on_epoch_end'?" in caplog.text
-
-
-# Backups
-
-
-class Dies(theirs.callbacks.Callback):  # type: ignore[misc]
-    def __init__(self, epoch: int, batch: int | None = None) -> None:
-        super().__init__()
-        self.epoch, self.batch = epoch, batch
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self.now = epoch
-        if epoch == self.epoch and self.batch is None:
-            raise ZeroDivisionError
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if (self.now, batch) == (self.epoch, self.batch):
-            raise ZeroDivisionError
-
-
-def test_our_runner_resumes_inside_an_epoch_unlike_a_fit_of_keras(tmp_path: Path) -> None:
-    def batches_after(how: str) -> int:
-        folder = tmp_path / how
-
-        def fit(dies: bool) -> None:
-            more: list[Any] = [Dies(1, 2)] if dies else []
-            more.append(ours.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch)))
-            library: Any = ours if how == "run" else theirs.callbacks
-            callbacks = [library.BackupAndRestore(str(folder), save_freq=1), *more]
-            if how == "fit":
-                keras_model().fit(X, Y, 4, 2, shuffle=False, verbose=0, callbacks=callbacks)
-            else:
-                runner = run_of(2)
-                for callback in callbacks:
-                    runner.register_hook(callback)
-                runner.fit(batches(X, Y))
-
-        seen: list[int] = []
-        with pytest.raises(ZeroDivisionError):
-            fit(True)
-        seen.clear()
-        fit(False)
-        return len(seen)
-
-    assert (batches_after("fit"), batches_after("run")) == (3, 1)

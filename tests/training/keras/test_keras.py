@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,13 +160,6 @@ def test_the_numbers_of_an_eval_hook_of_any_priority_are_in_the_logs_of_its_epoc
     assert len(seen.told) == 6
 
 
-def test_a_validation_before_training_does_not_belong_to_the_first_epoch() -> None:
-    seen = recorder("on_epoch_end")
-    runner = run_of("numpy", max_epochs=3, hooks=[EvalHook(data(1), start=0, interval=3), seen])
-    runner.fit(data(2))
-    assert epochs(seen.told) == [(0, ["loss"]), (1, ["loss"]), (2, ["loss", "val_loss"])]
-
-
 def test_all_tests_end_before_an_epoch_does() -> None:
     told: list[str] = []
 
@@ -230,25 +222,6 @@ def test_only_overridden_methods_become_hooks() -> None:
 def test_return_values_of_callbacks_are_ignored() -> None:
     runner = fitted(k.LambdaCallback(**{name: lambda *_, **__: Return(None) for name in EVENTS}), data(2), data(1))
     assert runner.iter == 4
-
-
-def test_callbacks_and_hooks_are_in_one_order() -> None:
-    told: list[str] = []
-
-    class Mm(Hook):
-        def after_train_iter(self) -> None:
-            told.append("mm")
-
-    def noting(name: str) -> k.Callback:
-        return k.LambdaCallback(on_train_batch_end=lambda batch, logs: told.append(name))
-
-    runner = run_of("numpy", max_epochs=1)
-    runner.register_hook(noting("late"), priority="LOW")
-    runner.register_hook(noting("first"))
-    runner.register_hook(Mm())
-    runner.register_hook(noting("early"), priority="HIGH")
-    runner.fit(data(1))
-    assert told == ["early", "first", "mm", "late"]
 
 
 def test_params_and_the_model_are_set_before_on_train_begin() -> None:
@@ -314,14 +287,6 @@ def test_on_epoch_end_is_not_called_if_the_stage_fails_after_its_body(stage: str
     assert seen.told == []
 
 
-def test_an_error_in_a_callback_ends_the_run_before_later_callbacks_are_called() -> None:
-    first, last = recorder("on_epoch_end", "on_train_end"), recorder("on_epoch_end", "on_train_end")
-    runner = run_of("numpy", hooks=[first, k.LambdaCallback(on_epoch_end=lambda epoch, logs: 1 / 0), last])
-    with pytest.raises(ZeroDivisionError):
-        runner.fit(data(2))
-    assert (len(first.told), last.told) == (1, [])
-
-
 def test_a_run_may_be_fitted_again_after_a_failure() -> None:
     seen = recorder("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
     runner = run_of("numpy", max_epochs=2, hooks=[seen])
@@ -362,34 +327,6 @@ def test_an_epoch_ends_even_if_a_hook_skips_its_validation() -> None:
     hooks(runner.train_epoch).always(lambda runner: runner.request_stop(), priority=100)
     runner.fit(data(2), data(1))
     assert short(seen.told) == ["epoch_end 0", "train_end"]
-
-
-def test_an_epoch_that_ctrl_c_interrupts_ends_when_the_run_is_resumed(tmp_path: Path) -> None:
-    import signal
-
-    def made() -> tuple[Runner, Any]:
-        runner, seen = run_of("numpy", work_dir=tmp_path), recorder("on_epoch_end", "on_train_end")
-        runner.register_hook(seen)
-        return runner, seen
-
-    runner, seen = made()
-    hooks(runner.train_iter).post(lambda step: signal.raise_signal(signal.SIGINT) if step == 3 else None)
-    with pytest.raises(KeyboardInterrupt):
-        runner.fit(data(3))
-    assert short(seen.told) == ["epoch_end 0"]
-    runner, seen = made()
-    runner.resume(tmp_path / "interrupted.ckpt")
-    runner.fit(data(3))
-    assert short(seen.told) == ["epoch_end 1", "train_end"]
-
-
-def test_a_skipped_iteration_adds_nothing_to_the_means() -> None:
-    seen = recorder("on_train_batch_end", "on_epoch_end")
-    runner = run_of("numpy", max_epochs=1, hooks=[seen])
-    hooks(runner.train_iter).pre(lambda inner_iter: Return(None) if inner_iter != 1 else None, priority=10)
-    runner.fit(data(3))
-    assert [sorted(row[-1]) for row in seen.told] == [[], ["loss"], ["loss"], ["loss"]]
-    assert len({row[-1]["loss"] for row in seen.told[1:]}) == 1
 
 
 # What is refused

@@ -17,7 +17,7 @@ from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
 from aspecthook.training.keras._run_model import RunModel
 from tests.training.keras.test_keras import recorder, short
-from tests.training.kit import both, data, on_two_ranks, registered, run_of, same, state, with_torch
+from tests.training.kit import both, data, on_two_ranks, run_of, same, state, with_torch
 
 # The model that a callback sees
 
@@ -50,15 +50,6 @@ def test_the_model_has_all_that_callbacks_use_of_a_keras_model(library: str, tmp
         _ = model.to_json
 
 
-def test_stop_training_can_be_unset() -> None:
-    runner = run_of("numpy", max_epochs=3)
-    model = RunModel(runner)
-    model.stop_training = True
-    assert runner.stopping
-    model.stop_training = False
-    assert not runner.stopping
-
-
 def test_a_callback_may_set_attributes_of_its_model() -> None:
     runner = run_of("numpy", max_epochs=1)
     history = runner.register_hook(k.History())
@@ -79,22 +70,6 @@ def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
 
 
 # The state of callbacks
-
-
-def test_callbacks_of_one_kind_have_states_of_their_own(tmp_path: Path) -> None:
-    def made(epochs: int) -> tuple[Runner, list[Any]]:
-        runner = run_of("numpy", max_epochs=epochs)
-        stops = [k.EarlyStopping("loss", patience=9, start_from_epoch=n) for n in (0, 1)]
-        return registered(runner, stops), stops
-
-    runner, stops = made(2)
-    runner.fit(data(2))
-    saved = runner.save_checkpoint(tmp_path / "saved")
-    again, others = made(2)
-    again.resume(saved)
-    assert [stop.state_dict() for stop in others] == [stop.state_dict() for stop in stops]
-    again.fit(data(2))
-    assert [stop.state_dict() for stop in others] == [stop.state_dict() for stop in stops]
 
 
 @pytest.mark.parametrize("base", [k.Callback, k.MonitorCallback])
@@ -142,24 +117,6 @@ def test_a_second_fit_begins_anew() -> None:
     assert short(seen.told) == ["train_begin", *begins, "train_end", "train_begin", "train_end"]
     assert seen.told[-1] == ("on_train_end", {})
     assert len(history.history["loss"]) == 4 and history.epoch == []
-
-
-def test_a_state_loaded_during_a_run_counts_for_that_run_alone() -> None:
-    runner = run_of("numpy", max_epochs=4)
-    stop = runner.register_hook(k.EarlyStopping("loss", patience=50))
-    seen: list[int] = []
-
-    def load(epoch: int, logs: Any) -> None:
-        if epoch == 2:
-            stop.load_state_dict({**stop.state_dict(), "wait": 5, "best": 0.0})
-        seen.append(stop.wait)
-
-    runner.register_hook(k.LambdaCallback(on_epoch_end=load))
-    runner.fit(data(2))
-    assert seen[2:] == [5, 6]
-    runner.max_epochs = 5
-    runner.fit(data(2))
-    assert seen[4] == 0
 
 
 # Several as one
@@ -211,16 +168,6 @@ def test_a_list_adds_history_and_progbar_and_passes_on_the_model() -> None:
     assert again.callbacks == [history, bar]
 
 
-def test_a_list_has_the_states_of_its_callbacks() -> None:
-    one, other = (k.CallbackList([k.EarlyStopping("loss"), k.History(), k.History()]) for _ in range(2))
-    runner = run_of("numpy")
-    one.set_model(RunModel(runner))
-    for event in (lambda: one.on_train_begin(), lambda: one.on_epoch_end(0, {"loss": 3.0})):
-        event()
-    other.load_state_dict(one.state_dict())
-    assert other.callbacks[0].best == 3.0 and other.callbacks[2].history == {"loss": [3.0]}
-
-
 def test_a_list_on_a_run_is_a_callback_too() -> None:
     seen, history = recorder(), k.History()
     alone = recorder()
@@ -261,30 +208,6 @@ def test_the_model_behind_a_wrapper_of_keras_is_found() -> None:
     model = OnJax()
     callback.set_model(model)
     assert callback.model is model and model.synchronized == 1
-
-
-def test_several_optimizers_of_keras_have_rates_of_their_own() -> None:
-    class Optimizer:
-        def __init__(self, name: str, learning_rate: float) -> None:
-            self.name, self.learning_rate = name, learning_rate
-
-    class Several:
-        optimizers = (Optimizer("one", 1.0), Optimizer("other", 0.25))
-
-    class Model:
-        optimizer, stop_training = Several(), False
-
-    plateau = k.ReduceLROnPlateau("loss", patience=0, factor=0.5, min_lr=0.25)
-    scheduler = k.LearningRateScheduler(lambda epoch, lr: lr * 2.0)
-    for callback in (plateau, scheduler):
-        callback.set_model(Model())
-    for epoch in range(2):
-        logs = {"loss": 1.0}
-        plateau.on_epoch_end(epoch, logs)
-    assert logs == {"loss": 1.0, "learning_rate_one": 1.0, "learning_rate_other": 0.25}
-    assert [one.learning_rate for one in Several.optimizers] == [0.5, 0.25]
-    scheduler.on_epoch_begin(0)
-    assert [one.learning_rate for one in Several.optimizers] == [1.0, 0.5]
 
 
 @with_torch

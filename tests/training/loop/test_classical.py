@@ -8,8 +8,7 @@ import pytest
 
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.keras import LambdaCallback
-from aspecthook.training.loop._stages import IN_ORDER
+from aspecthook.training.loop._stages import IN_ORDER, NAMES
 from tests.training.kit import Optimizer, data, run_of
 from tests.training.loop.test_runner import make
 
@@ -70,7 +69,8 @@ def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
     argument = f"{name}_{'hooks' if name == 'custom' else 'config'}"
     runner.register_training_hooks(**{"timer_config": None, argument: config})
     assert [type(hook).__name__ for hook in runner.hooks] == [row[0]]
-    found = {(hook.name, hook.priority) for name in IN_ORDER for hook in runner._hooks_of(name)}
+    stages = [hooks(getattr(runner, stage.method)) for stage in NAMES.values()]
+    found = {(hook.name, hook.priority) for stage in stages for hook in stage}
     assert found <= {row}
     runner.register_training_hooks(timer_config=None)
     assert len(runner.hooks) == 1
@@ -102,23 +102,6 @@ def test_a_general_method_triggers_the_stage_of_each_mode_and_a_plain_hook_none(
         "after_predict_iter",
     ]
     assert Hook().get_triggered_stages() == []
-
-
-def test_the_information_on_hooks_lists_those_of_all_systems_in_the_order_of_their_calls() -> None:
-    runner = make()
-    assert runner.get_hook_info() == ""
-    custom = [{"type": "DistSamplerSeedHook", "priority": 42}]
-    runner.register_training_hooks({"policy": "fixed"}, timer_config=None, custom_hooks=custom)
-    runner.register_hook(LambdaCallback(on_train_begin=lambda logs: None), priority="LOW")
-    text = runner.get_hook_info()
-    assert text.startswith("before_run:\n(HIGHEST     ) KerasLifecycle ")
-    assert "\n(VERY_HIGH   ) LrUpdaterHook                      \n" in text
-    epoch = text.partition("before_train_epoch:\n")[2].partition("\n ---")[0].splitlines()
-    assert [row.split() for row in epoch if "Keras" not in row][:2] == [
-        ["(VERY_HIGH", ")", "LrUpdaterHook"],
-        ["(42", ")", "DistSamplerSeedHook"],
-    ]
-    assert "(LOW         ) LambdaCallback" in text
 
 
 def test_the_questions_of_mmengines_hooks_are_those_of_mmcvs() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner
 from aspecthook.training import numpy as nn
-from aspecthook.training.session import MonitoredTrainingSession
 from tests.training.kit import Loss, Optimizer, both, data, run_of, same, state
 
 STAGES = [
@@ -43,8 +41,8 @@ def place(runner: Runner) -> list[Any]:
         id(runner.batch),
         id(runner.outputs),
         {name: id(loader) for name, loader in runner.loaders.items()},
-        runner.done.pending_epoch,
-        runner.progress,
+        runner.progress.pending_epoch,
+        runner.progress.state_dict(),
         [module.training for _, module in runner.model.named_modules()],
     ]
 
@@ -70,7 +68,7 @@ def test_an_evaluation_inside_a_stage_leaves_the_run_as_it_was(library: str, ent
     assert made and all(made)
     if entry == "predict":
         assert {len(found) for found in made} == {3}
-    assert runner.progress == undisturbed.progress and same(state(runner), state(undisturbed))
+    assert runner.progress.state_dict() == undisturbed.progress.state_dict() and same(state(runner), state(undisturbed))
 
 
 def test_a_prediction_inside_a_prediction_has_its_own_results() -> None:
@@ -116,23 +114,6 @@ def test_modules_in_attributes_of_a_model_keep_their_modes() -> None:
     hooks(runner.train_iter).post(evaluate)
     runner.fit(data(2))
     assert modes == [False, False] and net.training
-
-
-def test_an_evaluation_between_two_steps_of_a_session_leaves_the_run_as_it_was() -> None:
-    runner = run_of("numpy")
-    with MonitoredTrainingSession(runner, data(3)) as session:
-        while not session.should_stop():
-            session.run("loss")
-            before = place(runner)
-            runner.validate(data(2))
-            assert place(runner) == before
-    assert runner.iter == 6
-
-
-def test_an_evaluation_of_its_own_leaves_the_model_in_that_mode() -> None:
-    runner = run_of("numpy")
-    runner.validate(data(1))
-    assert runner.mode == "val" and not runner.model.training
 
 
 # Data whose length changes
@@ -196,35 +177,6 @@ def test_a_run_on_data_whose_length_changes_is_resumed_where_it_was(lengths: lis
     assert second.max_iters == sum(lengths)
 
 
-def test_a_hook_may_extend_the_data_before_an_epoch() -> None:
-    class Extend(Hook):
-        def before_train_epoch(self, data_loader: list[int]) -> None:
-            data_loader.extend([len(data_loader)] * 2)
-
-    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
-    runner.register_hook(Extend())
-    batches = seen(runner)
-    runner.fit([0])
-    assert len(batches) == 3 + 5 + 7 == runner.max_iters
-
-
-def test_a_loader_whose_samples_grow_is_read_to_its_end() -> None:
-    samples = list(range(4))
-    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
-    batches = seen(runner)
-    hooks(runner.train_epoch).pre(lambda epoch: samples.extend(range(4)) if epoch else None)
-
-    class Loader:
-        def __len__(self) -> int:
-            return len(samples) // 2
-
-        def __iter__(self) -> Iterator[Any]:
-            return iter(np.array_split(samples, len(self)))
-
-    runner.fit(Loader())
-    assert len(batches) == 2 + 4 + 6
-
-
 def test_the_last_iteration_of_an_epoch_is_that_of_the_length_when_it_began() -> None:
     lasts: list[bool] = []
 
@@ -237,16 +189,3 @@ def test_the_last_iteration_of_an_epoch_is_that_of_the_length_when_it_began() ->
     runner.register_hook(Ask())
     runner.fit([0, 0])
     assert lasts == [False, True, False, False, False, True]
-
-
-@pytest.mark.parametrize("policy", ["linear_annealing", "poly", "cosine_annealing"])
-def test_a_schedule_by_steps_ends_where_data_that_grow_end(policy: str) -> None:
-    rates: list[float] = []
-    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
-    runner.register_hook(
-        {"type": "LrUpdaterHook", "policy": policy, "by_epoch": False, "min_lr": 0.0, "priority": "VERY_HIGH"}
-    )
-    hooks(runner.train_iter).post(lambda optimizer: rates.append(optimizer.param_groups[0]["lr"]))
-    runner.fit(Curriculum([2, 4, 6]))
-    assert len(rates) == 12 and all(isinstance(rate, float) for rate in rates)
-    assert 0 < rates[-1] < rates[-2] < rates[-6] < 0.1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Return, hooks
+from aspecthook import hooks
 from aspecthook.training import CheckpointHook, Hook, Runner
 from aspecthook.training.checkpoint import load
 from aspecthook.training.session import MonitoredTrainingSession
@@ -32,7 +32,7 @@ class Kill(Hook):
         setattr(self, f"after_{stage}", self.kill)
 
     def kill(self, runner: Runner) -> None:
-        if runner.done.iter == runner.max_iters:
+        if runner.progress.iter == runner.max_iters:
             os.kill(os.getpid(), self.number)
 
     def after_run(self, runner: Runner) -> None: ...
@@ -59,18 +59,6 @@ def test_an_interrupt_after_the_last_iteration_is_raised_when_the_run_has_ended(
     assert trail == ["ended"] and runner.iter == 4
     assert load(tmp_path / "interrupted.ckpt")["progress"]["iter"] == 4
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_an_interrupt_of_a_run_with_nothing_to_do_is_raised(tmp_path: Path) -> None:
-    runner = run_of("numpy", work_dir=tmp_path)
-
-    def interrupt() -> Return[None]:
-        os.kill(os.getpid(), signal.SIGINT)
-        return Return(None)
-
-    hooks(runner.run).pre(interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        runner.fit(data(2))
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -202,12 +190,3 @@ def test_a_finished_run_removes_the_checkpoint_of_its_interruption(session: bool
         again.resume(tmp_path / "interrupted.ckpt")
         again.fit(data(2))
     assert again.iter == 4 and not (tmp_path / "interrupted.ckpt").exists()
-
-
-def test_a_failed_run_keeps_the_checkpoint_of_its_interruption(tmp_path: Path) -> None:
-    runner = run_of("numpy", work_dir=tmp_path)
-    (tmp_path / "interrupted.ckpt").write_bytes(b"")
-    hooks(runner.train_iter).post(lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        runner.fit(data(2))
-    assert (tmp_path / "interrupted.ckpt").exists()

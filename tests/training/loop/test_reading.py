@@ -85,7 +85,7 @@ def _change_batch_sizes(
     whole = DataLoader(range(length), length, shuffle, 7)
     assert joined(runners) == [number for _ in range(2) for batch in whole for number in batch.tolist()]
     end = runners[-1]
-    assert (end.epoch, end.done.inner_iter) == (2, 0)
+    assert (end.epoch, end.progress.inner_iter) == (2, 0)
     assert end.step == -(-end.iter // accumulate), "the last group is as large as the batches that are left"
 
 
@@ -121,7 +121,7 @@ class SaveAt(Hook):
         self.at, self.path = at, path
 
     def after_train_iter(self, runner: Runner) -> None:
-        if runner.done.iter == self.at:
+        if runner.progress.iter == self.at:
             runner.save_checkpoint(self.path)
 
 
@@ -192,16 +192,6 @@ class Place(NamedTuple):
     place: int
 
 
-class Named(Counter):
-    """Its state is a named tuple in a dict, which a file keeps as a plain tuple."""
-
-    def state_dict(self) -> Any:
-        return {"at": Place(self.passes, self.place)}
-
-    def load_state_dict(self, state: Any) -> None:
-        self.passes, self.place = state["at"]
-
-
 WHOLE = [1, 2, 3, 4, 11, 12, 13, 14, 21, 22, 23, 24]
 
 
@@ -236,17 +226,6 @@ def test_an_epoch_that_was_left_early_is_continued_in_the_same_runner() -> None:
         runner = Runner(Model(), optimizer=Optimizer(), max_iters=12, workflow=[("train", 3)])
         runner.fit(loader)
         assert runner.model.seen == whole
-
-
-def test_a_state_with_named_tuples_is_restored_from_memory() -> None:
-    """They were made of one argument, a list, which raised a TypeError."""
-    first = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
-    first.register_hook(Stop(6))
-    first.fit(Named())
-    second = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
-    second.restore(first.state_dict(), resume=True)
-    second.fit(Named())
-    assert first.model.seen + second.model.seen == WHOLE
 
 
 def test_a_checkpoint_before_the_first_epoch_keeps_no_state_of_a_loader(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aspecthook import ConfigError, HookTypeError, hooks
-from aspecthook.training import CheckpointHook, EMAHook, EvalHook, Runner, TrainingError
+from aspecthook.training import EMAHook, EvalHook, Runner, TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import newest
 from aspecthook.training.session import MonitoredTrainingSession
@@ -32,6 +33,10 @@ def fit(library: str, model: Any = None, **options: Any) -> None:
     Runner(model, **given | options).fit(data(2))
 
 
+def test_a_model_of_numpy_stays_on_the_cpu() -> None:
+    check(lambda: fit("numpy", device="cuda"), TrainingError, "Sequential is a NumPy model, which runs on the CPU")
+
+
 def check(refused: Callable[[], Any], error: type[Exception], says: str, ends: str = "") -> None:
     with pytest.raises(error) as caught:
         refused()
@@ -48,11 +53,6 @@ def check(refused: Callable[[], Any], error: type[Exception], says: str, ends: s
         ({"seed": 1.5}, "seed=1.5: give a whole number"),
         ({"seed": True}, "seed=True: give a whole number"),
         ({"seed": 2**63}, "give a whole number from 0 up, below 2**63"),
-        ({"loss": "mse"}, "Runner(loss='mse'): give a function"),
-        ({"loss": nn.Linear}, "give a function of outputs and targets"),
-        ({"optimizer": "sgd"}, "Runner(optimizer='sgd'): it has no step"),
-        ({"optimizer": nn.SGD}, "this is a class; give one such as SGD(model.parameters())"),
-        ({"optimizer": model_of("numpy")}, "it has no step and no zero_grad and no param_groups"),
         ({"max_iters": 3}, "Runner(max_epochs=..., max_iters=...): give one of the two"),
     ],
 )
@@ -63,13 +63,8 @@ def test_impossible_parts_of_a_run_are_refused(library: str, options: dict[str, 
     check(lambda: Runner(model, **given | options), ConfigError, says)
 
 
-@pytest.mark.parametrize("model", [None, "mlp", nn.Linear])
-def test_what_is_no_model_is_refused(model: Any) -> None:
-    check(lambda: Runner(model, max_epochs=1), ConfigError, "give a model")
-
-
 @both
-@pytest.mark.parametrize("device", ["gpu", "cuda:99", 7])
+@pytest.mark.parametrize("device", ["gpu", 7])
 def test_a_device_that_is_not_there_is_refused(library: str, device: Any) -> None:
     check(
         lambda: fit(library, device=device),
@@ -98,22 +93,6 @@ def test_a_batch_that_is_not_a_pair_is_refused(batch: Any) -> None:
     check(lambda: run_of("numpy").fit([batch]), TrainingError, says)
 
 
-@both
-def test_an_optimizer_of_another_model_is_refused(library: str) -> None:
-    other = parts(library)[0].SGD(model_of(library).parameters(), lr=0.1)
-    check(lambda: fit(library, optimizer=other), TrainingError, "none of the parameters of Sequential")
-
-
-@pytest.mark.parametrize("library", [TORCH])
-def test_a_model_with_nothing_to_train_is_refused(library: str) -> None:
-    model = model_of(library)
-    optimizer = parts(library)[0].SGD(model.parameters(), lr=0.1)
-    model.requires_grad_(False)
-    check(lambda: fit(library, model, optimizer=optimizer), TrainingError, "there is nothing to train")
-    model[0].requires_grad_(True)
-    fit(library, model, optimizer=optimizer)
-
-
 @pytest.mark.parametrize("method", ["resume", "load_checkpoint", "save_checkpoint"])
 @pytest.mark.parametrize("path", [None, 3])
 def test_what_is_no_path_is_refused(method: str, path: Any) -> None:
@@ -135,14 +114,53 @@ def test_an_average_that_would_never_begin_is_refused(hook: Any, options: dict[s
     check(lambda: run_of("numpy", hooks=[hook], **options).fit(data(4)), TrainingError, says)
 
 
+def outcome(runner: Runner) -> str:
+    return repr({name: part for name, part in runner.state_dict().items() if name != "meta"})
+
+
+@both
+@pytest.mark.parametrize(
+    ("name", "broken", "says"),
+    [
+        ("model", None, "'model' in this checkpoint is None that cannot be restored"),
+        ("model", {"0.weight": np.zeros(3)}, "these are not the tensors of Sequential"),
+        ("optimizer", {"type": "SGD", "state": 3}, "'optimizer' in this checkpoint is a dict of"),
+        ("progress", {"epoch": "first"}, "cannot be restored (ValueError: invalid literal"),
+        ("gradients", {"0.weight": np.zeros(99)}, "not the tensors of the gradients of Sequential"),
+        ("logs", 3, "'logs' in this checkpoint is an int that cannot be restored"),
+        ("hooks", 3, "'hooks' in this checkpoint is an int that cannot be restored"),
+        ("random", {"python": 3}, "'random' in this checkpoint is a dict of"),
+    ],
+)
+def test_a_part_that_cannot_be_restored_leaves_everything_as_it_was(
+    library: str, name: str, broken: Any, says: str
+) -> None:
+    schedule = {"type": "LrUpdaterHook", "policy": "step", "step": 1}
+    runner, other = (run_of(library, max_epochs=epochs) for epochs in (2, 1))
+    for one in (runner, other):
+        one.register_hook(schedule)
+    other.fit(data(2, seed=8))
+    runner.fit(data(2))
+    before = outcome(runner)
+    checkpoint = {**other.state_dict(), name: broken}
+    check(lambda: runner.restore(checkpoint, resume=True, other_run=True), TrainingError, says)
+    assert outcome(runner) == before and not runner.resumed
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "says"),
+    [
+        ({}, "this is not a checkpoint of a run: it has no 'model'; what it has: nothing"),
+        ({"model": {}}, "this checkpoint has no 'progress'; load another checkpoint; nothing was changed"),
+    ],
+)
+def test_a_tree_that_is_no_state_of_a_run_is_refused(checkpoint: dict[str, Any], says: str) -> None:
+    check(lambda: run_of("numpy").restore(checkpoint, resume=True), TrainingError, says)
+
+
 @pytest.mark.parametrize("loader", [None, 3])
 def test_an_eval_hook_without_data_is_refused(loader: Any) -> None:
     check(lambda: EvalHook(loader), HookTypeError, f"EvalHook: loader={loader} cannot be iterated")
-
-
-def test_save_best_can_be_switched_off_in_a_config() -> None:
-    assert CheckpointHook(save_best=False).save_best is None
-    assert EvalHook([], save_best=False).saver is None
 
 
 @pytest.mark.parametrize("stage", ["run", "train_epoch", "train_iter"])
@@ -164,12 +182,6 @@ def test_a_run_inside_a_run_is_refused(stage: str, begin: str) -> None:
     assert runner.epoch == 2
 
 
-def test_a_run_inside_a_validation_is_refused() -> None:
-    runner = run_of("numpy")
-    hooks(runner.val_iter).pre(lambda runner: runner.fit(data(1)))
-    check(lambda: runner.validate(data(1)), TrainingError, "fit was called while")
-
-
 @pytest.mark.parametrize("kind", [nn.SGD, nn.Adam, nn.AdamW])
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -178,8 +190,3 @@ def test_a_run_inside_a_validation_is_refused() -> None:
 def test_options_of_optimizers_are_numbers(kind: Any, name: str, value: Any) -> None:
     parameters = model_of("numpy").parameters()
     check(lambda: kind(parameters, **{name: value}), TrainingError, f"({name}={value!r}): give a number from 0 up")
-
-
-@pytest.mark.parametrize("betas", [3, "ab", (0.9,), (0.9, 1), (None, 0.5)])
-def test_betas_are_two_numbers(betas: Any) -> None:
-    check(lambda: nn.Adam(model_of("numpy").parameters(), betas=betas), TrainingError, "give two numbers from 0 up")

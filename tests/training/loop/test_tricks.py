@@ -5,21 +5,16 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import autograd
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from aspecthook import Args, Return, hooks
+from aspecthook import Return, hooks
 from aspecthook.training import Runner
 from aspecthook.training import numpy as nn
 from aspecthook.training.data import load_digits
@@ -176,32 +171,6 @@ def test_mixup_is_that_of_a_loop(library: Library) -> None:
     equal_and_no_plain_run(library, lambda runner: hooks(runner.train_iter).pre(tricks.mixup), step)
 
 
-def test_mixup_is_the_same_before_forward() -> None:
-    """What the stages of an iteration see of the batch is what a hook has made of it, wherever it stands."""
-    library = Library("numpy")
-    one = run(library, lambda runner: hooks(runner.train_iter).pre(tricks.mixup))
-    assert same(one, run(library, lambda runner: hooks(runner.forward).pre(tricks.mixup)))
-
-
-@both
-def test_the_harder_half_is_that_of_a_loop(library: Library) -> None:
-    def step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
-        with library.no_grad():
-            scores = model(images)
-            losses = [library.loss(scores[i : i + 1], labels[i : i + 1]).item() for i in range(len(images))]
-        hardest = sorted(range(len(losses)), key=losses.__getitem__)[8:]
-        plainly(library)(model, optimizer, images[hardest], labels[hardest])
-
-    def put(runner: Runner) -> None:
-        hooks(runner.train_iter).pre(tricks.harder_half if library.torch is None else hardest_of_pytorch)
-
-    def hardest_of_pytorch(batch: Any, runner: Any) -> Args:
-        with library.no_grad():  # the other one is NumPy's
-            return tricks.harder_half(batch, runner)  # type: ignore[no-any-return]
-
-    equal_and_no_plain_run(library, put, step)
-
-
 @both
 def test_the_gradient_penalty_is_that_of_a_loop(library: Library) -> None:
     def step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
@@ -216,23 +185,6 @@ def test_the_gradient_penalty_is_that_of_a_loop(library: Library) -> None:
 
     hook = tricks.gradient_penalty if library.torch is None else penalty_of_pytorch
     equal_and_no_plain_run(library, lambda runner: hooks(runner.forward).post(hook), step)
-
-
-@both
-def test_a_step_without_the_broken_image_is_that_of_a_loop(library: Library) -> None:
-    def step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
-        library.loss(model(images), labels).backward()
-        if all(np.isfinite(np.asarray(parameter.grad)).all() for parameter in model.parameters()):
-            optimizer.step()
-        else:
-            skipped.append(1)
-        optimizer.zero_grad()
-
-    skipped: list[int] = []
-    equal_and_no_plain_run(
-        library, lambda runner: hooks(runner.optimizer_step).pre(tricks.skip_broken), step, batches(broken=2)
-    )
-    assert len(skipped) == EPOCHS
 
 
 @both
@@ -254,138 +206,7 @@ def test_a_sharpness_aware_step_is_that_of_a_loop(library: Library) -> None:
     equal_and_no_plain_run(library, lambda runner: hooks(runner.optimizer_step).around(tricks.sharpness_aware), step)
 
 
-@both
-def test_weight_noise_is_that_of_a_loop(library: Library) -> None:
-    def step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
-        before = [parameter.data for parameter in model.parameters()]
-        for parameter in model.parameters():
-            parameter.data = parameter.data + library.noise(parameter.data)
-        library.loss(model(images), labels).backward()
-        for parameter, data in zip(model.parameters(), before, strict=True):
-            parameter.data = data
-        optimizer.step()
-        optimizer.zero_grad()
-
-    class Noise(tricks.WeightNoise):  # type: ignore[misc, name-defined]
-        def noise(self, data: Any) -> Any:
-            return library.noise(data, self.size)
-
-    kind = tricks.WeightNoise if library.torch is None else Noise
-    equal_and_no_plain_run(library, lambda runner: runner.register_hook(kind(0.1)), step)
-
-
 # Scaling the loss
-
-
-@both
-def test_a_scaled_loss_is_that_of_a_loop(library: Library) -> None:
-    """By 1,000, which rounds; the default, a power of two, would give what a plain run gives."""
-
-    def step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
-        (library.loss(model(images), labels) * 1000.0).backward()
-        for parameter in model.parameters():
-            parameter.grad = parameter.grad / 1000.0
-        optimizer.step()
-        optimizer.zero_grad()
-
-    def put(runner: Runner) -> None:
-        hooks(runner.backward).pre(partial(tricks.scale_up, scale=1000.0))
-        hooks(runner.optimizer_step).pre(partial(tricks.scale_down, scale=1000.0))
-
-    equal_and_no_plain_run(library, put, step)
-
-
-@settings(deadline=None, max_examples=20)
-@given(st.integers(-30, 60))
-def test_a_power_of_two_leaves_everything_as_it_is(power: int) -> None:
-    """It only moves exponents, there and back: what a scale changes is what would have been lost."""
-
-    def put(runner: Runner) -> None:
-        runner.register_hook(tricks.LossScale(2.0**power, patience=10**6))
-
-    library = Library("numpy")
-    assert same(run(library, put), run(library, lambda runner: None))
-
-
-@both
-def test_a_dynamic_scale_is_that_of_a_loop(library: Library) -> None:
-    """It begins where gradients overflow, falls, and rises again until they do."""
-    scales: list[float] = []
-    scaler = tricks.LossScale(2.0**130, patience=2)
-
-    def step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
-        scale, good = (scales[-1], len(run_of)) if scales else (2.0**130, 0)
-        (library.loss(model(images), labels) * scale).backward()
-        if all(np.isfinite(np.asarray(parameter.grad)).all() for parameter in model.parameters()):
-            for parameter in model.parameters():
-                parameter.grad = parameter.grad / scale
-            optimizer.step()
-            run_of.append(1)
-            scales.append(scale * 2 if (good + 1) % 2 == 0 else scale)
-        else:
-            run_of.clear()
-            scales.append(scale / 2)
-        optimizer.zero_grad()
-
-    run_of: list[int] = []
-    with np.errstate(all="ignore"):
-        made = run(library, lambda runner: runner.register_hook(scaler))
-        assert same(made, by_hand(library, step))
-    assert scaler.scale == scales[-1]
-    assert any(a > b for a, b in pairwise(scales)), "it fell"
-    assert any(a < b for a, b in pairwise(scales)), "it rose"
-    assert 0 < scaler.skipped < len(scales)
-
-
-def test_a_scale_holds_for_a_whole_group_of_batches() -> None:
-    """With accumulation, gradients of several scales would be added up."""
-    library = Library("numpy")
-    model = library.model()
-    optimizer = library.optimizer(model)
-    library.seed()
-    scale, good = 2.0**129, 0
-    data = batches() * EPOCHS
-    with np.errstate(all="ignore"):
-        for begun in range(0, len(data), 3):
-            group = data[begun : begun + 3]
-            for images, labels in group:
-                (library.loss(model(images), labels) / len(group) * scale).backward()
-            if all(np.isfinite(parameter.grad).all() for parameter in model.parameters()):
-                for parameter in model.parameters():
-                    parameter.grad = parameter.grad / scale
-                optimizer.step()
-                good += 1
-                scale *= 2 if good % 2 == 0 else 1
-            else:
-                scale, good = scale / 2, 0
-            optimizer.zero_grad()
-        scaler = tricks.LossScale(2.0**129, patience=2)
-        made = run(library, lambda runner: runner.register_hook(scaler), accumulate=3)
-    assert same(made, model.state_dict())
-    assert scaler.scale == scale and 0 < scaler.skipped < 5
-
-
-@pytest.mark.parametrize("stop", range(1, 15))
-def test_a_scale_goes_on_after_a_resume(stop: int, tmp_path: Path) -> None:
-    library = Library("numpy")
-
-    def put(runner: Runner) -> None:
-        runner.register_hook(tricks.LossScale(2.0**130, patience=2))
-        hooks(runner.train_iter).pre(tricks.mixup)
-
-    def save(runner: Runner) -> None:
-        put(runner)
-        saved = lambda runner: runner.save_checkpoint(tmp_path / "it") if runner.progress["iter"] == stop else None
-        hooks(runner.train_iter).post(saved, priority=100)
-
-    with np.errstate(all="ignore"):
-        whole = run(library, save)
-
-        def resume(runner: Runner) -> None:
-            put(runner)
-            runner.resume(tmp_path / "it")
-
-        assert same(run(library, resume), whole)
 
 
 # Together
@@ -455,81 +276,7 @@ def test_a_skipped_step_ends_the_hooks_before_it_and_counts() -> None:
     assert runners[0].step == 15
 
 
-def test_hooks_that_are_taken_off_leave_a_plain_run() -> None:
-    library = Library("numpy")
-
-    def put(runner: Runner) -> None:
-        hooks(runner.train_iter).pre(tricks.mixup)
-        hooks(runner.train_iter).remove(tricks.mixup)
-        hooks(runner.optimizer_step).around(tricks.sharpness_aware)
-        hooks(runner.optimizer_step).clear()
-
-    assert same(run(library, put), run(library, lambda runner: None))
-
-
 # The example
 
 
-def example(*args: str, status: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLE), *args], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout or done.stderr
-
-
-def numbers(*tricks: str) -> dict[str, float]:
-    """Return the first number of each line, by its name."""
-    found: dict[str, float] = {}
-    for line in example(*tricks).splitlines():
-        if line.startswith("  "):
-            found[line[2:19].strip()] = float(line[19:].lstrip("# ").split()[0].rstrip("%"))
-    return found
-
-
 # By far: the exact numbers are those of a processor and of a version of NumPy.
-
-
-@pytest.mark.wide
-def test_the_example_shows_that_some_tricks_help_with_wrong_labels() -> None:
-    found = numbers("labels")
-    assert found.keys() == {"plain", "mixup", "weight noise", "sharpness-aware"}
-    assert min(found, key=found.__getitem__) == "plain"
-    assert max(found.values()) > found["plain"] + 4
-
-
-@pytest.mark.wide
-def test_the_example_shows_that_the_gradient_penalty_helps_against_an_attack() -> None:
-    found = numbers("penalty")
-    assert found["gradient penalty"] > found["plain"] + 10
-
-
-@pytest.mark.wide
-def test_the_example_shows_that_the_harder_half_is_the_better_one() -> None:
-    found = numbers("mining")
-    assert found["the harder half"] < found["any half"]
-
-
-@pytest.mark.wide
-def test_the_example_shows_that_scaling_keeps_gradients() -> None:
-    found = numbers("scaling")
-    assert found["half precision"] > max(found["static scale"], found["dynamic scale"]) + 10
-    assert abs(found["static scale"] - found["single precision"]) < 1
-
-
-@pytest.mark.wide
-def test_the_example_shows_that_a_skipped_step_saves_a_run() -> None:
-    found = numbers("nan")
-    assert found["plain"] < 20 and found["steps skipped"] > 90
-
-
-def test_the_example_has_help_and_says_what_there_is() -> None:
-    assert "--help" in example("--help")
-    assert "no such trick: mixpu; there are labels, penalty" in example("mixpu", status=2)
-
-
-def test_the_example_says_what_is_missing() -> None:
-    code = f"import runpy, sys; sys.modules['autograd'] = None; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "autograd" in done.stderr.partition("(")[2] and "pip install '.[train]'" in done.stderr

@@ -72,7 +72,7 @@ class Recorder(CurvesHook):
         self.written: list[tuple[str, int]] = []
 
     def content(self, runner: Runner) -> bytes:
-        self.written.append((self.end, runner.done.iter))
+        self.written.append((self.end, runner.progress.iter))
         return repr(self.written).encode()
 
 
@@ -161,14 +161,6 @@ def test_a_run_that_is_interrupted_and_resumed_keeps_no_row_of_a_part(
     resumed.resume(tmp_path / "run" / "interrupted.ckpt")
     resumed.fit(BATCHES)
     assert report.rows == expected.rows and " resumed 20" in read(resumed).text
-
-
-def test_a_second_fit_continues_the_curves(tmp_path: Path) -> None:
-    runner = make(tmp_path, recorder := Recorder(), max_epochs=1)
-    runner.fit(BATCHES)
-    runner.max_epochs = 2
-    runner.fit(BATCHES)
-    assert places(recorder) == [("train", 1, 6), ("train", 2, 10), ("train", 2, 12)]
 
 
 # When it is written
@@ -282,20 +274,6 @@ def test_nothing_in_the_numbers_spoils_the_picture(kind: str, values: list[float
     assert drawn(rows, kind).startswith(PNG if kind == "png" else b"<?xml")
 
 
-def test_the_picture_is_drawn_without_the_global_state_of_matplotlib(tmp_path: Path) -> None:
-    code = """if True:
-        import sys
-        from aspecthook.training import Row
-        from aspecthook.training.report._drawing import drawn
-        drawn([Row("train", 1, 1, 1, {"loss": 1.0})], "png")
-        print("matplotlib.pyplot" in sys.modules)
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-    make(tmp_path, PlotHook()).fit(BATCHES, [1.0])
-    assert (tmp_path / "curves.png").read_bytes().startswith(PNG)
-
-
 # The page
 
 
@@ -386,7 +364,7 @@ def test_the_report_has_the_outcome_of_a_run_that_ends_early(tmp_path: Path, cas
     assert ("ValueError: no <b>labels</b>" in page.text and "Traceback" in page.text) == (case == "failed")
     runner.test([1.0])  # which is added to the report, and the failure stays in it
     assert ("no <b>labels</b>" in read(runner).text) == (case == "failed")
-    assert ["test_loss", "1", "1", f"iteration {runner.done.iter}"] in read(runner).rows
+    assert ["test_loss", "1", "1", f"iteration {runner.progress.iter}"] in read(runner).rows
 
 
 def test_the_report_has_the_reason_of_an_early_stop(tmp_path: Path) -> None:
@@ -405,33 +383,6 @@ def test_the_report_warns_of_nan_and_says_running_during_the_run(
     runner.fit(BATCHES)
     assert " Running 1 of 3 epochs 6 iterations" in seen[0]
     assert "loss was NaN or infinite, first in the row of iteration 18." in read(runner).text
-
-
-@pytest.mark.parametrize("case", ["one epoch", "no validation", "nothing trained", "iterations"])
-def test_runs_of_all_sorts_have_a_whole_report(tmp_path: Path, case: str, caplog: pytest.LogCaptureFixture) -> None:
-    runner = make(tmp_path, ReportHook(), **({"max_epochs": None, "max_iters": 8} if case == "iterations" else {}))
-    if case == "nothing trained":
-        hooks(runner.forward).pre(lambda: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            runner.fit(BATCHES)
-    else:
-        runner.fit(BATCHES, None if case == "no validation" else [1.0])
-    assert not caplog.records and "What ran" in read(runner).text
-    assert ("Curves" in read(runner).text) == (case != "nothing trained")
-
-
-@pytest.mark.torch
-def test_the_report_of_a_pytorch_run_has_its_model_and_device(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    model = torch.nn.Linear(3, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    loss = torch.nn.functional.cross_entropy
-    runner = Runner(model, optimizer=optimizer, loss=loss, work_dir=tmp_path, max_epochs=2)
-    runner.register_hook(ReportHook())
-    runner.fit([(torch.ones(4, 3), torch.zeros(4, dtype=torch.long))] * 3)
-    facts = {row[0]: row[1] for row in read(runner).rows if len(row) == 2}
-    assert facts["model"] == "Linear, 8 parameters" and facts["backend"].startswith("torch on ")
-    assert facts["optimizer"].startswith("SGD(momentum=0.9, ")
 
 
 # Safe
@@ -473,17 +424,3 @@ def test_hostile_text_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     page = read(runner)
     assert page.tags.count("img") == 1 and not caplog.records
     assert "RuntimeError" in page.text and 'alert("x")' in page.text and "{{ 7 * 7 }}" in page.text
-
-
-def test_an_older_report_is_replaced_only_by_a_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fit(tmp_path)
-    old = (tmp_path / "report.html").read_bytes()
-
-    def broken(number: int) -> None:
-        raise OSError(errno.EIO, "broken")
-
-    runner = make(tmp_path, ReportHook())
-    hooks(runner.train_iter).pre(lambda: monkeypatch.setattr(os, "fsync", broken))
-    runner.fit(BATCHES)
-    assert (tmp_path / "report.html").read_bytes() == old
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "run.json"]

@@ -16,7 +16,6 @@ from aspecthook._errors import ConfigError
 from aspecthook.training.schedules import _policies as policies
 from aspecthook.training.schedules._policies import (
     cosine_annealing,
-    cosine_restart,
     cyclic,
     exp,
     fixed,
@@ -104,47 +103,6 @@ def test_smooth_policies_are_their_formulas(
         assert near(cosine_annealing(base, progress, maximum, **options), wave)
 
 
-@given(bases, st.integers(2, 400), st.data(), ratios, st.floats(0, 0.99))
-def test_flat_cosine_is_flat_and_then_a_cosine_over_the_rest(
-    base: float, maximum: int, data: st.DataObject, ratio: float, percent: float
-) -> None:
-    progress = data.draw(st.integers(0, maximum - 1))
-    start = round(maximum * percent)
-    value = flat_cosine_annealing(base, progress, maximum, min_ratio=ratio, start_percent=percent)
-    rest = (progress - start, maximum - start)
-    assert value == base if progress < start else near(value, cosine_annealing(base, *rest, min_ratio=ratio))
-
-
-@given(bases, st.lists(st.tuples(st.integers(1, 60), st.floats(0, 2)), min_size=1, max_size=5), ratios, st.data())
-def test_each_period_of_cosine_restart_is_a_cosine_from_its_weight(
-    base: float, rows: list[tuple[int, float]], ratio: float, data: st.DataObject
-) -> None:
-    periods, weights = [row[0] for row in rows], [row[1] for row in rows]
-    policy = partial(cosine_restart, periods=periods, restart_weights=weights, min_ratio=ratio)
-    place = data.draw(st.integers(0, len(rows) - 1))
-    inner = data.draw(st.integers(0, periods[place] - 1))
-    target = base * ratio
-    top = target + weights[place] * (base - target)
-    expected = target + (top - target) * (1 + cos(pi * inner / periods[place])) / 2
-    assert near(policy(base, sum(periods[:place]) + inner, inf), expected)
-    with pytest.raises(ConfigError, match="last period ends"):
-        policy(base, sum(periods), inf)
-
-
-@given(bases, st.integers(10, 400), st.integers(1, 3), ratios, ratios, strategies)
-def test_the_border_values_of_a_cycle_are_those_of_the_formula(
-    base: float, maximum: int, times: int, share: float, gamma: float, strategy: str
-) -> None:
-    policy = partial(cyclic, cyclic_times=times, step_ratio_up=share, gamma=gamma, anneal_strategy=strategy)
-    period = maximum // times
-    up = int(share * period)
-    for cycle in range(times):
-        if up:
-            assert near(policy(base, cycle * period, maximum), base)
-        if up < period:
-            assert near(policy(base, cycle * period + up, maximum), base * (1 + gamma**cycle * (10 - 1)))
-
-
 # Where they begin and end, and what they never leave
 
 
@@ -156,14 +114,6 @@ def test_decaying_policies_begin_at_the_start_and_stay_between_it_and_the_target
     values = [policy(base, progress, maximum) for progress in range(maximum + 5)]
     assert near(values[0], base) and falls(values)
     assert all(base * ratio * (1 - 1e-9) - 1e-15 <= value <= base * (1 + 1e-9) for value in values)
-
-
-@given(annealed, bases, lengths, st.integers(0, 50))
-def test_annealing_ends_at_its_target_and_stays_there(
-    row: tuple[Policy, float], base: float, maximum: int, more: int
-) -> None:
-    policy, ratio = row
-    assert near(policy(base, maximum + more, maximum), base * ratio)
 
 
 @given(cycle_options, bases, st.integers(20, 400))

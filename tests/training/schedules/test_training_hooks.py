@@ -61,14 +61,6 @@ def test_the_hooks_of_a_usual_run_have_the_priorities_of_mmcv() -> None:
     assert found["TextLoggerHook"].interval == 50
 
 
-def test_a_priority_in_a_config_wins_over_the_table_and_an_argument_over_both() -> None:
-    runner = make()
-    runner.register_training_hooks({"policy": "fixed", "priority": "LOW"}, timer_config=None)
-    assert chain(runner, "train_epoch") == [("LrUpdaterHook", 70)]
-    runner.register_hook({"type": "FixedLrUpdaterHook", "priority": "LOW"}, priority=3, name="first")
-    assert chain(runner, "train_epoch") == [("LrUpdaterHook", 3), ("LrUpdaterHook", 70)]
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 from aspecthook import HookAnswerError, HookOptionError, HookTypeError, hooks
 from aspecthook.training import OptimizerHook, Runner, TrainingError
-from aspecthook.training.session import MonitoredTrainingSession, SessionRunArgs, SessionRunHook
+from aspecthook.training.session import MonitoredTrainingSession, SessionRunHook
 from tests.training.kit import both, with_torch
 from tests.training.session.kit import Fetch, Model, Trail, loader, plain, runner_of, same
 
@@ -91,18 +91,6 @@ def test_fetches_return_the_values_of_the_step(library: str, accumulate: int, dr
 
 
 Pair = namedtuple("Pair", "first second")
-
-
-def test_values_are_read_before_any_hook_is_called_after_the_step() -> None:
-    class Halves(SessionRunHook):  # fetches nothing, and is called before the hook that does
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            runner.optimizer.param_groups[0]["lr"] /= 2
-
-    fetch = Fetch("lr")
-    runner = runner_of(max_epochs=1, hooks=[Halves(), fetch])
-    rate = runner.optimizer.param_groups[0]["lr"]
-    runner.fit(loader())
-    assert fetch.results == [rate / 2**step for step in range(len(loader()))]
 
 
 @pytest.mark.parametrize(
@@ -280,16 +268,6 @@ def test_feeds_replace_entries_of_the_batch(batch: Any, feed: Any, becomes: Any,
     assert seen == [becomes] and type(seen[0]) is type(becomes)
 
 
-@both
-def test_feeds_are_moved_to_the_device_of_the_model(library: str) -> None:
-    runner = runner_of(library, hooks=[Trail("hook", [], feed={"inputs": np.zeros((4, 6), np.float32)})])
-    fetch = runner.register_hook(Fetch(["output:0", "param:0.bias"]))
-    hooks(runner.optimizer_step).pre(lambda runner: runner.optimizer.zero_grad())
-    runner.fit(loader(4))
-    output, bias = fetch.results[0]
-    assert np.allclose(output, np.tile(bias, (4, 1)))
-
-
 @pytest.mark.parametrize(
     ("feeds", "says"),
     [
@@ -303,15 +281,6 @@ def test_two_feeds_of_one_entry_are_refused(feeds: list[Any], says: str) -> None
         runner.register_hook(Trail("hook", [], feed=feed))
     with pytest.raises(RuntimeError, match=says):
         runner.fit([(1.0, 2.0)])
-
-
-def test_a_feed_of_the_caller_and_one_of_a_hook_are_refused() -> None:
-    hook = Trail("hook", [], feed={"targets": 1.0})
-    with (
-        pytest.raises(RuntimeError, match="Trail feeds 'targets', which the caller of the step feeds too"),
-        MonitoredTrainingSession(plain(), [(1.0, 2.0)], hooks=[hook]) as session,
-    ):
-        session.run(feed={1: 2.0})
 
 
 @pytest.mark.parametrize(
@@ -341,21 +310,3 @@ def test_the_session_itself_feeds_nothing() -> None:
     runner = plain(hooks=[Feeds()])
     with pytest.raises(TrainingError, match="makes no step that could be fed"):
         runner.fit([1.0])
-
-
-def test_all_hooks_of_a_step_have_one_context() -> None:
-    seen: list[Any] = []
-
-    class Sees(SessionRunHook):
-        def before_run(self, run_context: Any) -> None:
-            seen.append(run_context)
-
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            seen.append(run_context)
-
-    with MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Sees(), Sees()]) as session:
-        session.run(["loss"], feed={"batch": 3.0})
-        session.run()
-        assert seen[0].session is session.session
-    assert [one is seen[0] for one in seen] == [True] * 4 + [False] * 4
-    assert seen[0].original_args == SessionRunArgs(["loss"], {"batch": 3.0})

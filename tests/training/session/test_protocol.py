@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import HookSignatureError, Return, hooks
-from aspecthook.training import Hook
 from aspecthook.training.session import (
     AbortedError,
     OutOfRangeError,
@@ -261,36 +260,6 @@ def test_a_foreign_object_with_the_methods_is_one() -> None:
     assert log == ["begin", "5.0", "end"]
 
 
-def test_hooks_of_mm_and_of_sessions_stand_in_one_order() -> None:
-    log: list[str] = []
-
-    class Mm(Hook):
-        def before_run(self) -> None:
-            log.append("mm.before_run")
-
-        def before_train_epoch(self) -> None:
-            log.append("mm.before_train_epoch")
-
-        def before_train_iter(self) -> None:
-            log.append("mm.before_train_iter")
-
-        def after_train_iter(self) -> None:
-            log.append("mm.after_train_iter")
-
-        def after_run(self) -> None:
-            log.append("mm.after_run")
-
-    runner = plain(hooks=[Mm()])
-    runner.register_hook(Trail("late", log), "LOW")
-    runner.register_hook(Trail("early", log), "HIGH")
-    runner.fit([1.0])
-    assert log == [
-        *["early.begin", "mm.before_run", "late.begin", "early.create", "late.create"],
-        *["mm.before_train_epoch", "early.before", "mm.before_train_iter", "late.before"],
-        *["early.after", "mm.after_train_iter", "late.after", "early.end", "mm.after_run", "late.end"],
-    ]
-
-
 @pytest.mark.parametrize("priority", ["HIGH", "LOW"])
 def test_a_step_that_a_hook_skips_is_none(priority: str) -> None:
     log: list[str] = []
@@ -300,15 +269,6 @@ def test_a_step_that_a_hook_skips_is_none(priority: str) -> None:
     runner.fit([1.0, 2.0, 3.0])
     assert log.count("hook.after") == 2
     assert log.count("hook.before") == (2 if priority == "HIGH" else 3)
-
-
-def test_a_second_run_of_a_runner_begins_anew() -> None:
-    log: list[str] = []
-    runner = plain(hooks=[Trail("hook", log)])
-    runner.fit([1.0])
-    runner.max_epochs = 2
-    runner.fit([1.0])
-    assert log == ["hook.begin", "hook.create", "hook.before", "hook.after", "hook.end"] * 2
 
 
 @pytest.mark.parametrize("error", [OutOfRangeError("no more"), AbortedError("lost")])

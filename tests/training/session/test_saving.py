@@ -91,51 +91,12 @@ def test_a_listener_may_end_the_run_and_all_listeners_are_called(tmp_path: Path)
     assert log[-6:] == ["a before 4", "b before 4", "a after 4", "b after 4", "a end 4", "b end 4"]
 
 
-def test_old_files_go_when_new_ones_stand(tmp_path: Path) -> None:
-    runner = plain()
-    hook = runner.register_hook(CheckpointSaverHook(tmp_path, save_steps=1, max_keep=2))
-    (tmp_path / "model.ckpt-x.safetensors").write_text("not ours")
-    runner.fit([1.0] * 4)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "model.ckpt-3.safetensors",
-        "model.ckpt-4.safetensors",
-        "model.ckpt-x.safetensors",
-    }
-
-    def full(path: Path) -> None:
-        raise TrainingError("the disk is full")
-
-    runner.max_epochs = 2
-    hooks(runner.write_checkpoint).pre(full)
-    with pytest.raises(TrainingError, match="full"):
-        runner.fit([1.0] * 4)
-    assert steps_saved_of(hook) == [3, 4]
-
-
-def steps_saved_of(hook: CheckpointSaverHook) -> list[int]:
-    return [int(name.split("-")[1].split(".")[0]) for name in hook.state_dict()["files"]]
-
-
 def test_nothing_is_saved_after_an_error(tmp_path: Path) -> None:
     runner = plain(hooks=[CheckpointSaverHook(tmp_path, save_steps=5)])
     hooks(runner.backward).pre(lambda runner: 1 / 0 if runner.iter == 2 else None)
     with pytest.raises(ZeroDivisionError):
         runner.fit([1.0] * 4)
     assert steps_saved(tmp_path) == [0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"save_steps": 1, "save_secs": 1},
-        {"save_steps": 0},
-        {"save_steps": 1, "max_keep": 0},
-    ],
-)
-def test_options_that_cannot_be_are_refused(options: Any, tmp_path: Path) -> None:
-    with pytest.raises(HookOptionError, match="CheckpointSaverHook"):
-        CheckpointSaverHook(tmp_path, **options)
 
 
 def test_a_state_that_names_files_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -327,21 +288,6 @@ def load_of(folder: Path) -> dict[str, Any]:
     state = state_of(folder / "model.ckpt-9.safetensors")
     state["hooks"].pop("Lose", None)
     return state
-
-
-def test_a_session_is_lost_in_its_creation_too(tmp_path: Path) -> None:
-    created: list[int] = []
-
-    class Lose(SessionRunHook):
-        def after_create_session(self, session: Any, coord: Any) -> None:
-            created.append(1)
-            if len(created) < 4:
-                raise AbortedError("not yet")
-
-    runner = plain()
-    with MonitoredTrainingSession(runner, [1.0], hooks=[Lose()], checkpoint_dir=tmp_path) as session:
-        session.run()
-    assert len(created) == 4 and runner.iter == 1
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,10 @@ from types import FunctionType
 from aspecthook._core.law.call import Described, Site
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.signature import Emission, Shown
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast, final
-
-from .instance import InstanceMountPoint
-from .lock import under_lock
-from .point import MountPoint
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
