@@ -131,27 +131,6 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def never_together(first: str, second: str) -> ReadyLaw:
-    """Return the law that two hooks do not both run in one call.
-
-    Example:
-        >>> from aspecthook import hookable
-        >>> from aspecthook.testing import run_laws
-        >>> @hookable
-        ... def pay(amount): ...
-        >>> @pay.pre(when=lambda amount: amount < 100)
-        ... def wave_through(): ...
-        >>> @pay.pre(when=lambda amount: amount >= 100)
-        ... def ask_again(): ...
-        >>> run_laws(pay, never_together("wave_through", "ask_again"), args=(100,))
-    """
-
-    def broken(trace: Trace) -> str | None:
-        return f"{first!r} and {second!r} both ran" if trace.ran(first) and trace.ran(second) else None
-
-    return ReadyLaw("never_together", (first, second), broken)
-
-
 def always_last(name: str) -> ReadyLaw:
     """Return the law that nothing begins to run after a hook has begun: no other hook, and not the target.
 

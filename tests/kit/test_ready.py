@@ -21,7 +21,6 @@ from aspecthook.testing import (
     commutes,
     exactly_once,
     idempotent,
-    never_together,
     run_laws,
     sees_changes_of,
     trace_of,
@@ -80,7 +79,6 @@ def test_laws_about_names_mean_what_they_say(trace: Trace) -> None:
             if one != other:
                 pairs = [(i, k) for i, x in enumerate(names) for k, y in enumerate(names) if (x, y) == (one, other)]
                 assert holds(before(one, other), trace) == all(i < k for i, k in pairs)
-                assert holds(never_together(one, other), trace) == (not pairs)
     assert holds(exactly_once("target"), trace)
 
 
@@ -175,15 +173,6 @@ def test_exactly_once() -> None:
     run_laws(target, exactly_once("log"), args=("tea",))
     target.pre(lambda: None, name="log", when=lambda: False)
     assert sentence(target, exactly_once("log"), "tea") == "'log' ran twice, and 3 hooks have that name"
-
-
-def test_never_together() -> None:
-    assert sentence(price(), never_together("log", "tax"), "tea") == "'log' and 'tax' both ran"
-    target = price()
-    hooks(target)["free"].remove()
-    target.pre(lambda: Return(0.0), name="free", when=lambda item: item == "sample")
-    for item in ("tea", "sample"):
-        run_laws(target, never_together("free", "price"), args=(item,))
 
 
 def test_always_last() -> None:
