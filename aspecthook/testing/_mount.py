@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.answers import Return
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import HANDS_ON, name_of, type_of
@@ -29,7 +29,6 @@ __all__ = [
     "HANDS_ON",
     "KINDS",
     "Adding",
-    "Args",
     "Asks",
     "Call",
     "Chain",

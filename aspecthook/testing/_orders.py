@@ -12,7 +12,7 @@ from itertools import combinations, islice
 from random import Random
 from typing import Any, NamedTuple, cast
 
-from aspecthook._errors import HookOptionError, brief, warn
+from aspecthook._errors import warn
 
 from ._calls import Given
 from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks
@@ -114,7 +114,6 @@ def assert_order_free(
     *,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    most: int | None = None,
     keep_priorities: bool = False,
 ) -> None:
     """Assert that one call has the same outcome in all orders that `orders_of` yields.
@@ -124,9 +123,9 @@ def assert_order_free(
     and of the object of a method, where they can be copied. Hooks with ``once``, ``times`` or ``every`` run in each of
     the calls and are not used up. Each call of a coroutine function runs in an event loop of its own.
 
-    If there are more orders than `most` (720 if it is not given, with a warning), a sample is tried: the present order,
-    those in which two neighbours are swapped (unless priorities are kept), the most different one, and random ones. The
-    sample of one chain is always the same.
+    Of more than 720 orders a sample is tried, with a warning: the present order, those in which two neighbours are
+    swapped (unless priorities are kept), the most different one, and random ones. The sample of one chain is always the
+    same.
 
     Raises:
         AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
@@ -161,18 +160,15 @@ def assert_order_free(
           pre double(amount=4) → Args(amount=8)
           pre double(amount=3) → Args(amount=6)
     """
-    if most is not None and (type(most) is not int or most < 1):
-        raise HookOptionError(f"most={brief(most)}; give a number of orders from 1 up")
     first = _first(function, args, kwargs)
-    chosen, is_sample = _chosen(first._chain, most or _MOST, keep=keep_priorities)
+    chosen, is_sample = _chosen(first._chain, _MOST, keep=keep_priorities)
     for order in chosen:
         other = repeat(first, order)
         if not same_outcome(first, other):
             one, other = (first, other) if keep_priorities else _closest(first, other)
             raise AssertionError(_difference(one, other, is_sample=is_sample))
-    if is_sample and most is None:
-        tried = f"its hooks have more than {_MOST} orders, and only {_MOST} of them were tried"
-        warn(f"{first.label}: {tried}; give most= to try more, or fewer")
+    if is_sample:
+        warn(f"{first.label}: its hooks have more than {_MOST} orders, and only {_MOST} of them were tried")
 
 
 def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Trace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,9 +21,7 @@ from aspecthook.testing import (
     commutes,
     exactly_once,
     idempotent,
-    never_together,
     run_laws,
-    sees_changes_of,
     trace_of,
 )
 
@@ -80,7 +78,6 @@ def test_laws_about_names_mean_what_they_say(trace: Trace) -> None:
             if one != other:
                 pairs = [(i, k) for i, x in enumerate(names) for k, y in enumerate(names) if (x, y) == (one, other)]
                 assert holds(before(one, other), trace) == all(i < k for i, k in pairs)
-                assert holds(never_together(one, other), trace) == (not pairs)
     assert holds(exactly_once("target"), trace)
 
 
@@ -177,50 +174,9 @@ def test_exactly_once() -> None:
     assert sentence(target, exactly_once("log"), "tea") == "'log' ran twice, and 3 hooks have that name"
 
 
-def test_never_together() -> None:
-    assert sentence(price(), never_together("log", "tax"), "tea") == "'log' and 'tax' both ran"
-    target = price()
-    hooks(target)["free"].remove()
-    target.pre(lambda: Return(0.0), name="free", when=lambda item: item == "sample")
-    for item in ("tea", "sample"):
-        run_laws(target, never_together("free", "price"), args=(item,))
-
-
 def test_always_last() -> None:
     run_laws(price(), always_last("note"), args=("tea",))
     assert sentence(price(), always_last("shipping"), "tea") == "'note' ran after 'shipping'"
-
-
-def test_sees_changes_of() -> None:
-    target = price()
-    run_laws(target, sees_changes_of("price", "at_least_one"), args=("tea", 0))
-    run_laws(target, sees_changes_of("note", "at_least_one"), args=("tea", 0))
-    run_laws(target, sees_changes_of("log", "at_least_one"), args=("tea", 3))  # nothing was changed
-    told = "'log' was given qty=0, and not 1 as 'at_least_one' left it"
-    assert sentence(target, sees_changes_of("log", "at_least_one"), "tea", 0) == told
-
-
-def test_sees_changes_of_results_takes_further_changes_for_the_writers_own() -> None:
-    target = price()
-    for writer in ("price", "twice", "free", "tax"):
-        for item in ("tea", "sample", "pair"):
-            run_laws(target, sees_changes_of("shipping", writer), args=(item,))
-            run_laws(target, sees_changes_of("note", writer), args=(item,))
-    told = "'tax' was given result=2.0, and not 7.0 as 'shipping' left it"
-    assert sentence(target, sees_changes_of("tax", "shipping"), "tea") == told
-
-
-def test_sees_changes_of_items() -> None:
-    @hookable
-    def numbers(n: int) -> Iterator[int]:
-        yield from range(n)
-
-    numbers.item(lambda item: None, name="early")
-    numbers.item(lambda item: item + 1 if item != 1 else None, name="more")
-    numbers.item(lambda item: None, name="late")
-    run_laws(numbers, sees_changes_of("late", "more"), args=(3,))
-    told = "'early' was given item=0, and not 1 as 'more' left it"
-    assert sentence(numbers, sees_changes_of("early", "more"), 3) == told
 
 
 def test_commutes() -> None:
