@@ -52,7 +52,6 @@ __all__ = [
     "ties_broken_by",
     "type_of",
     "under_lock",
-    "with_order",
 ]
 
 Hooks = tuple[Hook, ...]
@@ -65,17 +64,7 @@ def levels_of(mount: MountPoint) -> Iterable[MountPoint]:
 
 def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
     """Return a chain of other hooks, each in the place of its own."""
-    made = Chain(())
-    for kind in KINDS:
-        setattr(made, kind, tuple([change(hook) for hook in getattr(chain, kind)]))
-    return made
-
-
-def with_order(chain: Chain, kind: str, order: Hooks) -> Chain:
-    """Return a chain with the hooks of one kind replaced."""
-    changed = copy.copy(chain)
-    setattr(changed, kind, order)
-    return changed
+    return chain.replaced({kind: tuple([change(hook) for hook in getattr(chain, kind)]) for kind in KINDS})
 
 
 def stand_in(hook: Hook, function: Callable[..., Any], *, counts: bool) -> Hook:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from aspecthook._errors import HookOptionError, brief, warn
 
 from ._calls import Given
-from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks, with_order
+from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks
 from ._repeat import ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side
 from ._steps import Step, Trace
 from ._trace import untraced
@@ -71,7 +71,7 @@ def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterat
         yield chain
         return
     for row in _rows(getattr(chain, kinds[0]), keep=keep):
-        yield from _orders(with_order(chain, kinds[0], row), keep=keep, kinds=kinds[1:])
+        yield from _orders(chain.replaced({kinds[0]: row}), keep=keep, kinds=kinds[1:])
 
 
 def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
@@ -204,7 +204,7 @@ def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
     yield chain
     # Where priorities count, a swap may make a hook ready that has to run before the second of the two.
     for kind, row, place in () if keep else _neighbours(chain):
-        yield with_order(chain, kind, _swapped(row, place))
+        yield chain.replaced({kind: _swapped(row, place)})
     yield _drawn(chain, lambda ready: ready[::-1], keep=keep)
     while True:
         yield _drawn(chain, lambda ready: random.sample(ready, len(ready)), keep=keep)
@@ -212,7 +212,7 @@ def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
 
 def _drawn(chain: Chain, choose: Choices, *, keep: bool) -> Chain:
     for kind in KINDS:
-        chain = with_order(chain, kind, next(_rows(getattr(chain, kind), keep=keep, choose=choose)))
+        chain = chain.replaced({kind: next(_rows(getattr(chain, kind), keep=keep, choose=choose))})
     return chain
 
 
@@ -245,7 +245,7 @@ def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
                 place += 1
                 continue
             row = _swapped(row, place)
-            after = repeat(first, with_order(before._chain, kind, row))
+            after = repeat(first, before._chain.replaced({kind: row}))
             if not same_outcome(before, after):
                 return before, after
             before, place = after, max(place - 1, 0)
@@ -361,7 +361,7 @@ def underconstrained(
             orders = side_by_side(row, one, other)
             if orders is None or row[one].priority != row[other].priority or precedes(row[one], row[other]):
                 continue
-            now, swapped = (repeat(first, with_order(first._chain, kind, order)) for order in orders)
+            now, swapped = (repeat(first, first._chain.replaced({kind: order})) for order in orders)
             if not same_outcome(now, swapped):
                 found.append(Underconstrained(row[one].name, row[other].name, kind, now, swapped))
     return found

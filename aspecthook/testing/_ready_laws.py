@@ -10,7 +10,7 @@ from typing import NamedTuple, cast, final
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 from aspecthook._values import shortened
 
-from ._mount import KINDS, Args, Hook, Hooks, MountPoint, Return, levels_of, with_order
+from ._mount import KINDS, Args, Hook, Hooks, MountPoint, Return, levels_of
 from ._repeat import check_repeatable, ending, repeat, same, same_outcome, side_by_side
 from ._steps import TARGET, Trace
 
@@ -313,7 +313,7 @@ def commutes(first: str, second: str) -> ReadyLaw:
 
 def _differ(trace: Trace, kind: str, row: Hooks, pair: tuple[int, int]) -> str | None:
     orders = side_by_side(row, *pair) or (row, _exchanged(row, *pair))
-    outcomes = [repeat(trace, with_order(trace._chain, kind, order)) for order in orders]
+    outcomes = [repeat(trace, trace._chain.replaced({kind: order})) for order in orders]
     if same_outcome(*outcomes):
         return None
     one, other = (row[place].name for place in pair)
@@ -353,7 +353,7 @@ def idempotent(name: str) -> ReadyLaw:
             for place, hook in enumerate(row):
                 if hook.name == name:
                     once = once or check_repeatable(trace)
-                    doubled = with_order(trace._chain, kind, (*row[: place + 1], *row[place:]))
+                    doubled = trace._chain.replaced({kind: (*row[: place + 1], *row[place:])})
                     twice = repeat(trace, doubled)
                     if not same_outcome(once, twice):
                         return (

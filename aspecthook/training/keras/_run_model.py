@@ -249,22 +249,8 @@ class Optimizer:
         return getattr(self._find().optimizer, name)
 
 
-# Any, in what follows: models and optimizers are ours, or those of Keras.
-
-
-def optimizers(model: Any) -> list[Any]:
-    """Return the optimizer of a model; those of Keras's ``MultiOptimizer``."""
-    return list(getattr(model.optimizer, "optimizers", (model.optimizer,)))
-
-
+# Any: it is ours, or one of Keras.
 def rate_of(optimizer: Any) -> float:
     """Return the learning rate of an optimizer, ours or one of Keras."""
     rate = optimizer.learning_rate
     return float(rate.numpy() if hasattr(rate, "numpy") else rate)
-
-
-def rates(model: Any) -> dict[str, float]:
-    """Return the learning rates by the names that Keras logs them under."""
-    if hasattr(model.optimizer, "optimizers"):
-        return {f"learning_rate_{optimizer.name}": rate_of(optimizer) for optimizer in optimizers(model)}
-    return {"learning_rate": rate_of(model.optimizer)}
