@@ -32,12 +32,29 @@ def run(*args: str) -> str:
             ),
         ),
         ("audit", ("The script was stopped", "kept: True", "that it was? True")),
-        ("plugin_order", ("auth",)),
+        (
+            "plugin_order",
+            ("name='audit')\n    state.load(name='auth')\n    state.call((0,))", "the law holds"),
+        ),
     ],
 )
 def test_an_example_of_weaving_says_what_it_should(name: str, facts: tuple[str, ...]) -> None:
     out = run(str(EXAMPLES / f"{name}.py"))
     for fact in facts:
+        assert fact in out
+
+
+@pytest.mark.torch
+def test_a_running_trainer_is_woven_without_its_callbacks() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("lightning")
+    out = run("-W", "ignore", str(EXAMPLES / "weave_lightning.py"))
+    for fact in (
+        "without hooks True, with hooks False",
+        "the code is that it was? True",
+        "steps: 16, skipped: batches [2, 2]; fit of Classifier ended",
+        "taken off: removed",
+    ):
         assert fact in out
 
 

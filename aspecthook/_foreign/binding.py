@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aspecthook._hints import Any, Literal, TypeAlias
 
-# By binding to the instance, to the class, or not at all. "read" is for those that return a value instead.
+# How a member of a class becomes callable: by binding to the instance, to the class, or not at all. "read" is for those
+# that return a value instead.
 Binding: TypeAlias = Literal["instance", "class", "none", "read"]
 
 

@@ -84,59 +84,40 @@ def put_back(space: dict[str, Any], name: str, before: object) -> None:
         space[name] = before
 
 
+# While `with_index` runs: the places of all objects by their `id`, found for the fourth object that is looked for; and
+# how many have been looked for.
+_index: dict[int, list[Place]] | None = None
+_asked = 0
+
+
 def places(value: object) -> Iterator[Place]:
     """Yield every place in an imported module where an object is kept, except in ours."""
-    return _searched(value) if _index is None else _index.places(value)
+    global _asked  # noqa: PLW0603  # under the lock
+    _asked += 1
+    if _index is None or _asked < 4:
+        for _, module in modules():
+            space = space_of(module)
+            # A program has a hundred thousand names, so that a loop in Python is left to the few modules that have the
+            # object. `in` alone would compare with `==`, which an array answers with an array.
+            if True in map(is_, list(space.values()), repeat(value)):
+                yield from ((module, word) for word, held in list(space.items()) if held is value)
+        return
+    if not _index:
+        for _, module in modules():
+            for word, held in list(space_of(module).items()):
+                _index.setdefault(id(held), []).append((module, word))
+    for module, word in _index.get(id(value), ()):
+        if space_of(module).get(word) is value:  # unless the name has been assigned since
+            yield module, word
 
 
 def with_index(work: Callable[[], T]) -> T:
     """Call a function that looks for the places of many objects; under the lock."""
-    global _index  # noqa: PLW0603  # under the lock
+    global _index, _asked  # noqa: PLW0603  # under the lock
     before = _index
+    if before is None:
+        _index, _asked = {}, 0
     try:
-        _index = before if before is not None else _Index()
         return work()
     finally:
         _index = before
-
-
-def _everything() -> Iterator[tuple[ModuleType, str, object]]:
-    for _, module in modules():
-        for word, held in list(space_of(module).items()):
-            yield module, word, held
-
-
-def _searched(value: object) -> Iterator[Place]:
-    for _, module in modules():
-        space = space_of(module)
-        # A program has a hundred thousand names, so that a loop in Python is left to the few modules that have the
-        # object. `in` alone would compare with `==`, which an array answers with an array.
-        if True in map(is_, list(space.values()), repeat(value)):
-            yield from ((module, word) for word, held in list(space.items()) if held is value)
-
-
-@final
-class _Index:
-    """The places of all objects; made for the fourth object that is looked for."""
-
-    __slots__ = ("_asked", "_places")
-
-    def __init__(self) -> None:
-        self._asked = 0
-        self._places: dict[int, list[Place]] | None = None
-
-    def places(self, value: object) -> Iterator[Place]:
-        self._asked += 1
-        if self._asked < 4:
-            yield from _searched(value)
-            return
-        if self._places is None:
-            self._places = {}
-            for module, word, held in _everything():
-                self._places.setdefault(id(held), []).append((module, word))
-        for module, word in self._places.get(id(value), ()):
-            if space_of(module).get(word) is value:  # unless the name has been assigned since
-                yield module, word
-
-
-_index: _Index | None = None  # while `with_index` runs

@@ -133,6 +133,7 @@ class ProxyMountPoint(MountPoint):
         """Whether a user wants to know that another has replaced our proxy; not if a module has dropped the name."""
         return bool(self.short) or ((id(entry.owner()), entry.name) in self._named and entry.now() is not ABSENT)
 
+    @under_lock
     def _heal(self) -> None:
         """Put back what was there before, wherever our proxy is, if it carries no hooks."""
         if self.opened:
@@ -144,12 +145,8 @@ class ProxyMountPoint(MountPoint):
                 space_of(module)[name] = self.original
 
     def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
-        self._healed()
-        return self.enter(*args, **kwargs)
-
-    @under_lock
-    def _healed(self) -> None:
         self._heal()
+        return self.enter(*args, **kwargs)
 
 
 _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValueDictionary()

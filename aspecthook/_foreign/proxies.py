@@ -1,6 +1,7 @@
-"""What is known of proxies before there is one: their classes are loaded when the first is needed.
+"""What is known of proxies before there is one: that a value is none of them.
 
-They are wrapt's, which imports asyncio; that takes longer than many a program runs that weaves Python functions alone.
+Their classes are loaded when the first is needed. They are wrapt's, which imports asyncio; that takes longer than many
+a program runs that weaves Python functions alone.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from operator import attrgetter, itemgetter
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import wrapt
 
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.callables import type_of
 
-from .binding import Binding, bind
+from .binding import bind
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -26,23 +26,6 @@ if TYPE_CHECKING:
     _Base = wrapt.ObjectProxy[Any]
 else:
     _Base = wrapt.ObjectProxy
-
-
-class ProxiedPoint(Protocol):
-    """What a proxy knows of its mount point."""
-
-    enter: Callable[..., Any]
-    binding: Binding
-
-    @property
-    def path(self) -> tuple[object, str] | None:
-        """The class and the name under which the original is found, if its own name leads elsewhere."""
-        ...
-
-    @property
-    def opened(self) -> bool:
-        """Whether it carries hooks."""
-        ...
 
 
 # No class of proxies may have annotations of its own, as they would hide those of the original. And until 3.13 a class
@@ -111,7 +94,8 @@ def _copied(proxy: Any, made: Any) -> Any:
 class Proxy(_Shell):
     """Takes the place of a callable, and calls what its mount point makes of it."""
 
-    def __init__(self, original: object, mount: ProxiedPoint) -> None:
+    # Any: its mount point, whose module imports this one.
+    def __init__(self, original: object, mount: Any) -> None:
         super().__init__(original, mount.enter, mount.path)
         self._self_mount = mount
 

@@ -24,15 +24,16 @@ def as_function(
     """Return a function that does what the member does, and the signature of it."""
     found_for = _behind(original, cls, name)
     first = Parameter("cls" if binding == "class" else "self", Parameter.POSITIONAL_ONLY)
+    bare = bind(original, None, cls)
+    signature = signature_of(bare)
     if name == "__new__" and name not in vars(cls):
 
         def new(owner: Any, /, *args: Any, **kwargs: Any) -> Any:
             return bind(found_for(owner), None, owner)(owner, *args, **kwargs)
 
-        return new, signature_of(bind(original, None, cls))
+        return new, signature
     if binding == "none" or type(original) is FunctionType:  # a function can be called through the class, too
-        call = bind(original, None, cls)
-        return call, signature_of(call)
+        return bare, signature
 
     def read(bound: Any) -> Any:
         return found_for(type(bound)).__get__(bound, type(bound))
@@ -57,8 +58,11 @@ def as_function(
 
     if binding == "read":
         return read, inspect.Signature([first])
-    signature = signature_of(bind(original, None, cls))
-    return (call_of_class, _with(first, signature)) if binding == "class" else (call_of_instance, signature)
+    if binding == "instance":
+        return call_of_instance, signature
+    if signature is None or first.name in signature.parameters:
+        return call_of_class, None
+    return call_of_class, inspect.Signature([first, *signature.parameters.values()])
 
 
 def _behind(original: Any, cls: type[Any], name: str) -> Callable[[Any], Any]:
@@ -83,9 +87,3 @@ def _behind(original: Any, cls: type[Any], name: str) -> Callable[[Any], Any]:
         return original
 
     return found_for
-
-
-def _with(first: Parameter, signature: inspect.Signature | None) -> inspect.Signature | None:
-    if signature is None or first.name in signature.parameters:
-        return None
-    return inspect.Signature([first, *signature.parameters.values()])

@@ -39,11 +39,12 @@ def _clean(exc_traceback: TracebackType | None) -> Args:
 def _excepthook(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
     import traceback
 
-    traceback.print_exception(kind, exc, trace)
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]  # a program may have closed it
+        traceback.print_exception(kind, exc, trace)
 
 
 def _in_thread(arguments: threading.ExceptHookArgs) -> None:
-    if arguments.exc_type is not SystemExit and arguments.exc_value is not None:
+    if arguments.exc_type is not SystemExit and arguments.exc_value is not None and sys.stderr is not None:
         name = arguments.thread.name if arguments.thread is not None else threading.get_ident()
         print(f"Exception in thread {name}:", file=sys.stderr)
         _excepthook(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)

@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 # Any: likewise.
 Listener: TypeAlias = Callable[..., Any]
 
-_table: dict[str, tuple[Listener, ...]] = {}
+_table: dict[str, Listener] = {}
 
 
 # The interpreter calls this also while it empties its modules, so that all it needs is a default.
-def _dispatch(
-    name: str, args: tuple[Any, ...], table: dict[str, tuple[Listener, ...]] = _table, notify: Listener = notify
-) -> None:
-    for listener in table.get(name, ()):
+def _dispatch(name: str, args: tuple[Any, ...], table: dict[str, Listener] = _table, notify: Listener = notify) -> None:
+    listener = table.get(name)
+    if listener is not None:
         notify(listener, listener, *args)
 
 
@@ -95,18 +94,12 @@ class Audited(Plug):
     def connect(self) -> None:
         """Add the listener to the table."""
         hook = _install(self._name)
-        row = _table.get(self._name, ())
-        if self._listener not in row:
-            _table[self._name] = (*row, self._listener)
+        _table[self._name] = self._listener
         hook.__code__ = _looking.__code__
 
     def disconnect(self) -> None:
         """Remove the listener from the table."""
-        left = tuple([one for one in _table.get(self._name, ()) if one is not self._listener])
-        if left:
-            _table[self._name] = left
-        else:
-            _table.pop(self._name, None)
+        _table.pop(self._name, None)
         if not _table and _hook is not None:
             _hook.__code__ = _silent.__code__
 

@@ -222,13 +222,10 @@ def _end(recorder: Recorder, about: End) -> Callable[..., None]:
 
 
 def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
+    here, clock = recorder.here, CLOCK[0]
 
     def begin() -> None:
-        try:
-            note = quick.note
-        except AttributeError:  # the first call in this thread
-            note = quick.note = here.note
+        note = here.note
         note(function)
         note(clock())
 
@@ -236,13 +233,10 @@ def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
-    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
+    here, clock = recorder.here, CLOCK[0]
 
     def end(exc: BaseException | None) -> None:
-        try:
-            note = quick.note
-        except AttributeError:
-            note = quick.note = here.note
+        note = here.note
         if exc is None:
             note(about)
             note(clock())

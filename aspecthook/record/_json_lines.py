@@ -65,7 +65,7 @@ class JsonLines:
         self.path = path
         self._file = _File(path, os.O_CREAT | os.O_TRUNC)
         self._functions, self._numbers = {}, count()
-        self._write(_line(_header(os.getpid(), self._parent, self._started)))
+        self._write(line_of(_header(os.getpid(), self._parent, self._started)))
 
     def _write(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
@@ -82,13 +82,13 @@ class JsonLines:
         head = ""
         if number is None:
             number = next(self._numbers)
-            head = _line(function_entry(call.function, number))
-        self._write(head + _line(call_entry(call, number)))
+            head = line_of(function_entry(call.function, number))
+        self._write(head + line_of(call_entry(call, number)))
         self._functions[call.function] = number  # after its line: two threads may write one each, but none too late
 
     def leave_out(self, count: int, why: str) -> None:
         """Write that a limit has left calls out."""
-        self._write(_line({"left_out": count, "why": why}))
+        self._write(line_of({"left_out": count, "why": why}))
 
     def forked(self) -> None:
         """Go on in a file of its own, in the child of a fork."""
@@ -205,14 +205,9 @@ def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def _line(entry: dict[str, Any]) -> str:
+def line_of(entry: dict[str, Any]) -> str:
+    """Return an entry as a line."""
     return _encode(entry) + "\n"
-
-
-def write_lines(entries: Iterable[dict[str, Any]], path: str | PathLike[str]) -> None:
-    """Write the lines of a file."""
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.writelines(map(_line, entries))
 
 
 def entries(

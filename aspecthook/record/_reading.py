@@ -129,20 +129,14 @@ class _Reader:
         """Return all calls, each below its parent; times are from when the first process began to record."""
         first = self.started()
         self._limit()
-        last = Counter(dict.fromkeys({process for process, _, _ in self._found}, -1))
-        for process, _, number in self._found:
-            last[process] = max(last[process], number)
-        taken: set[tuple[int, int]] = set()
-        for (process, started, number), (call, parent) in self._found.items():
+        for (_, started, _), (call, parent) in self._found.items():
             call.shift(started - first)
-            if (process, number) in taken:  # a tape is saved with one header for each process
-                last[process] += 1
-                call.number = last[process]
-            taken.add((process, call.number))
             found = None if parent is None else self._found.get(parent)
             if found is not None:
                 call.parent = found[0]
         calls = sorted([row[0] for row in self._found.values()], key=lambda call: call.begin)
+        for number, call in enumerate(calls, 1):  # a tape is saved with one header for each process
+            call.number = number
         for call in calls:
             if call.parent is not None:
                 call.parent.add_child(call)

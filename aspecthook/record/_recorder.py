@@ -147,8 +147,6 @@ class Recorder:
         self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
         self.here = Here(self)
-        # Its `note` again: a plain `local` is read faster than one with an `__init__`.
-        self.quick: Any = threading.local()
         _recorders.add(self)
 
     def open_sinks(self, sinks: Sequence[Sink]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 from aspecthook._errors import HookOptionError
 
 from ._calls import RecordedCall
-from ._json_lines import write_lines
+from ._json_lines import line_of
 
 Path: TypeAlias = "str | PathLike[str]"
 
@@ -29,7 +29,8 @@ def save(calls: list[RecordedCall], entries: Iterable[dict[str, Any]], path: Pat
     """Write calls in the format that the suffix of the path names; ``entries`` are those of their JSON lines."""
     name = os.fspath(path)
     if name.endswith(".jsonl"):
-        write_lines(entries, path)
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(map(line_of, entries))
     elif name.endswith(".html"):
         write_page(entries, path)
     elif name.endswith(".json"):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
         commutes,
         exactly_once,
         idempotent,
-        never_together,
-        sees_changes_of,
     )
     from ._repeat import NotRepeatableError
     from ._steps import Step, Trace
@@ -44,10 +42,8 @@ __all__ = [
     "exactly_once",
     "idempotent",
     "law",
-    "never_together",
     "orders_of",
     "run_laws",
-    "sees_changes_of",
     "trace_of",
     "underconstrained",
 ]
@@ -60,7 +56,7 @@ load_lazily(
         "_laws": "LawError law run_laws",
         "_machine": "HookMachine",
         "_orders": "Underconstrained assert_order_free orders_of underconstrained",
-        "_ready_laws": "always_last before commutes exactly_once idempotent never_together sees_changes_of",
+        "_ready_laws": "always_last before commutes exactly_once idempotent",
         "_repeat": "NotRepeatableError",
         "_tape": "Tape assert_calls called",
         "_steps": "Step Trace",

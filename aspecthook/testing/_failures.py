@@ -36,9 +36,16 @@ def sections(
     called = {*_called(item, error, mounts)}
     found = [
         ("hook chains", _draw_chains(called, {mount for mount in changed if _is_lasting(mount)})),
-        ("tape", "" if taped is None else "\n".join(map(_fit, taped.lines(_CALLS, times=False)))),
+        ("tape", "" if taped is None else "\n".join(map(_fit, _shortened(taped.lines(times=False))))),
     ]
     return [(title, text) for title, text in found if text]
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """Return the first and the last lines of a tape, if there are too many."""
+    left_out = len(lines) - _CALLS
+    half = _CALLS // 2
+    return [*lines[:half], f"... {left_out} more calls ...", *lines[-half:]] if left_out > 0 else lines
 
 
 def _is_lasting(mount: MountPoint) -> bool:

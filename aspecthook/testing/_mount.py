@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.answers import Return
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import HANDS_ON, name_of, type_of
@@ -29,7 +29,6 @@ __all__ = [
     "HANDS_ON",
     "KINDS",
     "Adding",
-    "Args",
     "Asks",
     "Call",
     "Chain",
@@ -52,7 +51,6 @@ __all__ = [
     "ties_broken_by",
     "type_of",
     "under_lock",
-    "with_order",
 ]
 
 Hooks = tuple[Hook, ...]
@@ -65,17 +63,7 @@ def levels_of(mount: MountPoint) -> Iterable[MountPoint]:
 
 def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
     """Return a chain of other hooks, each in the place of its own."""
-    made = Chain(())
-    for kind in KINDS:
-        setattr(made, kind, tuple([change(hook) for hook in getattr(chain, kind)]))
-    return made
-
-
-def with_order(chain: Chain, kind: str, order: Hooks) -> Chain:
-    """Return a chain with the hooks of one kind replaced."""
-    changed = copy.copy(chain)
-    setattr(changed, kind, order)
-    return changed
+    return chain.replaced({kind: tuple([change(hook) for hook in getattr(chain, kind)]) for kind in KINDS})
 
 
 def stand_in(hook: Hook, function: Callable[..., Any], *, counts: bool) -> Hook:

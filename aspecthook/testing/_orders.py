@@ -12,10 +12,10 @@ from itertools import combinations, islice
 from random import Random
 from typing import Any, NamedTuple, cast
 
-from aspecthook._errors import HookOptionError, brief, warn
+from aspecthook._errors import warn
 
 from ._calls import Given
-from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks, with_order
+from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks
 from ._repeat import ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side
 from ._steps import Step, Trace
 from ._trace import untraced
@@ -71,7 +71,7 @@ def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterat
         yield chain
         return
     for row in _rows(getattr(chain, kinds[0]), keep=keep):
-        yield from _orders(with_order(chain, kinds[0], row), keep=keep, kinds=kinds[1:])
+        yield from _orders(chain.replaced({kinds[0]: row}), keep=keep, kinds=kinds[1:])
 
 
 def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
@@ -114,7 +114,6 @@ def assert_order_free(
     *,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    most: int | None = None,
     keep_priorities: bool = False,
 ) -> None:
     """Assert that one call has the same outcome in all orders that `orders_of` yields.
@@ -124,9 +123,9 @@ def assert_order_free(
     and of the object of a method, where they can be copied. Hooks with ``once``, ``times`` or ``every`` run in each of
     the calls and are not used up. Each call of a coroutine function runs in an event loop of its own.
 
-    If there are more orders than `most` (720 if it is not given, with a warning), a sample is tried: the present order,
-    those in which two neighbours are swapped (unless priorities are kept), the most different one, and random ones. The
-    sample of one chain is always the same.
+    Of more than 720 orders a sample is tried, with a warning: the present order, those in which two neighbours are
+    swapped (unless priorities are kept), the most different one, and random ones. The sample of one chain is always the
+    same.
 
     Raises:
         AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
@@ -161,18 +160,15 @@ def assert_order_free(
           pre double(amount=4) → Args(amount=8)
           pre double(amount=3) → Args(amount=6)
     """
-    if most is not None and (type(most) is not int or most < 1):
-        raise HookOptionError(f"most={brief(most)}; give a number of orders from 1 up")
     first = _first(function, args, kwargs)
-    chosen, is_sample = _chosen(first._chain, most or _MOST, keep=keep_priorities)
+    chosen, is_sample = _chosen(first._chain, _MOST, keep=keep_priorities)
     for order in chosen:
         other = repeat(first, order)
         if not same_outcome(first, other):
             one, other = (first, other) if keep_priorities else _closest(first, other)
             raise AssertionError(_difference(one, other, is_sample=is_sample))
-    if is_sample and most is None:
-        tried = f"its hooks have more than {_MOST} orders, and only {_MOST} of them were tried"
-        warn(f"{first.label}: {tried}; give most= to try more, or fewer")
+    if is_sample:
+        warn(f"{first.label}: its hooks have more than {_MOST} orders, and only {_MOST} of them were tried")
 
 
 def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Trace:
@@ -204,7 +200,7 @@ def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
     yield chain
     # Where priorities count, a swap may make a hook ready that has to run before the second of the two.
     for kind, row, place in () if keep else _neighbours(chain):
-        yield with_order(chain, kind, _swapped(row, place))
+        yield chain.replaced({kind: _swapped(row, place)})
     yield _drawn(chain, lambda ready: ready[::-1], keep=keep)
     while True:
         yield _drawn(chain, lambda ready: random.sample(ready, len(ready)), keep=keep)
@@ -212,7 +208,7 @@ def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
 
 def _drawn(chain: Chain, choose: Choices, *, keep: bool) -> Chain:
     for kind in KINDS:
-        chain = with_order(chain, kind, next(_rows(getattr(chain, kind), keep=keep, choose=choose)))
+        chain = chain.replaced({kind: next(_rows(getattr(chain, kind), keep=keep, choose=choose))})
     return chain
 
 
@@ -245,7 +241,7 @@ def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
                 place += 1
                 continue
             row = _swapped(row, place)
-            after = repeat(first, with_order(before._chain, kind, row))
+            after = repeat(first, before._chain.replaced({kind: row}))
             if not same_outcome(before, after):
                 return before, after
             before, place = after, max(place - 1, 0)
@@ -361,7 +357,7 @@ def underconstrained(
             orders = side_by_side(row, one, other)
             if orders is None or row[one].priority != row[other].priority or precedes(row[one], row[other]):
                 continue
-            now, swapped = (repeat(first, with_order(first._chain, kind, order)) for order in orders)
+            now, swapped = (repeat(first, first._chain.replaced({kind: order})) for order in orders)
             if not same_outcome(now, swapped):
                 found.append(Underconstrained(row[one].name, row[other].name, kind, now, swapped))
     return found

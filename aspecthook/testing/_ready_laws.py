@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple, cast, final
+from typing import cast, final
 
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
-from aspecthook._values import shortened
 
-from ._mount import KINDS, Args, Hook, Hooks, MountPoint, Return, levels_of, with_order
-from ._repeat import check_repeatable, ending, repeat, same, same_outcome, side_by_side
-from ._steps import TARGET, Trace
+from ._mount import KINDS, Hook, Hooks, MountPoint, levels_of
+from ._repeat import check_repeatable, ending, repeat, same_outcome, side_by_side
+from ._steps import Trace
 
 
 @final
@@ -131,27 +130,6 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def never_together(first: str, second: str) -> ReadyLaw:
-    """Return the law that two hooks do not both run in one call.
-
-    Example:
-        >>> from aspecthook import hookable
-        >>> from aspecthook.testing import run_laws
-        >>> @hookable
-        ... def pay(amount): ...
-        >>> @pay.pre(when=lambda amount: amount < 100)
-        ... def wave_through(): ...
-        >>> @pay.pre(when=lambda amount: amount >= 100)
-        ... def ask_again(): ...
-        >>> run_laws(pay, never_together("wave_through", "ask_again"), args=(100,))
-    """
-
-    def broken(trace: Trace) -> str | None:
-        return f"{first!r} and {second!r} both ran" if trace.ran(first) and trace.ran(second) else None
-
-    return ReadyLaw("never_together", (first, second), broken)
-
-
 def always_last(name: str) -> ReadyLaw:
     """Return the law that nothing begins to run after a hook has begun: no other hook, and not the target.
 
@@ -174,93 +152,6 @@ def always_last(name: str) -> ReadyLaw:
         return f"{last!r} ran after {name!r}" if trace.ran(name) and last != name else None
 
     return ReadyLaw("always_last", (name,), broken)
-
-
-# What a hook sees of the changes of another
-
-
-def sees_changes_of(reader: str, writer: str) -> ReadyLaw:
-    """Return the law that one hook is given the arguments and the result as another hook has left them.
-
-    The changes of the writer are its `Args`, and the result that it sets. The reader must be given what the writer
-    answered, or what a later hook has made of it. The law does not apply to what the reader does not ask for by name,
-    nor to a call in which the writer changes nothing. The reader, or the writer of a result, may also be the target.
-
-    Example:
-        >>> from aspecthook import Args, hookable
-        >>> from aspecthook.testing import LawError, run_laws
-        >>> @hookable
-        ... def price(item, qty=1):
-        ...     return 2.0 * qty
-        >>> @price.pre
-        ... def log(qty): ...
-        >>> @price.pre
-        ... def at_least_one(qty):
-        ...     return Args(qty=max(qty, 1))
-        >>> run_laws(price, sees_changes_of("price", "at_least_one"), args=("tea", 0))
-        >>> try:
-        ...     run_laws(price, sees_changes_of("log", "at_least_one"), args=("tea", 0))
-        ... except LawError as error:
-        ...     print(error.law, error.__cause__, sep=": ")
-        sees_changes_of('log', 'at_least_one'): 'log' was given qty=0, and not 1 as 'at_least_one' left it
-    """
-
-    def broken(trace: Trace) -> str | None:
-        changes = sorted(_changes(trace), key=lambda change: change.when)
-        for place, step in enumerate(trace.steps):
-            if step.name != reader:
-                continue
-            for name, given in step.given.items():
-                if name == "result" and step.kind == "always" and trace.exc is not None:
-                    continue  # a call that fails has no result, whatever its hooks have answered
-                due = _due(trace, [one for one in changes if one.name == name], place, writer)
-                if due is not None and not same(given, due.value):
-                    left = f"{shortened(due.value)} as {due.writer!r} left it"
-                    return f"{reader!r} was given {name}={shortened(given)}, and not {left}"
-        return None
-
-    return ReadyLaw("sees_changes_of", (reader, writer), broken)
-
-
-class _Change(NamedTuple):
-    """What a step has changed: the step that ``began`` at a place. Changes happen in the order of ``when``."""
-
-    when: tuple[int, int]
-    began: int
-    writer: str
-    name: str
-    value: object
-
-
-_PHASES = {"pre": 0, TARGET: 1, "item": 1, "around": 2, "exception": 3, "post": 4}
-
-
-def _changes(trace: Trace) -> Iterator[_Change]:
-    for place, step in enumerate(trace.steps):
-        answer = step.answer
-        if answer is None or step.kind not in _PHASES:
-            continue
-        phase = _PHASES[step.kind]
-        # Of two around hooks, the inner one, which began later, answers first.
-        when = (phase, -place if step.kind == "around" else place)
-        if isinstance(answer, Args):
-            for name, value in answer.changes.items():
-                yield _Change(when, place, step.name, name, value)
-            continue
-        value = cast("Return[object]", answer).value if isinstance(answer, Return) else answer
-        yield _Change(when, place, step.name, "item" if step.kind == "item" else "result", value)
-
-
-def _due(trace: Trace, changes: list[_Change], place: int, writer: str) -> _Change | None:
-    """Return the change that the step at a place is to see, if the writer has made one of this name."""
-    runs = [run for run, step in enumerate(trace.steps) if step.name == writer and run != place]
-    # The latest run before the reader, as an item hook runs once for each item; or else the writer came too late.
-    run = max((run for run in runs if run < place), default=min(runs, default=None))
-    written = next((one for one in changes if one.began == run), None)
-    if written is None or written.began > place:
-        return written
-    # Others may have changed it further.
-    return [one for one in changes if one.began < place][-1]
 
 
 # Laws for which the call is made again
@@ -313,7 +204,7 @@ def commutes(first: str, second: str) -> ReadyLaw:
 
 def _differ(trace: Trace, kind: str, row: Hooks, pair: tuple[int, int]) -> str | None:
     orders = side_by_side(row, *pair) or (row, _exchanged(row, *pair))
-    outcomes = [repeat(trace, with_order(trace._chain, kind, order)) for order in orders]
+    outcomes = [repeat(trace, trace._chain.replaced({kind: order})) for order in orders]
     if same_outcome(*outcomes):
         return None
     one, other = (row[place].name for place in pair)
@@ -353,7 +244,7 @@ def idempotent(name: str) -> ReadyLaw:
             for place, hook in enumerate(row):
                 if hook.name == name:
                     once = once or check_repeatable(trace)
-                    doubled = with_order(trace._chain, kind, (*row[: place + 1], *row[place:]))
+                    doubled = trace._chain.replaced({kind: (*row[: place + 1], *row[place:])})
                     twice = repeat(trace, doubled)
                     if not same_outcome(once, twice):
                         return (

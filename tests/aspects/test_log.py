@@ -120,7 +120,7 @@ def test_an_entry_names_the_line_of_the_caller_inside_other_aspects(logger: Logg
 
     with (
         weave(price, aspect=retry(sleep=lambda seconds: None)),
-        weave(price, aspect=log(logger)),
+        weave(price, aspect=log(logger), after="retry"),
     ):
         price(1)
         line = line_here() - 1

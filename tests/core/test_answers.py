@@ -622,3 +622,28 @@ def test_a_one_yield_hook_that_yields_again_is_refused_and_closed(style: str, fa
         with pytest.raises(HookAnswerError, match="yielded twice"):
             case.call()
         assert case.log[-1] == "closed"
+
+
+def test_an_exception_that_no_hook_handles_keeps_its_cause() -> None:
+    @hookable
+    def target() -> None:
+        raise KeyError("tea") from ValueError("sold out")
+
+    target.exception(lambda exc: None)
+    with pytest.raises(KeyError) as caught:
+        target()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert not isinstance(caught.value.__context__, HookAnswerError)
+
+
+def test_an_always_hook_sees_no_result_of_a_call_that_its_post_hook_has_failed() -> None:
+    target, seen = hookable(lambda: 5), []
+
+    @target.post
+    def fail() -> None:
+        raise KeyError("tea")
+
+    target.always(lambda result, exc: seen.append((result, type(exc))))
+    with pytest.raises(KeyError):
+        target()
+    assert seen == [(None, KeyError)]

@@ -55,11 +55,6 @@ async def later(**_: object) -> None:
     await asyncio.sleep(0)
 
 
-async def looping(proceed: Callable[[], AsyncIterator[object]]) -> AsyncIterator[object]:
-    async for item in proceed():
-        yield item
-
-
 IDLE: dict[str, tuple[str, Callable[..., Any], dict[str, Any]]] = {
     "pre": ("pre", lambda: None, {}),
     "async pre": ("pre", later, {}),

@@ -15,8 +15,6 @@ from unittest import mock
 
 import pytest
 import wrapt
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from aspecthook import MountError, hookable, hooks, weave
 from aspecthook._core.compile.show import FREE_THREADED
@@ -357,9 +355,6 @@ def test_two_that_patch_out_of_order_around_our_leaving_find_the_function_as_it_
     assert target.__code__ is code
 
 
-CELL = ["what it gives"]
-
-
 def test_our_code_put_back_long_after_the_removal_is_replaced_too(target: types.FunctionType, warm: bool) -> None:
     # It stayed: a place that was left cleanly did not know its own code any more.
     code = target.__code__
@@ -428,64 +423,7 @@ def test_the_dict_of_a_mounted_function_reads_as_a_dict() -> None:
     shown = price.__dict__
     assert list(shown.values()) == [shown[name] for name in shown]
     assert (shown == {**space}, shown != {**space}, shown != {}) == (True, False, True)
-    assert repr(shown).startswith("{'pre': <adds pre hooks to shop:price>, ") and "'mine': 3" in repr(shown)
-
-
-# Others replace the code again and again: a model of what is in the function.
-
-ACTS = ["add", "clear", "call", "keep", "forget", "put first", "put last", "put 1", "put 2", "put 3"]
-
-
-def plain_code(number: int) -> types.CodeType:
-    return types.FunctionType(eval(f"lambda: {number}").__code__, {}).__code__
-
-
-@given(st.lists(st.sampled_from(ACTS), max_size=20))
-@example("add call keep clear,put 2,add call clear,put 1,add call clear")
-@example("add call keep clear,put 2,add clear,put first,add clear")
-@example("add call keep clear,put 2,add call keep clear,put 3,add call clear,put last,add clear,put first,add clear")
-@example("add call keep clear,put 2,add call keep clear,put 3,add call clear,put first,add clear,put last,add clear")
-@example("add call keep clear,put 2,add call clear,forget,put 3,add call clear")
-def test_hooks_act_on_whatever_code_others_have_left_and_leave_it_as_it_was(acts: list[str] | str) -> None:
-    if isinstance(acts, str):
-        acts = [act for part in acts.split(",") for act in ([part] if part.startswith("put") else part.split())]
-    codes = {number: plain_code(number) for number in (1, 2, 3)}
-    function = hookable(types.FunctionType(codes[1], {}, "function"))
-    mount = hooks(function)
-    base = 1  # the number of the plain code that is in the function, or under ours
-    below: int | None = None  # that of the hooks, if there are any
-    alone = True  # whether nobody else has put anything there since there are hooks
-    kept: list[tuple[types.CodeType, int]] = []  # codes of ours that others have, each with its number
-    for act in acts:
-        verb, _, rest = act.partition(" ")
-        if act == "add":
-            alone = alone or not mount
-            mount.add("pre", noting("hook"), again=True)
-            below = base
-        elif act == "clear":
-            mount.clear()
-            below = None
-        elif act == "keep":
-            kept.append((function.__code__, base))
-        elif act == "forget":
-            kept.clear()
-        elif act in ("put first", "put last"):
-            if not kept:
-                continue
-            function.__code__, base = kept[0 if act == "put first" else -1]
-            alone = False
-        elif verb == "put":
-            function.__code__, base = codes[int(rest)], int(rest)
-            alone = False
-        log.clear()
-        if act == "call":
-            ours = function.__code__ not in codes.values()
-            assert function() == base
-            assert log == (["hook"] * len(mount) if ours and below == base else [])
-        if act == "clear" or (act == "call" and below != base):
-            assert alone or function() == base  # our code that others have put back is replaced at its next call
-            assert function.__code__ is codes[base]
-    mount.clear()
+    assert repr(shown).startswith("{'pre': <pre hooks of shop:price: none>, ") and "'mine': 3" in repr(shown)
 
 
 def test_the_defaults_of_a_hooked_function_are_the_objects_that_they_were() -> None:

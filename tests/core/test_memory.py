@@ -218,34 +218,6 @@ def test_a_closure_that_dies_hooked_is_collected_and_its_hooks_with_it(kind: str
     assert [one() for one in gone] == [None] * 3
 
 
-def hook_leading_to(target: object, how: str) -> types.FunctionType:
-    """Make a hook that seems to be written in this module, but leads to a function."""
-    with_variable: Any = lambda: target and None
-    with_default: Any = lambda kept=target: None
-    with_keyword: Any = lambda *, kept=target: None
-    plain: Any = lambda: None
-    made = {"variable": with_variable, "default": with_default, "keyword default": with_keyword}.get(how, plain)
-    code = made.__code__.replace(co_qualname="hook")
-    hook = types.FunctionType(code, globals(), "hook", made.__defaults__, made.__closure__)
-    hook.__kwdefaults__ = made.__kwdefaults__
-    if how == "attribute":
-        hook.__dict__["target"] = target
-    return hook
-
-
-@pytest.mark.parametrize("how", ["default", "keyword default", "attribute", "variable"])
-def test_a_hook_that_leads_to_a_closure_is_collected_with_it(how: str) -> None:
-    # Such a hook must not be a constant of the closure's code.
-    target: Any = make(lasting=False)
-    hook = hook_leading_to(target, how)
-    target.pre(hook)
-    target()
-    gone = [weakref.ref(target), weakref.ref(hook)]
-    del target, hook
-    gc.collect()
-    assert [one() for one in gone] == [None] * 2
-
-
 def test_a_handle_that_is_kept_keeps_nothing_of_its_function_alive() -> None:
     def made() -> tuple[Hook, weakref.ref[Big]]:
         thing = Big()

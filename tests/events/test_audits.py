@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,13 @@ at_once(*map(come_and_go, ("a.b", "c.d", "e.f", "g.h")))
 print(wrong, _audits._table, _audits._hook.__code__ is _audits._silent.__code__)
 """
     assert printed(program) == ["[] {} True"]
+
+
+def test_the_end_of_one_event_leaves_the_others() -> None:
+    heard: list[object] = []
+    events.audit("ahe.one").on(lambda args: heard.append(args))
+    with hooks(events.audit("ahe.two")).add("on", lambda: None):
+        pass
+    sys.audit("ahe.one", 1)
+    hooks(events.audit("ahe.one")).clear()
+    assert heard == [(1,)]

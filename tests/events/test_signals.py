@@ -167,3 +167,21 @@ def test_handler_of_asyncio_over_ours_is_left_alone(before: Any) -> None:
         loop.close()
     signals.signal(signals.SIGTERM, before)
     assert not hooks(sigterm).displaced
+
+
+@UNIX
+def test_signal_is_noticed_again_after_it_has_stopped_the_process() -> None:
+    program = """
+import os, signal, time
+seen = []
+events.signal("SIGTSTP").on(lambda: seen.append(1))
+if not (child := os.fork()):
+    while os.getppid() != 1:
+        time.sleep(0.05)
+        os.kill(os.getppid(), signal.SIGCONT)
+for _ in range(2):
+    signal.raise_signal(signal.SIGTSTP)
+os.kill(child, signal.SIGKILL)
+print(len(seen))
+"""
+    assert printed(program) == ["2"]

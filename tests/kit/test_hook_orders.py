@@ -81,12 +81,6 @@ def test_what_a_module_and_a_wide_fixture_have_added_stays_for_the_next_run(shop
     assert SENTENCE.format("test_total") in text
 
 
-def test_without_a_seed_one_is_drawn_and_shown(shop):
-    text = outcome(shop("def test_nothing(): pass", "--hook-orders"), passed=1)
-    (line,) = [line for line in text.splitlines() if line.startswith("hook orders: ")]
-    assert line.removeprefix("hook orders: --hook-orders=").isdigit()
-
-
 # Thirty hooks on five mount points, whose constraints say all that matters.
 SOUND = """
     from aspecthook import Args, hookable

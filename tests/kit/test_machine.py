@@ -226,24 +226,6 @@ def test_an_order_bug_is_found_in_its_shortest_story(machine: type[HookMachine])
     assert story_of(machine) == FOUND[machine]
 
 
-@pytest.mark.parametrize("kind", ["pre", "post", "exception", "always"])
-@pytest.mark.parametrize("size", [2, 3])
-def test_two_hooks_in_the_wrong_order_are_found_among_others(kind: Any, size: int) -> None:
-    class Handling(Total):
-        candidates = tuple([Candidate(kind, lambda: None, name=name) for name in "abcd"[:size]])
-        in_order = before("a", "b")
-
-        def make(self) -> Any:
-            @hookable
-            def fail(n: int) -> None:
-                if kind == "exception":
-                    raise ValueError(n)
-
-            return fail
-
-    assert story_of(Handling) == [f"add('{kind} b')", f"add('{kind} a')", "call((0,))"]
-
-
 def test_a_ready_law_that_makes_the_call_again_works_in_a_machine() -> None:
     class Commuting(Taxed):
         any_order = commutes("tax", "rounding")
@@ -274,18 +256,6 @@ def test_hooks_that_contradict_each_other_or_run_once_are_no_failure() -> None:
 
     Odd.TestCase().runTest()
     run_state_machine_as_test(Odd, settings=settings(MANY, max_examples=10, stateful_step_count=10))
-
-
-def test_a_repaired_machine_passes_after_it_has_failed() -> None:
-    # The failure was kept on the class.
-    class Mended(Cents):
-        pass
-
-    story_of(Mended)
-    Mended.candidates = ()
-    Mended.candidates = Taxed.candidates[1:]
-    Mended.TestCase().runTest()
-    run_state_machine_as_test(Mended)
 
 
 def test_a_function_that_outlives_the_machine_is_left_as_it_was() -> None:

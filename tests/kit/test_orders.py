@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
-from itertools import islice, permutations, product
+from itertools import islice, permutations
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aspecthook import Args, HookLookupError, HookOptionError, HookWarning, Return, hookable, hooks, weave
+from aspecthook import Args, HookWarning, hookable, hooks
 from aspecthook.testing import (
     NotRepeatableError,
-    assert_order,
     assert_order_free,
     orders_of,
-    trace_of,
     underconstrained,
 )
 from aspecthook.testing._orders import _chosen
@@ -87,17 +85,6 @@ def test_with_priorities_kept_they_are_the_orders_that_come_of_adding_in_another
     assert set(found) == {numbers(expected(list(one))) for one in permutations(drawn)}
 
 
-@given(*[rows(count=3).map(orderable)] * 2)
-@FEW
-def test_the_kinds_keep_their_places(first: list[Row], second: list[Row]) -> None:
-    target = mounted(first)
-    for hook in hooks(mounted(second)).members:
-        options: Any = {name: hook.options[name] for name in ("name", "priority", "before", "after")}
-        target.post(lambda: None, **options)
-    rows_of_kinds = ([one for one in permutations(row) if allowed(one)] for row in (first, second))
-    assert sorted(orders_of(target)) == sorted(numbers(one + other) for one, other in product(*rows_of_kinds))
-
-
 Step = tuple[str, int]
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "times"]), st.integers(-2, 3)), min_size=1, max_size=4)
 
@@ -126,14 +113,6 @@ def run(steps: Any, n: int) -> int:
     for word, number in steps:
         n = n + number if word == "add" else n * number
     return n
-
-
-@given(st.lists(st.integers(), max_size=5), st.integers(), st.sampled_from(["pre", "post"]))
-@FEW
-def test_additions_are_free_of_their_order(added: list[int], n: int, kind: str) -> None:
-    target = arithmetic([("add", number) for number in added], kind)
-    assert_order_free(target, args=(n,))
-    assert underconstrained(target, kwargs={"n": n}) == []
 
 
 @given(STEPS, st.integers(-3, 3), st.sampled_from(["pre", "post"]))
@@ -187,13 +166,6 @@ def save() -> Any:
     return save
 
 
-def test_orders_are_made_one_at_a_time() -> None:
-    target = save()
-    for number in range(40):
-        target.always(lambda: None, name=f"a{number}")
-    assert len(set(islice(orders_of(target), 1000))) == 1000
-
-
 def test_a_chain_may_be_longer_than_functions_call_each_other() -> None:
     @hookable
     def target() -> None: ...
@@ -202,35 +174,6 @@ def test_a_chain_may_be_longer_than_functions_call_each_other() -> None:
         target.pre(lambda: None, name=f"h{number}")
     first, second = islice(orders_of(target), 2)
     assert first[:-2] == second[:-2] and first[-2:] == second[:-3:-1]
-
-
-def test_paused_hooks_have_no_place_in_an_order() -> None:
-    target = save()
-    hooks(target).set_paused((hooks(target)["log"],), paused=True)
-    assert list(orders_of(target)) == [("auth", "check", "send")]
-    with hooks(target).paused():
-        assert list(orders_of(target)) == [()]
-
-
-def test_the_orders_are_those_of_the_moment_in_which_they_were_asked_for() -> None:
-    target = save()
-    orders = orders_of(target)
-    hooks(target).clear()
-    assert next(orders) == ("auth", "check", "log", "send")
-    assert list(orders_of(target)) == [()]
-
-
-def test_the_hooks_of_an_instance_are_ordered_with_those_of_its_class() -> None:
-    class Account:
-        @hookable
-        def withdraw(self, amount: int) -> int:
-            return amount
-
-    mine = Account()
-    Account.withdraw.pre(lambda: None, name="every")
-    hooks(mine.withdraw).add("pre", lambda: None, name="mine")
-    assert set(orders_of(mine.withdraw)) == {("every", "mine"), ("mine", "every")}
-    assert list(orders_of(Account.withdraw)) == [("every",)]
 
 
 # Examples: assert_order_free
@@ -253,44 +196,6 @@ def test_the_two_orders_and_the_first_difference_are_shown() -> None:
         "  pre times2(n=4) → Args(n=8)",
         "  pre times2(n=2) → Args(n=4)",
     ]
-
-
-def test_a_hook_that_runs_in_one_order_alone_is_the_difference() -> None:
-    @hookable
-    def target(n: int) -> int:
-        return n
-
-    target.pre(lambda n: Return(0) if n < 5 else None, name="skip")
-    target.pre(lambda n: Args(n=n + 5), name="more")
-    with pytest.raises(AssertionError, match=r"difference:\n  pre more did not run\n  pre more\(n=1\) → Args\(n=6\)"):
-        assert_order_free(target, args=(1,))
-
-
-def test_exceptions_are_outcomes() -> None:
-    @hookable
-    def target(n: int) -> int:
-        return n
-
-    @target.pre
-    def check(n: int) -> None:
-        if n < 5:
-            raise ValueError(n)
-
-    assert_order_free(target, args=(1,))
-    target.pre(lambda n: Args(n=n + 1), name="more")
-    with pytest.raises(AssertionError, match=r"raises ValueError\(1\)\n  pre: more, check\n    raises ValueError\(2\)"):
-        assert_order_free(target, args=(1,))
-
-
-def test_around_hooks_are_tried_inside_and_outside() -> None:
-    @hookable
-    def target(n: int) -> int:
-        return n
-
-    target.around(lambda proceed: proceed() + 1, name="more")
-    target.around(lambda proceed: proceed() * 2, name="double")
-    with pytest.raises(AssertionError, match=r"around: more, double\n    gives 7\n  around: double, more\n    gives 8"):
-        assert_order_free(target, args=(3,))
 
 
 def test_priorities_are_left_aside_unless_they_are_kept() -> None:
@@ -357,19 +262,6 @@ def test_targets_of_every_style_are_called_on_copies(name: str) -> None:
         mount.clear()
 
 
-def test_woven_functions_are_tried_and_left_as_they_were() -> None:
-    import shlex
-
-    with (
-        weave("shlex:quote", post=lambda result: result.upper(), name="up"),
-        weave("shlex:quote", post=lambda result: f"{result} x", name="suffix"),
-    ):
-        code, members = shlex.quote.__code__, hooks(shlex.quote).members
-        with pytest.raises(AssertionError, match=r"gives 'A x'\n  post: suffix, up\n    gives 'A X'"):
-            assert_order_free(shlex.quote, args=("a",))
-        assert shlex.quote.__code__ is code and hooks(shlex.quote).members is members
-
-
 def test_arguments_that_cannot_be_copied_are_passed_as_they_are() -> None:
     @hookable
     def target(lock: Any, items: list[int]) -> bool:
@@ -380,21 +272,6 @@ def test_arguments_that_cannot_be_copied_are_passed_as_they_are() -> None:
     mine, items = threading.Lock(), list[int]()
     assert_order_free(target, args=(mine,), kwargs={"items": items})
     assert items == []
-
-
-def test_results_that_are_not_plainly_equal_are_compared_as_well_as_can_be() -> None:
-    numpy = pytest.importorskip("numpy")
-
-    @hookable
-    def target(n: int) -> Any:
-        return {"loss": float("nan"), "rows": (numpy.arange(n), [1])}
-
-    target.pre(lambda n: Args(n=n + 1), name="more")
-    target.pre(lambda n: Args(n=n + 2), name="much")
-    assert_order_free(target, args=(1,))
-    target.pre(lambda n: Args(n=n * 2), name="double")
-    with pytest.raises(AssertionError, match="depends on the order"):
-        assert_order_free(target, args=(1,))
 
 
 def test_hooks_that_count_run_in_each_call_and_are_not_used_up() -> None:
@@ -416,16 +293,11 @@ def test_ctrl_c_ends_it() -> None:
 
 def test_more_orders_than_are_tried_are_sampled_and_that_is_said() -> None:
     target = arithmetic([("add", number) for number in range(7)])
-    with pytest.warns(HookWarning, match="more than 720 orders, and only 720 of them were tried; give most="):
+    with pytest.warns(HookWarning, match="more than 720 orders, and only 720 of them were tried"):
         assert_order_free(target, args=(1,))
-    ran: list[tuple[str, ...]] = []
-    target.always(lambda call: None, name="end")
-    target.pre(lambda: ran.append(()), name="count")
-    assert_order_free(target, args=(1,), most=50)
-    assert len(ran) == 52  # the present order is tried twice before
     target.pre(lambda n: Args(n=n * 2), name="double")
     with pytest.raises(AssertionError, match=r"its hooks \(a sample of its orders was tried\)"):
-        assert_order_free(target, args=(1,), most=50)
+        assert_order_free(target, args=(1,))
 
 
 PAIRS = [(one, other) for other in range(5) for one in range(other)]
@@ -456,20 +328,6 @@ def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
     assert is_sample == (most < len(every))
     again, _ = _chosen(chain, most, keep=keep)
     assert [one.everything() for one in again] == [one.everything() for one in chosen]
-
-
-def test_two_neighbours_are_found_on_the_way_to_a_very_different_order() -> None:
-    # No swap of two neighbours of the present order matters; that of `add` and `double`, which are none, does.
-    target = arithmetic([])
-    target.pre(lambda: None, name="first")
-    target.pre(lambda n: Args(n=n + 1), name="add")
-    target.pre(lambda: None, name="look")
-    target.pre(lambda n: Args(n=n * 2), name="double")
-    with pytest.raises(AssertionError) as caught:
-        assert_order_free(target, args=(1,), most=5)
-    one, other = (line.removeprefix("  pre: ").split(", ") for line in str(caught.value).splitlines()[2:6:2])
-    place = one.index("add")
-    assert one[place : place + 2] == ["add", "double"] and other[place : place + 2] == ["double", "add"]
 
 
 # Examples: underconstrained
@@ -518,25 +376,3 @@ def test_a_target_that_is_not_repeatable_is_told_with_both_outcomes(check: Any) 
 
     with pytest.raises(NotRepeatableError, match="not repeatable: the same call gives 1, and then raises Val"):
         check(target, args=(1,))
-
-
-@pytest.mark.parametrize("most", [0, -1, True, "10"])
-def test_a_limit_that_is_no_number_of_orders_is_refused(most: Any) -> None:
-    with pytest.raises(HookOptionError, match="give a number of orders from 1 up"):
-        assert_order_free(save(), args=(1,), most=most)
-
-
-@pytest.mark.parametrize("check", [orders_of, assert_order_free, underconstrained])
-def test_plain_function_has_no_orders(check: Any) -> None:
-    with pytest.raises(HookLookupError):
-        check(save)
-
-
-def test_arguments_that_do_not_fit_are_an_outcome_like_any_other() -> None:
-    assert_order_free(save())
-    assert isinstance(trace_of(save())().exc, TypeError)
-
-
-def test_the_present_order_is_the_first_of_orders_of() -> None:
-    target = save()
-    assert_order(target, *next(orders_of(target)))

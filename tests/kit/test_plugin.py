@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -106,10 +105,10 @@ def test_a_tape_is_stopped_at_the_end_and_a_failed_test_shows_its_tree(shop):
 def test_spies_are_tapes_of_their_own(shop):
     result = shop("""
         def test_it(spy):
-            price, charge = spy("kit_shop:price"), spy(kit_shop.charge, when=lambda amount: amount > 3)
+            price, charge = spy("kit_shop:price"), spy(kit_shop.charge)
             kit_shop.checkout(["tea"])
             kit_shop.checkout(["tea", "rice"])
-            assert (len(price), len(charge)) == (3, 1)
+            assert (len(price), len(charge)) == (3, 2)
             assert charge.last.arguments == {"amount": 5.0} and charge.last.result == "paid"
         def test_then():
             assert not hasattr(kit_shop.price, "hooks")
@@ -140,27 +139,16 @@ def test_faults_by_number_by_predicate_and_by_probability(shop):
         def test_predicate(inject):
             fault = inject(kit_shop.price).replace(0, when=lambda qty: qty > 1).replace(1, call=3)
             assert run() + run(qty=2) + run() == [2.5, 0, 1] and fault.replaced == 2
-        def test_both(inject):
-            inject(kit_shop.price).replace(0, when=lambda qty: qty > 1, call={1, 2})
-            assert run() + run(qty=2) + run(qty=2) == [2.5, 0, 5.0]
         @pytest.mark.parametrize("turn", [1, 2])
         def test_probability(inject, turn, seen={}):
             fault = inject(kit_shop.price).replace(0, probability=0.3, seed=1)
             found = run(100)
             assert seen.setdefault("first", found) == found and found.count(0) == fault.replaced
             assert 10 < fault.replaced < 50
-        def test_probability_none_and_all(inject):
-            inject(kit_shop.price).replace(0, probability=0.0)
-            assert run(3) == [2.5] * 3
-            inject(kit_shop.price).replace(0, probability=1)
-            assert run(3) == [0] * 3
-        def test_value_or_function(inject):
-            inject(kit_shop.price).replace(lambda item, qty: (item, qty), call=1).replace(None, call=2)
-            assert run(3) == [("tea", 1), None, 2.5]
         def test_clean():
             assert not hasattr(kit_shop.price, "hooks")
     """)
-    outcome(result, passed=8)
+    outcome(result, passed=5)
 
 
 def test_faults_are_inside_of_all_other_hooks_and_count_each_attempt(shop):
@@ -272,19 +260,10 @@ def test_a_test_that_leaves_a_hook_behind_fails_and_is_told_where_it_was_attache
     assert "ERROR at teardown of test_leak" in text
 
 
-def test_a_leak_is_warned_of_if_that_is_asked_for(shop):
-    text = outcome(shop(LEAK, "--hook-leaks=warn"), passed=1, warnings=1)
-    assert "HookLeakWarning: test_it.py::test_leak has left 1 hook behind" in text
-
-
 @pytest.mark.parametrize("args", [(), ("--hook-leaks=off",), ("-W", "error")])
 def test_unless_asked_for_nobody_looks_for_leaks(shop, args):
     # It was warned of by default, which failed runs whose warnings are errors, or are counted.
     assert "left" not in outcome(shop(LEAK, *args), passed=1, warnings=0)
-
-
-def test_leak_warning_fails_the_test_if_warnings_are_errors(shop):
-    outcome(shop(LEAK, "-W", "error", "--hook-leaks=warn"), passed=1, errors=1)
 
 
 def test_the_option_outranks_the_configuration_and_nonsense_is_refused(shop):
@@ -335,43 +314,6 @@ def test_only_hooks_that_are_still_there_on_what_outlives_the_test_are_leaks(sho
     outcome(result, passed=5, failed=1)
 
 
-def test_hook_kept_by_a_lasting_traceback_is_no_leak(shop):
-    result = shop(
-        """
-        error = OSError()
-        def test_it():
-            def local():
-                raise error
-            aspecthook.weave(local, pre=lambda: None)
-            with pytest.raises(OSError):
-                local()
-        """,
-        "--hook-leaks=error",
-    )
-    outcome(result, passed=1)
-
-
-def test_locals_and_instances_that_outlive_their_test_are_leaks(shop):
-    text = outcome(
-        shop(
-            """
-            kept = []
-            def test_local():
-                def local(): ...
-                aspecthook.weave(local, pre=lambda: None)
-                kept.append(local)
-            def test_instance():
-                aspecthook.weave(kit_shop.cart.add, pre=lambda item: None, name="one")
-            """,
-            "--hook-leaks=error",
-        ),
-        passed=2,
-        errors=2,
-    )
-    assert "on test_it:test_local.<locals>.local, attached at test_it.py:7" in text
-    assert "pre hook 'one' on kit_shop:Cart.add of one Cart, attached at test_it.py:10" in text
-
-
 @pytest.mark.parametrize(("filters", "warnings"), [((), 3), (("-W", "error"), 0)])
 def test_a_leak_of_a_test_that_has_failed_is_warned_of_and_is_no_second_error(shop, filters, warnings):
     result = shop(
@@ -405,14 +347,7 @@ RAISING = [
         raise Odd(cart)
     except Odd as error:
         raise KeyError from error""",
-    """try:
-        raise Odd(cart)
-    except Odd:
-        assert cart is None""",
     "raise ExceptionGroup('several', [Odd(cart)])",
-    """with pytest.raises(Odd) as caught:
-        raise Odd(cart)
-    assert caught.value.args == ()""",
     """aspecthook.weave(cart.add, pre=lambda: (_ for _ in ()).throw(Odd(cart)))
     cart.add("tea")""",
 ]
@@ -454,24 +389,6 @@ def test_looking_for_leaks_runs_no_code_of_the_objects_in_memory(shop):
     outcome(result, passed=1, errors=1)
 
 
-def test_many_leaks_are_cut(shop):
-    text = outcome(
-        shop(
-            """
-            def test_it():
-                for number in range(50):
-                    hooks(kit_shop.total).add("pre", lambda: None)
-            """,
-            "--hook-leaks=error",
-        ),
-        passed=1,
-        errors=1,
-    )
-    text, _, _ = text.partition("short test summary")  # which has it again, cut to a line where nothing says CI
-    assert "has left 50 hooks behind" in text and "... and 30 more" in text and text.count("attached at") == 20
-    assert "could not be shown" not in text
-
-
 def test_hooks_of_imports_and_of_wider_fixtures_are_not_the_tests(shop):
     result = shop(
         """
@@ -501,67 +418,7 @@ def test_hooks_of_imports_and_of_wider_fixtures_are_not_the_tests(shop):
     outcome(result, passed=2)
 
 
-def test_a_hook_that_a_thread_of_the_test_adds_is_the_tests(shop):
-    text = outcome(
-        shop(
-            """
-            import threading
-            def test_it():
-                thread = threading.Thread(target=lambda: hooks(kit_shop.total).add("pre", print, name="t"))
-                thread.start()
-                thread.join()
-            """,
-            "--hook-leaks=error",
-        ),
-        passed=1,
-        errors=1,
-    )
-    assert "pre hook 't' on kit_shop:total, attached at test_it.py:6" in text
-
-
-def test_unittest_cases_are_tests_too(shop):
-    result = shop(
-        """
-        import unittest
-        class TestIt(unittest.TestCase):
-            @classmethod
-            def setUpClass(cls):
-                aspecthook.weave("kit_shop:charge", pre=lambda: None)
-            def setUp(self):
-                self.addCleanup(aspecthook.weave("kit_shop:price", pre=lambda: None).remove)
-            def test_clean(self): ...
-            def test_leak(self):
-                aspecthook.weave("kit_shop:checkout", pre=lambda: None)
-        """,
-        "--hook-leaks=error",
-    )
-    assert "on kit_shop:checkout, attached at test_it.py:13" in outcome(result, passed=2, errors=1)
-
-
-def test_after_the_session_nobody_listens_any_more(shop):
-    before = _aspecthook_pytest.watches.copy()
-    outcome(shop(LEAK, "--hook-leaks=error"), passed=1, errors=1)
-    assert _aspecthook_pytest.watches == before
-
-
 # The section
-
-
-def test_a_failed_test_shows_the_chains_that_it_touched(shop):
-    text = outcome(
-        shop("""
-            def test_it(weave):
-                weave("kit_shop:price", pre=lambda: None, name="audit", priority=20)
-                assert 0
-            def test_other(): assert 0
-            def test_passes(weave):
-                weave("kit_shop:charge", pre=lambda: None)
-        """),
-        failed=2,
-        passed=1,
-    )
-    assert text.count("- hook chains -") == 1
-    assert "kit_shop:price, 1 hook" in text and "audit" in text and "kit_shop:charge" not in text
 
 
 def test_many_chains_are_cut(shop):
@@ -696,11 +553,9 @@ TestHandling.settings = brief
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)])
-def test_of_the_examples_of_hypothesis_the_failing_one_is_shown(shop, workers):
+def test_of_the_examples_of_hypothesis_the_failing_one_is_shown(shop):
     # Hypothesis keeps the exceptions of earlier examples, and so what these have made; the oldest were shown.
-    pytest.importorskip("xdist")
-    text = outcome(shop(HYPOTHESIS, *workers, plugins=("xdist",)), failed=3)
+    text = outcome(shop(HYPOTHESIS), failed=3)
     shown = chains_in(text)  # the machine's own error draws the call and the chain
     assert sorted(shown) == ["Shop.__init__.<locals>.<lambda>", "test_property.<locals>.local"]
     assert "\n  post  of_50\n" in text
@@ -734,22 +589,16 @@ def test_it(kind, tape, weave):
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n1",)])
-def test_repr_that_raises_or_is_huge_changes_no_outcome_and_the_report_is_short(shop, workers):
+def test_repr_that_raises_or_is_huge_changes_no_outcome_and_the_report_is_short(shop):
     # One that raises ended the session with INTERNALERROR, a large one printed 1.5 MB.
     pytest.importorskip("xdist")
-    shown = outcome(shop(HOSTILE, *workers, "--tb=short", plugins=("xdist",)), failed=6)
+    shown = outcome(shop(HOSTILE, "-n1", "--tb=short", plugins=("xdist",)), failed=6)
     assert len(shown) < 6 * 12_000 and max(map(len, shown.splitlines())) <= 200
     assert "(when=<Failing whose repr raised Failed>)" in shown and "when=a??[31mb new line" in shown
     assert "... 160 more calls ..." in shown
 
 
 # How it is loaded
-
-
-def test_pytest_is_told_of_the_module_that_is_outside_of_the_package():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["pytest11"] == {"aspecthook": "_aspecthook_pytest"}
 
 
 LOADED = """
@@ -803,11 +652,6 @@ def test_it_is_loaded_once_whichever_way_it_is_asked_for(pytester, monkeypatch, 
     result.assert_outcomes(passed=int(there), errors=int(not there))
 
 
-def test_its_option_is_known_where_configurations_are_strict(shop):
-    shop.pytester.makeini("[pytest]\nhook_leaks = error")
-    outcome(shop(LEAK, "--strict-config", "--strict-markers"), passed=1, errors=1)
-
-
 def test_hooks_are_watched_where_the_package_is_first_imported_by_a_test(shop):
     pytester = shop.pytester
     pytester.makepyfile(
@@ -847,26 +691,6 @@ def test_with_xdist(shop):
     assert "attached at test_it.py:5" in text and "- hook chains -" in text
 
 
-def test_with_asyncio(shop):
-    pytest.importorskip("pytest_asyncio")
-    shop.pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function")
-    result = shop(
-        """
-        @pytest.fixture
-        async def slow(inject):
-            return inject("kit_shop:fetch").delay(0)
-        async def test_it(slow, tape):
-            tape.record(kit_shop.fetch)
-            assert await kit_shop.fetch("a") == "a" and slow.delayed == 1 and tape.last.result == "a"
-        async def test_leak():
-            aspecthook.weave("kit_shop:fetch", pre=lambda: None)
-        """,
-        "--hook-leaks=error",
-        plugins=("asyncio",),
-    )
-    assert "attached at test_it.py:11" in outcome(result, passed=2, errors=1)
-
-
 def test_with_anyio_on_asyncio_and_trio(shop):
     pytest.importorskip("anyio")
     pytest.importorskip("trio")
@@ -887,17 +711,3 @@ def test_with_anyio_on_asyncio_and_trio(shop):
         plugins=("anyio",),
     )
     assert "attached at test_it.py:13" in outcome(result, passed=4, errors=2)
-
-
-def test_the_order_of_tests_does_not_matter(shop):
-    text = """
-        @pytest.mark.parametrize("turn", range(4))
-        def test_it(weave, spy, turn):
-            assert kit_shop.price("tea") == 2.5
-            weave("kit_shop:price", post=lambda result: result + turn)
-            seen = spy("kit_shop:price")
-            assert kit_shop.price("tea") == 2.5 + turn and len(seen) == 1
-        """
-    backwards = "def pytest_collection_modifyitems(items):\n    items.reverse()\n"
-    outcome(shop(text, "--hook-leaks=error"), passed=4)
-    outcome(shop(text, "--hook-leaks=error", conftest=backwards), passed=4)

@@ -63,24 +63,6 @@ def test_expectations_that_do_not_hold_say_where_and_draw_the_tree(bought, expec
     assert "      price(item='rice', qty=1) -> 2.5" in str(info.value)
 
 
-def test_the_whole_message(bought):
-    with pytest.raises(AssertionError) as info:
-        assert_calls(bought, "checkout", called("price", item="coffee").returned(3))
-    assert str(info.value).splitlines() == [
-        "the calls on the tape are not those expected",
-        "expected:",
-        "    checkout",
-        "  > price(item='coffee') -> 3",
-        "instead of > the tape has price(item='tea', qty=1) -> 2.5",
-        "what was called:",
-        "    checkout(items=['tea', 'rice']) -> 'paid'",
-        "      price(item='tea', qty=1) -> 2.5",
-        "      price(item='rice', qty=1) -> 2.5",
-        "      charge(amount=5.0) -> 'paid'",
-        "    charge(amount=101) raised Declined: 101",
-    ]
-
-
 def test_arguments_whose_comparison_is_no_yes_or_no_are_compared_by_identity(tape):
     class Array:
         def __eq__(self, other):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -105,20 +104,3 @@ SHOWN: list[Callable[[Any], str]] = [
 def test_a_repr_that_raises_or_is_huge_is_shown_in_short(show: Callable[[Any], str], value: object) -> None:
     # They let through what it raised, and showed all of it.
     assert 0 < len(show(value)) < 4_000
-
-
-def test_calls_that_are_deep_in_each_other_are_drawn() -> None:
-    # Each level was a generator in the one above, and looked through all calls: a `RecursionError` after a second.
-    def deep(depth: int) -> None:
-        if depth:
-            deep(depth - 1)
-
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(10_000)
-    try:
-        with Tape().record(deep) as tape:
-            deep(1_499)
-    finally:
-        sys.setrecursionlimit(before)
-    assert tape.last.depth == 1_499
-    assert tape.lines(times=False)[-1] == f"{'  ' * 1_499}deep(depth=0) -> None"

@@ -24,12 +24,11 @@ _DRIVES = {
     "coroutine": ("cancel", "wait cancel", "at once"),
 }
 AT_ONCE = "at once"
-DRIVES = ("send", "throw", "close", "drop", "cancel", AT_ONCE)
 
 
-def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
-    """Return the ways in which a call may be made, the simplest first: those whose last step is allowed."""
-    return [one for one in _DRIVES.get(style, ()) if one in allowed or one.split()[-1] in allowed]
+def drives_of(style: str) -> list[str]:
+    """Return the ways in which a call may be made, the simplest first."""
+    return list(_DRIVES.get(style, ()))
 
 
 async def read_stream(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.answers import Args, Return
@@ -41,11 +41,6 @@ AGAIN, ADDS, REMOVES = "again", "adds", "removes"
 GUARDED = " guarded"
 # And with `every=2` besides: what it does from within is not counted.
 EVERY = " guarded every second"
-# What answers something: after it a call is no longer what a law of the user's own speaks of.
-ANSWERS = (
-    *("changes", "returns", "returns None", "replaces", "handles", "skips", "twice", "answers"),
-    *("mistakes", "misnames", "misproceeds"),
-)
 _ANY = ("fails", "stops", AGAIN)
 _GUARDED = ("fails" + GUARDED, AGAIN + GUARDED, AGAIN + EVERY)
 # With one yield, and what needs `proceed`.
@@ -61,7 +56,6 @@ _ACTIONS: dict[Kind, tuple[str, ...]] = {
     "item": (*_ANY, "replaces"),
     "on": _ANY,
 }
-ACTIONS = tuple(dict.fromkeys(action for actions in _ACTIONS.values() for action in actions))
 # An answer that law 1 refuses.
 _MISTAKES: dict[Kind, object] = {"pre": MARK, "post": Args(), "exception": MARK, "always": Return(MARK)}
 _PLACES = {"first": 0, "": 50, "last": 100}
@@ -101,7 +95,7 @@ class Guest(NamedTuple):
         return 4 if self.does.endswith(EVERY) else 2 if self.does == "fails" + GUARDED else 1
 
 
-def guests_of(mount: MountPoint, allowed: Sequence[str]) -> list[Guest]:
+def guests_of(mount: MountPoint) -> list[Guest]:
     """Return all guests that a call of this mount point may have, the simplest first."""
     signature = mount.site().signature
     streams = "generator" in signature.style
@@ -110,7 +104,7 @@ def guests_of(mount: MountPoint, allowed: Sequence[str]) -> list[Guest]:
         for place in ("", "first", "last")
         for kind in kinds_of(signature)
         for action in _ACTIONS[kind]
-        if action in allowed and not (streams and action.startswith(AGAIN))
+        if not (streams and action.startswith(AGAIN))
     ]
 
 

@@ -14,9 +14,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import article
 from aspecthook._values import shortened
 from aspecthook.testing._calls import Given, blank_of, run_to_end
-from aspecthook.testing._laws import check_law, law_error
-from aspecthook.testing._ready_laws import ReadyLaw
-from aspecthook.testing._steps import Trace
+from aspecthook.testing._laws import law_error
 from tests.oracle.calls import code_in, make_call
 from tests.oracle.model import differs
 from tests.oracle.recording import NotedTrace
@@ -200,18 +198,9 @@ def check_call(call: TracedCall, *beside: TracedCall) -> None:
 
 
 # Any: a mount point of any sort, and its own arguments.
-def check_laws(
-    function: Any,
-    /,
-    *laws: Callable[[Trace], object],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-) -> None:
+def check_laws(function: Any, /, args: Sequence[Any] | None = None, kwargs: Mapping[str, Any] | None = None) -> None:
     """Check all laws on a mount point as it is now, and leave it as it was; with arguments also those of one call."""
     mount = hooks(function)
-    for one in laws:
-        if isinstance(one, ReadyLaw):
-            one.check_names(mount)
     with unchanged(mount, "checking the laws"):
         check_order(mount, rows_of(mount))
         check_plain(mount)
@@ -223,5 +212,3 @@ def check_laws(
         made: Any = make_call(mount, Given(tuple(args or ()), dict(kwargs or {})).to(function))
         trace = made if isinstance(made, NotedTrace) else run_to_end(made)
         check_call(TracedCall(mount, rows, trace, Counts(), {}))
-        for one in laws:
-            check_law(one, mount, trace)

@@ -10,8 +10,8 @@ import copy
 import gc
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
-from functools import partial, update_wrapper
+from contextlib import contextmanager
+from functools import update_wrapper
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -20,7 +20,7 @@ from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint, mount_of
-from aspecthook.testing._calls import Given, quiet
+from aspecthook.testing._calls import Given
 from tests.oracle.calls import outcome
 from tests.oracle.guests import PlannedError
 from tests.oracle.laws import law_error
@@ -35,7 +35,6 @@ def check_lifetimes(state: MachineState, given: Given) -> None:
         _check_instances(mount, state.target)
     if mount.site().signature.style == "function":
         _check_failures(mount, state.target, given)
-        _check_isolated(mount, state.target, given)
         if not isinstance(mount, InstanceMountPoint):
             _check_copies(mount, given)
 
@@ -111,28 +110,6 @@ def _check_instances(mount: MountPoint, target: Any) -> None:
         again = copy.copy(target.__self__)  # mostly where the other was
         if hooks(MethodType(target.__func__, again)).members:
             raise law_error("lifetimes", mount, f"{found} of an object that is gone is found again")
-
-
-def _check_isolated(mount: MountPoint, target: Any, given: Given) -> None:
-    """Check that each failure of an isolated hook is counted."""
-    ran: list[str] = []
-
-    def fail(kind: Kind) -> None:
-        ran.append(kind)
-        raise PlannedError
-
-    kinds: tuple[Kind, ...] = ("pre", "exception", "post", "always")
-    with ExitStack() as stack:
-        added = [mount.add(kind, partial(fail, kind), name=kind, isolate=True) for kind in kinds]
-        for hook in added:
-            stack.enter_context(hook)
-        with quiet():
-            for _ in range(2):
-                outcome(target, given)
-    for hook in added:
-        if hook.failures != ran.count(hook.kind):
-            wrong = f"{hook.name} has failed {ran.count(hook.kind)} times, and says {hook.failures}"
-            raise law_error("failures", mount, wrong)
 
 
 def _check_copies(mount: MountPoint, given: Given) -> None:

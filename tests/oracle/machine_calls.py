@@ -6,7 +6,6 @@ import copy
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from types import MethodType
 from typing import Any
 
@@ -15,8 +14,8 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook.testing._calls import Given, quiet
 from tests.oracle.calls import make_call, outcome
 from tests.oracle.drives import AT_ONCE
-from tests.oracle.guests import ADDS, AGAIN, ANSWERS, REMOVES, Guest, function_of
-from tests.oracle.laws import check_call, check_law, law_error
+from tests.oracle.guests import ADDS, AGAIN, REMOVES, Guest, function_of
+from tests.oracle.laws import check_call, law_error
 from tests.oracle.machine_state import MachineState
 from tests.oracle.model import differs, interpreted
 from tests.oracle.recording import NotedTrace as Trace
@@ -30,28 +29,6 @@ class CallingMachine(MachineState):
     """Makes calls of the target, and checks what they do."""
 
     def _call(self, given: Given, drive: str = "") -> None:
-        self._check_laws([self._trace(given, drive)], drive)
-
-    def _check_laws(self, traces: list[Trace], drive: str) -> None:
-        """Check the user's laws on calls that were read to their end: a law may repeat a call, but only like that."""
-        if drive:
-            return
-        counted = self._counted()
-        for trace in traces:
-            for one in self._laws:
-                check_law(one, self.mount, trace)
-        if counted != self._counted():  # a law has called the target itself
-            self._counts.forget()
-            self._expected.take_over()
-
-    def _counted(self) -> object:
-        """Return how far the hooks have counted their runs, to be compared."""
-        guards = [row.hook.guard for row in self._expected.rows]
-        # `skips` is a cycle: reading one whole round of it leaves it where it was.
-        skips = [[*islice(one.skips, one.every)] for one in guards if one is not None and one.skips is not None]
-        return [repr(one._runs) for one in guards if one is not None], skips
-
-    def _trace(self, given: Given, drive: str) -> Trace:
         """Make a call, and check it against the laws of every mount point."""
         self._nested = {}
         rows = self._expected.acting()
@@ -59,17 +36,13 @@ class CallingMachine(MachineState):
             traces = self._traced(given, drive)
             check_call(*[self._call_of(trace, rows) for trace in traces])
         self._drop_used_up()
-        return traces[0]
 
     def _traced(self, given: Given, drive: str = "") -> list[Trace]:
         if drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
             self._counts.forget()  # nothing shows which call is counted first
         made = make_call(self.mount, given.to(self.target), drive)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
-        traces = [trace] if trace.beside is None else [trace, trace.beside]
-        for one in traces:
-            one._wait = self.wait_for  # where a law makes the call again
-        return traces
+        return [trace] if trace.beside is None else [trace, trace.beside]
 
     def _call_of(self, trace: Trace, rows: list[Row]) -> TracedCall:
         return TracedCall(self.mount, rows, trace, self._counts, self._nested)
@@ -120,10 +93,8 @@ class CallingMachine(MachineState):
 
     def _call_with(self, guest: Guest, given: Given, drive: str) -> None:
         with self._guest(guest, given):
-            traces = [self._trace(given, drive) for _ in range(guest.calls)]
-        # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
-        if guest.does not in ANSWERS:
-            self._check_laws(traces, drive)
+            for _ in range(guest.calls):
+                self._call(given, drive)
 
     @contextmanager
     def _guest(self, guest: Guest, given: Given) -> Generator[None]:
@@ -177,7 +148,7 @@ class CallingMachine(MachineState):
     def _remove_some(self) -> None:
         own = self._own_rows()
         if own:
-            self.detach(own[0].hook)
+            own[0].hook.remove()
             self._expected.drop(own[:1])
 
     def _other_value(self) -> object:

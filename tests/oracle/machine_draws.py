@@ -85,18 +85,16 @@ def _addition(draw: st.DrawFn, machine: MachineState, begun: Sequence[Candidate]
     orders = machine._variants[candidate.kind]
     place = draw(st.integers(0, 2 * len(orders) - 1))  # half of the hooks get no options
     drawn: Options = orders[place] if place < len(orders) else {}
-    chosen: dict[str, object] = {
-        name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)
-    }
-    is_free = "conditions" in machine.vary and candidate.leaves_open("conditions")
+    chosen: dict[str, object] = {name: value for name, value in drawn.items() if candidate.leaves_open(name)}
+    is_free = candidate.leaves_open("conditions")
     several = conditions(candidate.kind, machine.mount.site().signature.style) if is_free else []
     which = draw(st.integers(0, 2 * len(several)))  # half of the hooks have none
     chosen |= several[which - 1] if 0 < which <= len(several) else {}
     rows = [row for row in machine._own_rows() if row.kind == candidate.kind]
-    is_open = "before" in machine.vary and candidate.leaves_open("before") and not chosen.keys() & {"before", "after"}
+    is_open = candidate.leaves_open("before") and not chosen.keys() & {"before", "after"}
     handle = draw(st.integers(0, 30))  # drawn also where it is not used: steps with as many choices shrink better
     chosen |= {"before": rows[handle - 1].hook} if is_open and 0 < handle <= len(rows) else {}
-    return candidate.varied(cast("Options", chosen)).on(draw(levels()) if machine._is_plain() else None)
+    return candidate.varied(cast("Options", chosen)).on(draw(levels()))
 
 
 @st.composite
@@ -151,7 +149,7 @@ def ways(draw: st.DrawFn) -> str | None:
     """Draw how a hook is removed; where the user's own code does that, there is but one way."""
     machine = cast("MachineState", draw(st.runner()))
     way = _WAYS[draw(st.integers(0, len(_WAYS) - 1))]
-    return way if machine._is_plain() and all(row.candidate for row in machine._expected.rows) else None
+    return way if all(row.candidate for row in machine._expected.rows) else None
 
 
 _WAYS = (None, None, None, "name", "function", "handle", "block")

@@ -12,9 +12,7 @@ from typing import Any, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
 
-from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Options
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError, HookTypeError
 from aspecthook.testing._calls import Given
 from aspecthook.testing._candidates import put
@@ -128,7 +126,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
             self._add_in_vain(candidate)
             return
         try:
-            hook = self._attach(candidate, level)
+            hook = put(level, candidate)
         except HookOrderError as error:
             raise law_error(
                 "refusal", self.mount, f"{candidate!r} was refused, though it has a place: {error}"
@@ -146,13 +144,10 @@ class Rules(CallingMachine, RuleBasedStateMachine):
             self._counts.know(hook)
         self._expected.check(f"with {candidate!r} added")
 
-    def _attach(self, candidate: Candidate, level: MountPoint) -> Hook:
-        return self.attach(candidate) if level is self.mount else put(level, candidate)
-
     def _add_in_vain(self, candidate: Candidate) -> None:
         with unchanged(self.mount, f"refusing {candidate!r}"):
             try:
-                self._attach(candidate, self._level(candidate.of))
+                put(self._level(candidate.of), candidate)
             except HookOrderError:
                 return
             raise law_error("refusal", self.mount, f"{candidate!r} contradicts the others, and was not refused")
@@ -187,7 +182,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._expected.drop(alike)
         self._expected.check(f"with {row!r} removed by {by}")
 
-    @precondition(lambda self: self._is_plain() and self._own_rows())
+    @precondition(lambda self: self._own_rows())
     @rule(hook=own(), options=st.sampled_from(SETTINGS))
     def repeat(self, hook: str, options: Options | None = None) -> None:
         """Add a hook again without `again=True`: it is the one that is there, and with other options it is refused."""
@@ -225,7 +220,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         return self._row(hook)
 
     def _remove(self, row: Row) -> None:
-        self.detach(row.hook)
+        row.hook.remove()
         self._expected.drop([row])
         self._expected.check(f"with {row!r} removed")
 

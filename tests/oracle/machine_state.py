@@ -19,8 +19,7 @@ from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, nearest
 from aspecthook.testing._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
-from aspecthook.testing._candidates import keyed, put
-from aspecthook.testing._laws import laws_in
+from aspecthook.testing._candidates import keyed
 from aspecthook.testing._stories import samples_of
 from tests.oracle.candidates import (
     Candidate,
@@ -33,9 +32,9 @@ from tests.oracle.candidates import (
     silent_hooks,
     variants,
 )
-from tests.oracle.drives import DRIVES, drives_of
+from tests.oracle.drives import drives_of
 from tests.oracle.expected_hooks import Expected
-from tests.oracle.guests import ACTIONS, PlannedError, PlannedStop, guests_of
+from tests.oracle.guests import PlannedError, PlannedStop, guests_of
 from tests.oracle.laws import check_plain, traces
 from tests.oracle.rows import Counts, Row
 
@@ -50,8 +49,6 @@ class MachineState:
     # Any: candidates are of two sorts, arguments of any.
     candidates: Sequence[Any] | None = None
     arguments: st.SearchStrategy[tuple[Sequence[Any], dict[str, Any]]] | None = None
-    vary: Sequence[str] = ("priority", "before", "after", "conditions")
-    disturb: Sequence[str] = (*ACTIONS, *DRIVES)
 
     # What a story is written with: `state.add("pre audit", when=state._odd)`. What is not documented has no public
     # name, since a user's own method might have the same.
@@ -83,17 +80,9 @@ class MachineState:
 
         return target
 
-    def attach(self, candidate: Candidate) -> Hook:
-        """Add a hook and return its handle; override it where your own code adds hooks."""
-        return put(self.mount, candidate)
-
-    def detach(self, hook: Hook) -> None:
-        """Remove a hook; override it together with `attach`."""
-        hook.remove()
-
     # Any: an awaitable of anything.
     def wait_for(self, awaitable: Awaitable[Any]) -> Any:
-        """Run what a call of an async target returned; override it for an event loop other than asyncio's."""
+        """Run what a call of an async target returned."""
         refuse_running_loop(awaitable)
         if self._loop is None:
             self._loop = asyncio.Runner()
@@ -113,8 +102,6 @@ class MachineState:
         self._has_kit_hooks = False
         self._candidates = self._read_candidates()
         self._keys: dict[str, Any] = keyed(self._candidates)
-        own: Any = type(self)  # mypy takes a class for something that has no hash
-        self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
         self._expected = Expected(self.mount)
         self._bare = None if self._expected.acting() else traces(self.mount)
         self._pauses: list[tuple[MountPoint, AbstractContextManager[None]]] = []
@@ -187,11 +174,11 @@ class MachineState:
     @cached_property
     def _drives(self) -> list[str]:
         """The ways in which a call may be made by its caller."""
-        return drives_of(self.mount.site().signature.style, self.disturb)
+        return drives_of(self.mount.site().signature.style)
 
     @cached_property
     def _guests(self) -> list[str]:
-        found = guests_of(self.mount, self.disturb)
+        found = guests_of(self.mount)
         return [str(one) for one in found if self._names or one.does != "changes"]
 
     # How a story names hooks
@@ -241,12 +228,7 @@ class MachineState:
         return [row for row in self._expected.rows if row.candidate is not None]
 
     def _movable(self) -> list[Row]:
-        free = "priority" in self.vary
-        return [row for row in self._own_rows() if free and row.candidate.leaves_open("priority")]
-
-    def _is_plain(self) -> bool:
-        """Whether hooks are added and removed by the kit alone; code of the user's may keep records of them."""
-        return all(getattr(type(self), name) is getattr(MachineState, name) for name in ("attach", "detach"))
+        return [row for row in self._own_rows() if row.candidate.leaves_open("priority")]
 
     def _level(self, of: str | None) -> MountPoint:
         """Return the mount point that a story means: ``of="class"`` is that of the class of an instance."""

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import Options
 from aspecthook.testing._calls import quiet
+from aspecthook.testing._candidates import put
 from aspecthook.testing._stories import with_test
 from tests.oracle.candidates import conditions
 from tests.oracle.laws import check_refusals, unchanged
@@ -53,19 +54,18 @@ def play_short_stories(machine: type[Rules]) -> None:
             _play(machine, partial(_pause_twice, key=key))
         _play(machine, _let_go)
         check_death(machine)
-        for key, other in _some(list(_pairs(machine, first)), _PAIRS):
+        for key, other in _some(list(_pairs(first)), _PAIRS):
             _play(machine, partial(_have_twins, key=key, other=other))
             _play(machine, partial(_contradict, key=key, other=other))
             if first._keys[other].leaves_open("priority") and first._keys[key].leaves_open("after"):
                 _play(machine, partial(_mean_one_of_two, key=key, other=other))
-            if first._expected.parent is not None and first._is_plain():
+            if first._expected.parent is not None:
                 _play(machine, partial(_share, key=key, other=other))
         for key in keys:
             _play(machine, partial(_change, key=key))
-        if "conditions" in machine.vary:
-            found = list(_conditioned(first))
-            for key, options in found if machine.thorough else _some(found, _CONDITIONED):
-                _play(machine, partial(_count, key=key, options=options))
+        found = list(_conditioned(first))
+        for key, options in found if machine.thorough else _some(found, _CONDITIONED):
+            _play(machine, partial(_count, key=key, options=options))
         for kind in KINDS:
             _play(machine, partial(_crowd, kind=kind))
         guests = first._guests
@@ -151,10 +151,8 @@ def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: rang
         state.call(state._samples[0])
 
 
-def _pairs(machine: type[Rules], first: Rules) -> Iterator[tuple[str, str]]:
+def _pairs(first: Rules) -> Iterator[tuple[str, str]]:
     """Yield for each hook one that it names, or may name, in ``before``."""
-    if "before" not in machine.vary:
-        return
     for key, candidate in first._keys.items():
         named: Any = candidate.options.get("before") or candidate.options.get("after") or ()
         alike = [one for one, other in first._keys.items() if other.kind == candidate.kind and one != key]
@@ -178,7 +176,7 @@ def _have_twins(state: Rules, key: str, other: str) -> None:
     for _ in range(2):
         state.add(other)
     state.call(state._samples[0])
-    for by in ("handle", "block", "name") if state._is_plain() else (None,):
+    for by in ("handle", "block", "name"):
         _remove_if_there(state, other, by)
         state.call(state._samples[0])
 
@@ -248,9 +246,8 @@ def _pause_twice(state: Rules, key: str) -> None:
 def _change(state: Rules, key: str) -> None:
     """Add a hook again, as it is and with other options."""
     state.add(key)
-    if state._is_plain():
-        for options in SETTINGS:
-            state.repeat(key, options)
+    for options in SETTINGS:
+        state.repeat(key, options)
 
 
 def _conditioned(first: Rules) -> Iterator[tuple[str, Options]]:
@@ -292,7 +289,7 @@ def _calls_itself(machine: type[Rules], key: str) -> bool:
     state = machine()
     entered: list[int] = []
     try:
-        hook = state.attach(state._keys[key])
+        hook = put(state.mount, state._keys[key])
     except Exception:  # what is wrong with it comes out when it is added
         return False
     try:
@@ -301,6 +298,6 @@ def _calls_itself(machine: type[Rules], key: str) -> bool:
             with witness, quiet(), suppress(Exception):  # what is wrong with the call itself comes out in the stories
                 state._traced(sample)
     finally:
-        state.detach(hook)
+        hook.remove()
         state.teardown()
     return len(entered) > len(set(entered))

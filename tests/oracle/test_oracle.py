@@ -17,7 +17,6 @@ from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 
 from aspecthook import Args, HookWarning, Return, event, hookable, hooks, weave
-from aspecthook.testing import Trace, law
 from tests.oracle.candidates import Candidate
 from tests.oracle.laws import check_laws
 from tests.oracle.machine import OracleMachine, explore
@@ -136,10 +135,6 @@ class PriceMachine(OracleMachine):
         Candidate("pre", lambda item: None, name="logged"),
         Candidate("post", lambda result: None, name="rounded", after="discount"),
     )
-
-    @law
-    def free_is_for_few(self, trace: Trace) -> bool:
-        return not trace.ran("free") or trace["free"].answer is None or trace["free"].given["item"] == 3
 
 
 def account() -> Any:
@@ -388,32 +383,6 @@ class AsyncCountMachine(OracleMachine):
     )
 
 
-def test_laws_of_functions() -> None:
-    """Check the laws of some hooked functions, each with a few calls."""
-    price = shop()
-    price.pre(at_least_one)
-    price.pre(free, before="at_least_one")
-    price.around(twice)
-    price.around(timed)
-    price.around(priority=10)(careful)
-    price.exception(KeyError, OutOfStock)(again)
-    price.exception(unknown)
-    price.post(discount)
-    price.post(forget, priority="LOW")
-    price.always(report)
-    price.always(ends)
-    # Names of several hooks, names of priorities, and a name that only a hook of another kind has.
-    price.pre(lambda: None, name="traced", priority="VERY_HIGH", before="closed")
-    price.pre(lambda: None, name="started", priority="HIGHEST")
-    price.post(lambda: None, name="checked", before=["forget", "discount"])
-    price.always(lambda: None, name="closed", priority=0, after=["ends", "report"], before="traced")
-    price.always(lambda: None, name="opened", priority="LOW", before=["report", "ends"])
-    for item in range(4):
-        for qty in range(5):
-            check_laws(price, args=(item, qty))
-    check_laws(price, lambda trace: trace.before("free", "at_least_one"), args=("tea",))
-
-
 def test_laws_of_failures() -> None:
     """Check the laws of a function most of whose hooks fail: one of them in each call, or all of them."""
 
@@ -443,42 +412,6 @@ def test_laws_of_failures() -> None:
     for item in ("tea", "all", 1, *(f"{kind} {one}" for kind in kinds for one in which)):
         for qty in range(3):
             check_laws(price, args=(item, qty))
-
-
-def test_laws_of_others() -> None:
-    """Check the laws of a coroutine function, of generators and of a method of one instance."""
-
-    fetch = stock()
-    fetch.pre(at_least_one)
-    fetch.around(patient)
-    fetch.around(timed)
-    hooks(fetch).add("exception", again, OutOfStock)
-    fetch.post(discount)
-    fetch.always(report)
-
-    @hookable
-    async def job(qty: int) -> Any:
-        return few(qty)  # a coroutine, to be awaited later
-
-    job.around(patient)
-    job.around(watched)
-    job.post(lambda result: result.close(), name="closed")
-    check_laws(job, args=(2,))
-    counts = numbers(), anumbers()
-    for stream in counts:
-        stream.item(one_more)
-        stream.item(doubled)
-        stream.post(lambda result: None, name="sum")
-        stream.always(ends)
-    for qty in range(4):
-        check_laws(fetch, args=(1, qty))
-        for stream in counts:
-            check_laws(stream, args=(qty,))
-    one = account()
-    hooks(one.pay).post(discount)
-    hooks(one.pay).exception(unknown)
-    for amount in range(4):
-        check_laws(one.pay, args=(amount,))
 
 
 class ClosureMachine(OracleMachine):

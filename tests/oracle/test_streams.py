@@ -12,7 +12,7 @@ import pytest
 from aspecthook import Args, Return, hookable, hooks
 from aspecthook.testing._calls import Given
 from tests.oracle.calls import make_call
-from tests.oracle.drives import DRIVES, drives_of
+from tests.oracle.drives import drives_of
 from tests.oracle.guests import MARK, Later
 from tests.oracle.laws import check_laws
 from tests.oracle.model import differs
@@ -121,9 +121,7 @@ def played(function: Any, *traces: Trace) -> str | None:
 def seen(result: Any, exc: Any) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("style", "drive"), [(style, drive) for style in TARGETS for drive in ("", *drives_of(style, DRIVES))]
-)
+@pytest.mark.parametrize(("style", "drive"), [(style, drive) for style in TARGETS for drive in ("", *drives_of(style))])
 def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) -> None:
     function = TARGETS[style]()
     hooks(function).add("post", lambda result: None, name="post")

@@ -10,7 +10,7 @@ from typing import Any, cast, final
 
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.kinds import KINDS
+from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
@@ -59,12 +59,12 @@ def site_of(mount: MountPoint) -> Site:
 
 
 def chain_of(rows: list[Row]) -> Chain:
-    chain = Chain(())
+    by_kind: dict[Kind, tuple[Hook, ...]] = {}
     for kind in KINDS:
         order = ordered(of_kind(rows, kind))
         assert order is not None, "the hooks of a call have an order, or they would have been refused"
-        setattr(chain, kind, tuple([row.hook for row in order]))
-    return chain
+        by_kind[kind] = tuple([row.hook for row in order])
+    return Chain(()).replaced(by_kind)
 
 
 @final

@@ -93,3 +93,14 @@ def test_one_name_of_two_distributions_is_refused(plugins: Plugins, install: Ins
     assert plugins.load_entry_points(GROUP, exclude="loyalty") == []
     plugins.register(Seller(), name="loyalty")
     assert plugins.load_entry_points(GROUP) == []
+
+
+def test_an_entry_point_that_does_not_fit_is_named_and_none_is_registered(plugins: Plugins, install: Install) -> None:
+    install("good", {"a": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
+    install("wreck", {"b": "plugged_b:A", "c": "plugged_a:sold"}, {"plugged_b": "class A: ..."})
+    for exclude, name, value in (("", "b", "plugged_b:A"), ("b", "c", "plugged_a:sold")):
+        with unchanged(), pytest.raises(PluginError) as caught:
+            plugins.load_entry_points(GROUP, exclude=exclude)
+        assert f"Shop: plugin {name!r} has no marked methods" in str(caught.value)
+        assert caught.value.__notes__ == [f"Shop: while registering entry point {name} = {value} of wreck 1.2"]
+        assert len(plugins) == 0

@@ -216,3 +216,11 @@ def test_an_interrupt_leaves_a_plugin_on_or_off_and_what_can_be_done_again(act: 
             "disable": {(True, True), (False, True)},
         }[act]
     )
+
+
+def test_a_handle_does_not_take_off_another_of_its_name(shop: Any, plugins: Plugins) -> None:
+    first = plugins.register(Seller("first"), name="seller")
+    first.unregister()
+    plugins.register(Seller("second"), name="seller")
+    first.unregister()
+    assert shop.sold("tea") == ["second"] and "seller" in plugins

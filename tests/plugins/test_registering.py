@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     # It was left out without a word.
     "not marked, as the override of a method with a name of its own": (
-        type("Wrong", (Marked,), {"book": lambda self: "derived"}),
+        type("Wrong", (type("Middle", (Marked,), {}),), {"book": lambda self: "derived"}),
         PluginError,
         "Shop: plugin 'Wrong' has 'book', which overrides a marked method of Marked and is not marked; "
         "mark it too, or set book = None",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import MountError, PluginError, event
+from aspecthook import Args, MountError, PluginError, event, hooks, item, post, pre
 from aspecthook.plugins import Plugins
 from tests.plugins.shop import (
     EVENTS,
@@ -203,3 +203,34 @@ class Managed:
 
     @event
     def sold(self, item: str) -> None: ...
+
+
+def test_hookable_method_of_a_specification_can_be_hooked_by_plugins(shop: Any, plugins: Plugins) -> None:
+    """A hookable property was none of the events."""
+
+    class Helper:
+        @pre
+        def restock(self, item: str) -> Args:
+            return Args(item=item.upper())
+
+        @item("shelves")
+        def double(self, item: int) -> int:
+            return item * 2
+
+        @post
+        def open(self) -> bool:
+            return True
+
+        @post
+        def size(self, result: int) -> int:
+            return result + 1
+
+    plugin = plugins.register(Helper())
+    assert shop.restock("tea") == "TEA restocked" and list(shop.shelves(3)) == [0, 2, 4]
+    assert shop.open is True and shop.size == 8
+    assert Shop().restock("tea") == "tea restocked" and Shop().open is False and Shop().size == 7
+    assert plugin.implements == ("restock", "shelves", "open", "size")
+    hooks(shop.restock).always(lambda: None, name="last")
+    assert plugins.order("restock") == ("Helper", "last") and plugins.order("open") == ("Helper",)
+    plugin.unregister()
+    assert shop.restock("tea") == "tea restocked" and shop.open is False

@@ -9,15 +9,15 @@ from types import CodeType
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 
-from aspecthook import hooks
+from aspecthook import hookable, hooks
 from aspecthook._core.compile.link import Linker, compiled, template
 from aspecthook._core.compile.text import LINKED, unlike
 from aspecthook._core.mount import point as _mount
 from aspecthook._core.mount.place import Moved
 
-from .worlds import STYLES, Scenario, World, scenarios
+from .signatures import signatures
 
 
 def facts(code: CodeType) -> tuple[Any, ...]:
@@ -35,17 +35,36 @@ def _seen(operand: object) -> object:
     return "a pin" if isinstance(operand, str) and operand.startswith("\0") else operand
 
 
+LEADS = {
+    "function": "def target({}): return",
+    "coroutine": "async def target({}): return",
+    "generator": "def target({}): yield",
+    "async generator": "async def target({}): yield",
+}
+
+
 @pytest.mark.parametrize("permanent", [True, False], ids=["strong", "weak"])
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", LEADS)
 def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
     style: str, permanent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_mount, "watch_module", lambda *_: sys.modules[__name__] if permanent else None)
+    monkeypatch.setattr(_mount, "watch_module", lambda function, mount: sys.modules[__name__] if permanent else None)
 
-    @given(scenarios((style,)))
-    def same(scenario: Scenario) -> None:
-        assume(scenario.specs)
-        mount = hooks(World(scenario).mounted())
+    @given(signatures())
+    def same(drawn: tuple[str, list[str], list[int], dict[str, int]]) -> None:
+        text, names, _, _ = drawn
+        space: dict[str, Any] = {}
+        exec(f"{LEADS[style].format(text)} 1", space)
+        mount = hooks(hookable(space["target"]))
+        asked = ", ".join(names)
+        exec(f"def hook({asked}{', ' * bool(asked)}call, kwargs): pass", space)
+        exec(f"def surround({asked}):\n yield", space)
+        mount.add("pre", space["hook"], reentrant=False)
+        mount.add("around", space["surround"], when=lambda args: True)
+        mount.add("around", space["surround"], again=True) if "generator" in style else None
+        mount.add("exception", lambda exc: None, KeyError)
+        mount.add("post", lambda result: None, isolate=True)
+        mount.add("always", lambda exc, result: None, every=2)
         place, chain, signature = mount.place, mount.chain(), mount.site().signature
         assert place is not None
         found = template(signature, chain, weak=place.weak)

@@ -149,30 +149,6 @@ def test_the_order_is_the_one_that_the_law_words(rows: list[Row]) -> None:
     assert mounted(rows).order() == [row.number for row in order]
 
 
-@given(orderable)
-def test_the_order_is_total_and_every_constraint_holds(rows: list[Row]) -> None:
-    order = mounted(rows).order()
-    assert sorted(order) == [row.number for row in rows]
-    for first in rows:
-        for second in rows:
-            if precedes(first, second):
-                assert order.index(first.number) < order.index(second.number)
-
-
-@given(rows(mentions=0))
-def test_without_constraints_the_order_is_that_of_priority_then_of_adding(rows: list[Row]) -> None:
-    assert mounted(rows).order() == [row.number for row in sorted(rows, key=lambda row: row.priority)]
-
-
-@given(st.data())
-def test_hooks_of_distinct_priorities_run_in_one_order_however_they_were_added(data: st.DataObject) -> None:
-    drawn = data.draw(orderable)
-    priorities = data.draw(st.permutations(range(len(drawn))))
-    # Names alone: whether a handle or its function is mentioned depends on which hook is there already.
-    made = satisfiable([named(row, priority) for row, priority in zip(drawn, priorities, strict=True)])
-    assert mounted(made).order() == mounted(data.draw(st.permutations(made))).order()
-
-
 @given(rows())
 def test_a_hook_is_refused_exactly_if_it_closes_a_cycle_and_then_changes_nothing(rows: list[Row]) -> None:
     made, kept = Mounted(), []
@@ -211,19 +187,6 @@ def test_the_message_of_a_refused_cycle_spells_one_out(rows: list[Row]) -> None:
         assert steps[0] == steps[-1]
         assert row.name in steps  # without the new hook there was no cycle
         assert all(precedes(named[one], named[next_]) for one, next_ in pairwise(steps))
-
-
-@given(orderable, st.data())
-def test_removing_is_the_inverse_of_adding(rows: list[Row], data: st.DataObject) -> None:
-    made = mounted(rows)
-    before = made.order()
-    keys = st.lists(st.sampled_from([*NAMES, *range(len(rows) + 1)]), max_size=1).map(tuple)
-    extra = Row(len(rows), data.draw(st.sampled_from(NAMES)), data.draw(st.integers(0, 100)), data.draw(keys))
-    assume(expected([*rows, extra]) is not None)
-    handle = made.add(extra)
-    made.order()
-    handle.remove()
-    assert made.order() == before
 
 
 @given(orderable, st.data())

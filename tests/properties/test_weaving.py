@@ -831,16 +831,6 @@ def test_our_proxy_put_back_after_a_clean_removal_goes_when_the_state_is_read(wo
 
 
 @pytest.mark.parametrize("name", PROXIED)
-def test_a_removed_weaving_is_not_displaced_by_what_was_there_first(world: World, name: str) -> None:
-    place = place_of(world, name)
-    weaving = weave(place.pointcut, pre=A)
-    place.set(place.first)
-    assert weaving.state == "displaced"
-    weaving.remove()
-    assert weaving.state == "removed"
-
-
-@pytest.mark.parametrize("name", PROXIED)
 def test_a_displaced_weaving_that_is_removed_heals_when_theirs_is_taken_off(world: World, name: str) -> None:
     place = place_of(world, name)
     weaving = weave(place.pointcut, pre=A)
@@ -857,56 +847,34 @@ def test_a_displaced_weaving_that_is_removed_heals_when_theirs_is_taken_off(worl
     assert place.own() is place.first
 
 
+@pytest.mark.parametrize("again", [A, B], ids=["the same hook", "another hook"])
 @pytest.mark.parametrize("name", PROXIED)
-def test_weaving_what_somebody_has_put_back_puts_our_proxy_there_again(world: World, name: str) -> None:
+def test_weaving_what_somebody_has_put_back_puts_our_proxy_there_again(world: World, name: str, again: Any) -> None:
     place = place_of(world, name)
-    with weave(place.pointcut, pre=A):
+    with weave(place.pointcut, pre=A) as first:
         place.set(place.first)
-        with weave(place.pointcut, pre=B) as second:
-            assert "b" in seen(place.call)
+        assert first.state == "displaced"
+        with weave(place.pointcut, pre=again) as second:
+            assert seen(place.call)[-1] == ("a" if again is A else "b")
             assert second.state == "woven"
-
-
-@pytest.mark.parametrize("name", PROXIED)
-def test_weaving_the_same_hook_again_where_the_first_was_put_back_acts(world: World, name: str) -> None:
-    place = place_of(world, name)
-    with weave(place.pointcut, pre=A):
         place.set(place.first)
-        with weave(place.pointcut, pre=A) as second:
-            assert seen(place.call) == ["a"]
-            assert second.state == "woven"
+    assert first.state == "removed"
 
 
 @pytest.mark.parametrize("name", ["function", "root", "method", "slot"])
-def test_a_weaving_that_shares_a_paused_hook_acts(world: World, name: str) -> None:
+def test_a_hook_of_two_weavings_acts_until_both_have_paused_it(world: World, name: str) -> None:
     place = place_of(world, name)
-    with weave(place.pointcut, pre=A) as first:
-        first.pause()
-        with weave(place.pointcut, pre=A) as second:
-            assert seen(place.call) == ["a"]
-            first.remove()
-            assert seen(place.call) == ["a"]
-            second.pause()
-            assert seen(place.call) == []
-
-
-def test_pausing_one_of_two_weavings_of_a_hook_leaves_it_to_the_other(world: World) -> None:
-    place = place_of(world, "function")
     with weave(place.pointcut, pre=A) as first, weave(place.pointcut, pre=A) as second:
         first.pause()
         assert seen(place.call) == ["a"]
         second.pause()
         assert seen(place.call) == []
-        first.resume()
-        assert seen(place.call) == ["a"]
-
-
-def test_a_removed_weaving_pauses_nobody(world: World) -> None:
-    place = place_of(world, "function")
-    with weave(place.pointcut, pre=A) as first, weave(place.pointcut, pre=A):
+        second.resume()
         first.remove()
         first.pause()
         assert seen(place.call) == ["a"]
+        second.pause()
+        assert seen(place.call) == []
 
 
 @pytest.mark.parametrize("name", ["inherited", "inherited_make"])

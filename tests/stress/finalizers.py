@@ -71,18 +71,6 @@ def hooks_removed_by_the_collector_stay_off(function: Any) -> None:
     hooks(function).clear()
 
 
-def hooks_added_by_the_collector_stay_on(function: Any) -> None:
-    crowded(function)
-    for number in range(ROUNDS):
-        hook = hooks(function).add("pre", lambda: None, name="first")
-        leave_to_the_collector(number, lambda: hooks(function).add("pre", lambda: None, name="added"))
-        hook.remove()
-        collected()
-        assert names(function) == ["added"], names(function)
-        hooks(function).remove("added")
-    hooks(function).clear()
-
-
 def hooks_added_by_the_collector_while_a_call_links_run(function: Any) -> None:
     # The call put the chain in that it had read before, and the hook ran only after the next change.
     log: list[str] = []
@@ -96,27 +84,6 @@ def hooks_added_by_the_collector_while_a_call_links_run(function: Any) -> None:
         assert log == ["first", "added"], (number, log)
         hooks(function).remove("added")
         hook.remove()
-
-
-def a_hook_that_dies_takes_another_off(function: Any) -> None:
-    class Mortal:
-        def __init__(self, other: Any) -> None:
-            self.other = other
-
-        def __call__(self) -> None: ...
-
-        def __del__(self) -> None:
-            self.other.remove()
-
-    for number in range(ROUNDS):
-        other = hooks(function).add("pre", lambda: None)
-        hook = hooks(function).add("post", Mortal(other))
-        if number % 2:
-            function()
-        hook.remove()
-        del hook
-        gc.collect(0)
-        assert len(hooks(function)) == 0
 
 
 def instances_die_at_any_moment() -> None:
@@ -144,9 +111,7 @@ def instances_die_at_any_moment() -> None:
 
 CASES = {
     "hooks_removed_by_the_collector_stay_off": for_both(hooks_removed_by_the_collector_stay_off),
-    "hooks_added_by_the_collector_stay_on": for_both(hooks_added_by_the_collector_stay_on),
     "hooks_added_while_a_call_links_run": for_both(hooks_added_by_the_collector_while_a_call_links_run),
-    "a_hook_that_dies_takes_another_off": for_both(a_hook_that_dies_takes_another_off),
     "instances_die_at_any_moment": instances_die_at_any_moment,
 }
 if __name__ == "__main__":

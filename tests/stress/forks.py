@@ -74,16 +74,6 @@ def a_child_adds_calls_and_removes(function: Any) -> None:
     beside(work, partial(churn, function))
 
 
-def a_child_mounts_what_is_new(function: Any) -> None:
-    def work() -> None:
-        for number in range(5):
-            fresh = hookable(eval(f"lambda a{number}=1: a{number}"))
-            fresh.post(lambda result: result + 1)
-            assert fresh() == 2
-
-    beside(work, partial(churn, function))
-
-
 def a_child_calls_hooks_that_count(function: Any) -> None:
     # From 3.14 on, a child was forked with the lock of the counts held by a thread that it does not have.
     parent = os.getpid()
@@ -132,7 +122,6 @@ def a_child_has_the_hooks_of_instances() -> None:
 
 CASES = {
     "a_child_adds_calls_and_removes": for_both(a_child_adds_calls_and_removes),
-    "a_child_mounts_what_is_new": for_both(a_child_mounts_what_is_new),
     "a_child_calls_hooks_that_count": for_both(a_child_calls_hooks_that_count),
     "a_child_has_the_hooks_of_instances": a_child_has_the_hooks_of_instances,
 }

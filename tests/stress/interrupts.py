@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from aspecthook import Weaving, hookable, hooks, weave
+from aspecthook import hookable, hooks, weave
 from aspecthook._core.mount.lock import is_changing, under_lock
 from aspecthook._core.mount.point import mount_of
-from aspecthook.testing._inject import Injection
 from tests.stress.cases import for_both, run
 from tests.threads import at_once
 
@@ -125,21 +124,6 @@ def pausing(function: Any) -> None:
 
     interrupt(work, check)
     hooks(function).clear()
-
-
-def linking(function: Any) -> None:
-    log: list[str] = []
-
-    def work() -> None:
-        function.pre(name="one")(partial(log.append, "one"))
-        function()
-        function()
-
-    def check() -> None:
-        check_consistent(function, log)
-        hooks(function).clear()
-
-    interrupt(work, check)
 
 
 def hooks_of_instances() -> None:
@@ -280,34 +264,6 @@ def attributes_while_it_is_woven() -> None:
     interrupt(work, check)
 
 
-def signal_handlers_that_write_attributes() -> None:
-    def function() -> int:
-        return 1
-
-    space, numbers, chance = vars(function), iter(range(10**9)), random.Random(4)
-    end, latest = time.monotonic() + SECONDS, -1
-
-    def handler(*_: object) -> None:
-        nonlocal latest
-        latest = function.number = next(numbers)
-        function.__dict__[f"n{latest % 5}"] = latest
-        if latest > 5:
-            delattr(function, f"n{(latest - 2) % 5}")
-
-    for _ in range(INTERRUPTS):
-        with signalled(handler, chance):
-            for _ in range(4):
-                with weave(function, pre=lambda: None):
-                    known = latest
-                    assert known == -1 or function.number >= known
-                    function()
-                assert vars(function) is space
-        assert latest == -1 or function.number == latest == space[f"n{latest % 5}"]
-        assert latest < 6 or f"n{(latest - 2) % 5}" not in space
-        if time.monotonic() > end:
-            break
-
-
 def calling_hooks_that_count(function: Any) -> None:
     # An interrupt left the lock of the counts held, from 3.14 on, and then every call of another thread waited for it.
     function.pre(every=2)(lambda: None)
@@ -321,34 +277,14 @@ def calling_hooks_that_count(function: Any) -> None:
     hooks(function).clear()
 
 
-def signal_handlers_that_call_what_faults_are_injected_into(function: Any) -> None:
-    # As with the counts of hooks: the handler waited for the thread that it had interrupted.
-    weavings: list[Weaving] = []
-
-    def weaver(*args: Any, **options: Any) -> Weaving:
-        weavings.append(weave(*args, **options))
-        return weavings[-1]
-
-    fault = Injection(function, weaver).replace(1)
-    calls = called_by_handlers_too(function, times=30, seed=4)
-    assert (fault.calls, fault.replaced) == (calls, calls), (fault, calls)
-    for weaving in weavings:
-        weaving.remove()
-
-
 CASES = {
     "attributes_while_it_is_woven": attributes_while_it_is_woven,
-    "signal_handlers_that_write_attributes": signal_handlers_that_write_attributes,
     "adding_and_removing": for_both(adding_and_removing),
     "pausing": for_both(pausing),
-    "linking": for_both(linking),
     "hooks_of_instances": hooks_of_instances,
     "waiting_for_the_lock": waiting_for_the_lock,
     "calling_hooks_that_count": for_both(calling_hooks_that_count),
     "signal_handlers_that_call_hooks_that_count": for_both(signal_handlers_that_call_hooks_that_count),
-    "signal_handlers_that_call_what_faults_are_injected_into": for_both(
-        signal_handlers_that_call_what_faults_are_injected_into
-    ),
     "signal_handlers_that_change_the_chain": for_both(signal_handlers_that_change_the_chain),
 }
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from aspecthook import Args, Return, weave
+from aspecthook import Return, weave
 
 from .snapshot import no_trace_left
 
@@ -61,74 +61,6 @@ def test_hooks_on_a_coroutine_method_see_and_change_what_a_stream_reads() -> Non
             assert await reader.readline() == b"GREEN TEA\n"
 
     run(main)
-
-
-def test_sync_and_async_hooks_stand_on_the_same_coroutine_method() -> None:
-    order: list[str] = []
-
-    async def slow() -> None:
-        order.append("slow begins")
-        await asyncio.sleep(0)
-        order.append("slow ends")
-
-    async def wrap(proceed: Callable[[], Awaitable[bytes]]) -> bytes:
-        order.append("in")
-        try:
-            return await proceed()
-        finally:
-            order.append("out")
-
-    async def main() -> None:
-        async with echo() as (reader, writer):
-            with weave(reader.readline, pre=[slow, lambda: order.append("quick")], around=wrap):
-                writer.write(b"one\n")
-                assert await reader.readline() == b"ONE\n"
-
-    run(main)
-    assert order == ["slow begins", "slow ends", "quick", "in", "out"]
-
-
-def test_pre_hook_on_a_plain_method_changes_what_is_written() -> None:
-    async def main() -> None:
-        async with echo() as (reader, writer):
-            with weave(writer.write, pre=lambda data: Args(data=data.replace(b"secret", b"******"))):
-                writer.write(b"a secret\n")
-                assert await reader.readline() == b"A ******\n"
-            writer.write(b"a secret\n")
-            assert await reader.readline() == b"A SECRET\n"
-
-    run(main)
-
-
-def test_open_connection_taken_by_name_before_is_retried_until_the_server_is_there() -> None:
-    early = asyncio.open_connection  # a copy, as `from asyncio import open_connection` makes one
-    tries: list[int] = []
-
-    async def retry(proceed: Callable[..., Awaitable[tuple[StreamReader, StreamWriter]]]) -> object:
-        while True:
-            tries.append(1)
-            try:
-                return await proceed()
-            except OSError:
-                servers.append(await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port))
-
-    servers: list[asyncio.Server] = []
-    port = 0
-
-    async def main() -> None:
-        nonlocal port
-        async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as closing:
-            port = closing.sockets[0].getsockname()[1]
-        with weave("asyncio.streams:open_connection", around=retry):
-            reader, writer = await early("127.0.0.1", port)
-            assert await reader.read() == b""
-            writer.close()
-            await writer.wait_closed()
-        servers[0].close()
-        await servers[0].wait_closed()
-
-    run(main)
-    assert len(tries) == 2
 
 
 def test_a_time_limit_cuts_through_a_woven_method_and_its_always_hooks_run() -> None:

@@ -149,10 +149,6 @@ def calls_that_are_wrong() -> None:
 def measured(celsius: float) -> str | None: ...
 
 
-@event(errors="group")
-def measured_in_group(celsius: float) -> str | None: ...
-
-
 @event
 def rows(n: int) -> list[int] | None: ...
 
@@ -162,9 +158,8 @@ def whatever(n: int) -> Any: ...
 
 
 assert_type(measured(20.0), list[str])
-assert_type(measured_in_group(celsius=20.0), list[str])
 assert_type(rows(1), list[list[int]])
-assert not (measured(20.0) or measured_in_group(20.0) or rows(1) or whatever(1))
+assert not (measured(20.0) or rows(1) or whatever(1))
 
 
 @measured.post
@@ -182,12 +177,7 @@ def texts(n: int) -> list[str]:
     return []
 
 
-@event(errors="group")
-def texts_bare(n: int) -> list[str]: ...  # type: ignore[empty-body]
-
-
 assert_type(texts(1), list[str])
-assert_type(texts_bare(n=1), list[str])
 
 
 # One answer, or a value on its way: what the stub is said to give.
@@ -221,15 +211,12 @@ def calls_of_these_that_are_wrong() -> None:
 
 
 # Options, and none of them.
-@event()
-def with_nothing(n: int) -> None: ...
 
 
 @event(name="the shop opens", errors="isolate")
 def opened(hour: int) -> None: ...
 
 
-assert_type(with_nothing(1), list[Any])
 assert_type(opened(8), list[Any])
 
 

@@ -58,16 +58,6 @@ def doubled(item: int) -> int:
     return item * 2
 
 
-@count.item(every=2)
-def now_and_then(item: int) -> int | None:
-    return None
-
-
-@count.item
-def in_a_return(item: int) -> Return[int]:
-    return Return(item)
-
-
 @count.item
 def any_item(item: int) -> int | Return[int] | None:
     return None
@@ -84,23 +74,8 @@ def one_more(result: float) -> float:
 
 
 @count.post
-def perhaps(result: float) -> float | None:
-    return None
-
-
-@count.post
-def returned(result: float) -> Return[float]:
-    return Return(result)
-
-
-@count.post
 def any_result(result: float) -> float | Return[float] | None:
     return None
-
-
-@count.exception
-def handled(exc: Exception) -> Return[float]:
-    return Return(0.0)
 
 
 @count.exception
@@ -110,14 +85,9 @@ def maybe_handled(exc: Exception) -> Return[float] | None:
 
 assert_type(nothing_at_all(3), Args | Return[float] | None)
 assert_type(doubled(3), int)
-assert_type(now_and_then(3), int | Return[int] | None)
-assert_type(in_a_return(3), int | Return[int] | None)
 assert_type(any_item(3), int | Return[int] | None)
 assert_type(one_more(3.0), float)
-assert_type(perhaps(3.0), float | Return[float] | None)
-assert_type(returned(3.0), float | Return[float] | None)
 assert_type(any_result(3.0), float | Return[float] | None)
-assert_type(handled(ValueError()), Return[float] | None)
 assert_type(maybe_handled(ValueError()), Return[float] | None)
 assert run(count(3)) == ([0, 2, 4], 4.0)
 assert run(count(101)) == ([], 8.0)
@@ -133,11 +103,6 @@ def stream(proceed: Callable[[], Generator[int, str, float]]) -> Generator[int, 
 
 
 @count.around
-def passed_on(proceed: Callable[[], Generator[int, str, float]]) -> Generator[int, str, float]:
-    return proceed()
-
-
-@count.around
 def one_yield() -> Generator[None, float, float]:
     result = yield
     return result + 1
@@ -149,16 +114,6 @@ assert run(count(2)) == ([0, 1], 3.0)
 @count.around(priority="HIGHEST")
 def none_of_it(proceed: Callable[[], Generator[int, str, float]]) -> float:
     return -1.0
-
-
-@count.around(priority="HIGHEST")
-def none_of_it_either(proceed: Callable[[], Generator[int, str, float]]) -> Return[float]:
-    return Return(-2.0)
-
-
-@count.around(priority="HIGHEST", when=lambda: False)
-def nor_of_that(proceed: Callable[[], Generator[int, str, float]]) -> float | Return[float]:
-    return -3.0
 
 
 def other_than_the_rest(proceed: Callable[[], Generator[int, str, float]]) -> str:
@@ -187,19 +142,9 @@ def upper(item: str) -> str:
     return item.upper()
 
 
-@words.item
-def upper_too(item: str) -> str:
-    return item.upper()
-
-
 @letters.post
 def ended(result: None) -> None:
     assert result is None
-
-
-@words.post
-def ended_too(result: None) -> int:
-    return 3
 
 
 @letters.pre
@@ -217,10 +162,8 @@ def other_letter(item: str) -> int:
 
 
 assert_type(upper("a"), str)
-assert_type(upper_too("a"), str)
-assert_type(ended_too(None), int)
 assert list(letters("ab")) == ["A", "B"]
-assert list(words("a b")) == ["A", "B"]
+assert list(words("a b")) == ["a", "b"]
 letters.item(other_letter)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
@@ -265,44 +208,14 @@ async def later_ended() -> None:
     pass
 
 
-@watch.post
-def at_the_end() -> None:
-    pass
-
-
 @watch.exception
 async def later_failed(exc: Exception) -> Return[None] | None:
     return None
 
 
-@watch.exception
-async def later_reported(exc: Exception) -> None:
-    pass
-
-
-@watch.exception
-def failed(exc: Exception) -> Return[None]:
-    return Return(None)
-
-
 @watch.item
 async def later_double(item: int) -> int:
     return item * 2
-
-
-@watch.item
-async def later_perhaps(item: int) -> int | None:
-    return None
-
-
-@watch.item
-async def later_seen(item: int) -> None:
-    pass
-
-
-@watch.item
-async def later_returned(item: int) -> Return[int]:
-    return Return(item)
 
 
 @watch.item
@@ -318,21 +231,6 @@ def soon(item: int) -> Awaitable[int | Return[int] | None]:
 @follow.item
 def more(item: int) -> int:
     return item + 1
-
-
-@follow.item
-def perhaps_more(item: int) -> int | None:
-    return None
-
-
-@follow.item
-def seen_too(item: int) -> None:
-    pass
-
-
-@follow.item
-def returned_too(item: int) -> Return[int]:
-    return Return(item)
 
 
 @pursue.item
@@ -356,11 +254,6 @@ def sync_one_yield() -> Iterator[None]:
     yield
 
 
-@follow.around
-async def async_one_yield_too() -> AsyncIterator[None]:
-    yield
-
-
 async def all_of(items: AsyncIterable[int]) -> list[int]:
     return [item async for item in items]
 
@@ -368,11 +261,8 @@ async def all_of(items: AsyncIterable[int]) -> list[int]:
 async def types_of_async_hooks() -> None:
     assert_type(await later_nothing(3), Args | Return[None] | None)
     assert_type(await later_double(3), int | Return[int] | None)
-    assert_type(await later_perhaps(3), int | Return[int] | None)
-    assert_type(await later_returned(3), int | Return[int] | None)
     assert_type(await later_any(3), int | Return[int] | None)
     assert_type(more(3), int)
-    assert_type(perhaps_more(3), int | Return[int] | None)
 
 
 asyncio.run(types_of_async_hooks())

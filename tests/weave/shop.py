@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import asyncio
 import contextlib
 import enum
 import functools
@@ -36,9 +35,6 @@ def hidden(n: int) -> int:
     return n * 3
 
 
-_private = hidden
-
-
 def plain_generator(n: int) -> Generator[int, None, int]:
     yield n
     return n * 3
@@ -54,11 +50,6 @@ async def async_generator(n: int) -> AsyncIterator[int]:
 
 @contextlib.contextmanager
 def managed(n: int) -> Iterator[int]:
-    yield n * 3
-
-
-@contextlib.asynccontextmanager
-async def managed_async(n: int) -> AsyncIterator[int]:
     yield n * 3
 
 
@@ -89,7 +80,6 @@ def decorated(n: int) -> int:
 
 closure = (lambda size: lambda n: n * size)(3)
 thrice = functools.partial(price, by=3)
-soon = functools.partial(coroutine)
 stream = functools.partial(plain_generator)
 flow = functools.partial(async_generator)
 
@@ -138,7 +128,6 @@ class Narrow:
 scale = Scale(3)
 other_scale = Scale(3)
 narrow = Narrow(3)
-by_method = scale.__call__
 count_code = CODES.count
 root = math.sqrt
 pause = time.sleep
@@ -174,13 +163,8 @@ class Base:
     def inherited_cached(self, n: int) -> int:
         return n * 3
 
-    async def inherited_soon(self, n: int) -> int:
-        return n * 3
-
     def __len__(self) -> int:
         return 6
-
-    inherited_half = functools.partialmethod(total)
 
 
 class Cart(Base):
@@ -245,24 +229,6 @@ class Cart(Base):
     def _(self, n: int) -> int:
         return n * 3
 
-    async def soon(self, n: int) -> int:
-        return n * 3
-
-    def each(self, n: int) -> Generator[int, None, int]:
-        yield n
-        return n * 3
-
-    async def flow(self, n: int) -> AsyncIterator[int]:
-        yield n * 3
-
-    @contextlib.contextmanager
-    def open(self, n: int) -> Iterator[int]:
-        yield n * 3
-
-    @logged
-    def wrapped(self, n: int) -> int:
-        return n * 3
-
     @through
     def decorated(self, n: int) -> int:
         return n * 3
@@ -285,16 +251,7 @@ class Cart(Base):
     def __call__(self, n: int) -> int:
         return n * 3
 
-    def __enter__(self) -> int:
-        return 6
-
-    def __exit__(self, *details: object) -> None:
-        return None
-
     def __class_getitem__(cls, n: int) -> int:
-        return n * 3
-
-    def _inner(self, n: int) -> int:
         return n * 3
 
     class Line:
@@ -384,9 +341,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """Frozen, and with slots."""
+    """A frozen dataclass with slots."""
 
-    n: int = 2
+    n: int = 6
 
     def total(self, n: int) -> int:
         return n * 3
@@ -452,10 +409,3 @@ class Parent:
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-
-    def __getattr__(self, name: str) -> int:
-        return 6
-
-
-def delayed(n: int) -> int:
-    return asyncio.iscoroutinefunction(n) or n * 3

@@ -181,36 +181,6 @@ def test_two_marks_that_mean_the_same_function_are_one_hook_there(shop: Any) -> 
     assert log == ["note"]
 
 
-def test_options_in_marks_are_those_of_the_hook(shop: Any) -> None:
-    class Aspect:
-        @pre(f"{SHOP}:save", priority="LOW", name="late")
-        def low(self) -> None:
-            log.append("low")
-
-        @pre(f"{SHOP}:save", when=lambda n: n > 1)
-        def some(self) -> None:
-            log.append("some")
-
-        @pre(f"{SHOP}:save", once=True, priority=0)
-        def one(self) -> None:
-            log.append("one")
-
-        @pre(f"{SHOP}:save", before="late", priority="LOWEST")
-        def ordered(self) -> None:
-            log.append("ordered")
-
-        @pre(f"{SHOP}:save", isolate=True)
-        def fails(self) -> None:
-            raise OSError("isolated")
-
-    with weave(Aspect()):
-        shop.save(1)
-        assert log == ["one", "ordered", "low"]
-        log.clear()
-        shop.save(2)
-        assert log == ["some", "ordered", "low"]
-
-
 def test_options_given_to_weave_are_the_defaults_of_the_marks(shop: Any) -> None:
     class Aspect:
         @pre(f"{SHOP}:save", priority="HIGH")
@@ -312,24 +282,6 @@ def test_a_method_that_is_overridden_without_a_mark_stays_out(shop: Any) -> None
     with weave(Derived()):
         shop.save(1)
     assert log == ["kept"]
-
-
-def test_a_method_that_is_overridden_by_none_stays_out(shop: Any) -> None:
-    class Base:
-        @pre(f"{SHOP}:save")
-        def note(self) -> None:
-            log.append("note")
-
-        @pre(f"{SHOP}:save")
-        def other(self) -> None:
-            log.append("other")
-
-    class Derived(Base):
-        note = None  # type: ignore[assignment]
-
-    with weave(Derived()):
-        shop.save(1)
-    assert log == ["other"]
 
 
 # Which objects
@@ -447,38 +399,6 @@ def test_marks_without_a_pointcut_need_a_target(shop: Any) -> None:
 
 
 # Shared state
-
-
-class Timer:
-    """Hands something from hook to hook of one call."""
-
-    @pre(f"{SHOP}:*")
-    def begin(self, call: Any) -> None:
-        log.append(("fresh", not hasattr(call.state, "token")))
-        call.state.token = object()
-        call.state.seen = [call.state.token]
-
-    @around(f"{SHOP}:later")
-    async def about(self, call: Any, proceed: Callable[[], Any]) -> Any:
-        call.state.seen.append(call.state.token)
-        return await proceed()
-
-    @post(f"{SHOP}:*")
-    def after(self, call: Any) -> None:
-        call.state.seen.append(call.state.token)
-
-    @always(f"{SHOP}:*")
-    def end(self, call: Any) -> None:
-        log.append(("same", len(set(map(id, call.state.seen))) == 1, len(call.state.seen)))
-
-
-def test_methods_share_the_state_of_one_call(shop: Any) -> None:
-    with weave(Timer(), where=lambda function: function.__name__ in ("save", "later")):
-        shop.save(1)
-        assert log == [("fresh", True), ("same", True, 2)]
-        log.clear()
-        run(shop.later(1))
-        assert log == [("fresh", True), ("same", True, 3)]
 
 
 # Several weavings

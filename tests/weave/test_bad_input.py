@@ -17,7 +17,6 @@ import aspecthook
 from aspecthook import (
     AspecthookError,
     HookOptionError,
-    HookSignatureError,
     HookTypeError,
     Return,
     WeaveError,
@@ -470,34 +469,6 @@ def test_a_hook_that_could_never_work_on_one_of_the_targets_leaves_nothing_on_th
 
 
 # All or none
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ahw_shop:a, ahw_shop:b, ahw_shop:c, ahw_shop:d, ahw_shop:other",
-        "ahw_shop:seven, ahw_shop:c, ahw_shop:call, ahw_shop:a, ahw_shop:other",
-        "ahw_shop:Till.total, ahw_shop:Till.make, ahw_shop:Till.fee, ahw_shop:Till.inherited, ahw_shop:Till.odd",
-        "ahw_shop:Till.fee, ahw_shop:call, ahw_shop:fetch, ahw_shop:other",
-        "ahw_shop:[abd], ahw_shop:other",
-        "ahw_shop:*",
-        "ahw_shop:Till.*",
-        "ahw_shop:a, ahw_later:one, ahw_shop:other",
-    ],
-)
-@pytest.mark.parametrize("options", [{}, {"again": True}, {"scope": "context"}])
-def test_a_hook_refused_on_one_target_is_taken_off_the_others(shop: Any, text: str, options: dict[str, Any]) -> None:
-    def hook(args: Any, m: Any) -> None: ...
-
-    if "seven" in text or "*" in text or "call" in text:
-        # Only a hook that asks for no argument but one gets past what has no parameter `n`.
-        with pytest.raises(HookSignatureError):
-            weave(text, pre=[lambda args: None, hook], **options)
-        return
-    message = refused(
-        text, "ahw_shop:", "'no'", "'n'", error=HookSignatureError, pre=[lambda args: None, no], **options
-    )
-    assert "other" in message or "odd" in message
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ZeroDivisionError, MemoryError])

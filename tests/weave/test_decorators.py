@@ -8,8 +8,6 @@ import contextvars
 import functools
 import gc
 import inspect
-import json
-import math
 import subprocess
 import sys
 import threading
@@ -21,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookLookupError, HookTypeError, Return, around, hookable, hooks, weave
+from aspecthook import HookLookupError, HookTypeError, around, hookable, hooks, weave
 
 
 class Failing:
@@ -293,48 +291,7 @@ def test_what_a_decorator_returned_can_be_called_outside_of_a_call_and_runs_what
     assert inner == ["inside"]
 
 
-def test_classmethods_foreign_callables_and_waiting_weavings() -> None:
-    class Shop:
-        @hookable
-        @classmethod
-        def make(cls, n: int) -> int:
-            return n
-
-    cache = around.wrap(functools.cache)
-    Shop.make.around(cache)
-    assert (Shop.make(1), Shop.make(1)) == (1, 1) and cache.decorated(Shop.make).cache_info().hits == 1
-    before = math.sqrt
-    with weave("math:sqrt", around=cache), weave("json:dumps", around=cache, priority="HIGH"):
-        assert (math.sqrt(4), math.sqrt(4), json.dumps(1)) == (2.0, 2.0, "1")
-        assert cache.decorated(math.sqrt).cache_info().hits == 1
-        assert cache.decorated(json.dumps).cache_info().misses == 1
-    assert math.sqrt is before
-
-
 # Hooks as all others
-
-
-def test_a_result_that_is_a_coroutine_or_a_return_reaches_the_caller_as_without_a_decorator() -> None:
-    @hookable
-    async def make() -> Any:
-        return asyncio.sleep(0, "slept")
-
-    make.around(around.wrap(lambda function: function))
-
-    async def main() -> Any:
-        return await (await make())
-
-    assert asyncio.run(main()) == "slept"
-
-    @hookable
-    def plain() -> Any:
-        return Return(3)
-
-    hooks(plain).add("around", lambda proceed: proceed())
-    expected = plain()
-    hooks(plain).clear()
-    plain.around(around.wrap(lambda function: function))
-    assert plain() == expected == 3
 
 
 class Kept:

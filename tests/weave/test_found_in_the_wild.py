@@ -9,7 +9,7 @@ import json
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -97,40 +97,6 @@ class Owner:
 def test_a_descriptor_with_its_own_way_to_bind_is_refused() -> None:
     with pytest.raises(WeaveError, match="its own way to bind; weave the function inside it"):
         weave(f"{__name__}:Owner.method", pre=note)
-
-
-@functools.lru_cache
-def shout(self: object) -> str:
-    return "x"
-
-
-def test_a_proxy_taken_into_a_class_binds_as_the_original_would_also_after_removal() -> None:
-    weaving = weave(f"{__name__}:shout", pre=note)
-
-    class Taken:
-        method = shout
-
-    assert cast("Any", Taken()).method() == "x"
-    weaving.remove()
-    assert cast("Any", Taken()).method() == "x"
-
-
-class Absent:
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("nobody is here now")
-
-    @property
-    def __name__(self) -> str:
-        raise RuntimeError("nobody is here now")
-
-
-absent = Absent()
-
-
-def test_a_stand_in_for_what_is_not_there_is_passed_over_by_globs_and_refused_by_name() -> None:
-    with pytest.raises(WeaveError):
-        weave(f"{__name__}:absent", pre=note)
-    weave(f"{__name__}:sh*", pre=note).remove()
 
 
 @pytest.mark.parametrize("name", ["__class__", "__dict__"])
@@ -252,20 +218,6 @@ def test_a_target_whose_repr_fails_is_woven_and_refused_like_any_other() -> None
     for hooked in ({}, {"pre": note}):
         with pytest.raises(WeaveError, match="Silent"):
             weave(silent, **hooked)
-
-
-@pytest.mark.filterwarnings("ignore:.* waits. there is no module")
-@pytest.mark.parametrize("target", ["time:sleep", "zlib:crc32, time:sleep", f"{__name__}:More.same"])
-def test_looking_again_finds_the_same_places(target: str) -> None:
-    # What a proxy stood for was told from others in another way than before: a second look put the hook on again.
-    weaving = weave(f"{target}, ahw_never:there", pre=note, again=True)
-    try:
-        with pytest.raises(WeaveError, match="ahw_never"):
-            weaving.check()
-        assert {len(mount.pre) for mount in weaving.mounts} == {1}
-    finally:
-        weaving.remove()
-    assert weaving.state == "removed"
 
 
 def shown(value: object) -> str:

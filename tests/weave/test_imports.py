@@ -253,30 +253,6 @@ def test_module_is_woven_when_its_import_ends(
         assert_clean(module)
 
 
-def test_a_glob_takes_the_submodules_as_they_are_imported(write: Write, woven: Weave) -> None:
-    write(
-        {
-            "ahw_pkg/__init__.py": ONE,
-            "ahw_pkg/x.py": ONE,
-            "ahw_pkg/y.py": ONE + "    def _private(): return 1\n",
-            "ahw_pkg/deep/__init__.py": "",
-            "ahw_pkg/deep/z.py": ONE,
-            "ahw_pkgs.py": ONE,
-        }
-    )
-    weaving = woven("ahw_pkg.*:*", post=ten)
-    assert weaving.state == "waiting"
-    pkg, other = load("ahw_pkg"), load("ahw_pkgs")
-    assert (pkg.one(), other.one(), weaving.state) == (1, 1, "waiting")
-    x = load("ahw_pkg.x")
-    assert (x.one(), weaving.state, len(weaving.mounts)) == (10, "woven", 1)
-    y, z = load("ahw_pkg.y"), load("ahw_pkg.deep.z")
-    assert (y.one(), y._private(), z.one(), len(weaving.mounts)) == (10, 1, 10, 3)
-    weaving.remove()
-    for module in (pkg, other, x, y, z):
-        assert_clean(module)
-
-
 def test_one_weaving_whose_name_is_wrong_does_not_keep_another_from_its_module(write: Write, woven: Weave) -> None:
     write({"ahw_a.py": ONE})
     wrong, right = woven("ahw_a:onne", post=ten), woven("ahw_a:one", post=ten)
@@ -871,29 +847,6 @@ def test_subclasses_imported_later_are_woven_as_their_import_ends(write: Write, 
 
 
 # Other threads
-
-
-PART = """
-    import ahw_box
-    class K:
-        pass
-    ahw_box.go()
-    class K:
-        def m(self):
-            return 1
-        made = m.__code__
-"""
-
-
-@pytest.mark.parametrize("pointcut", ["ahw_a:K.m", "ahw_a:L.m", "ahw_a:K.*", "ahw_a:*"])
-def test_import_in_another_thread_is_waited_for(write: Write, woven: Weave, pointcut: str) -> None:
-    write({"ahw_a.py": PART + "    L = K\n", "ahw_box.py": ""})
-    weavings: list[Weaving] = []
-    load("ahw_box").go = lambda: at_once(lambda: weavings.append(woven(pointcut, post=ten)))
-    a = load("ahw_a")
-    assert (a.K().m(), weavings[0].state) == (10, "woven")
-    weavings[0].remove()
-    assert a.K.m.__code__ is a.K.made
 
 
 @pytest.mark.parametrize("pointcut", ["ahw_a:one", "ahw_a:*"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
-import subprocess
 import sys
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -157,48 +156,6 @@ def _no_trace(_clean: None) -> Iterator[None]:
 # Never another's
 
 
-@subjects
-def test_two_tasks_with_different_hooks_never_see_each_others(subject: Subject) -> None:
-    seen: dict[str, list[str]] = {"a": [], "b": []}
-
-    async def work(name: str, both: asyncio.Barrier) -> None:
-        def note() -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            seen[name].append(task.get_name())
-
-        with weave(subject.target, pre=note, scope="context"):
-            for _ in range(3):
-                await both.wait()
-                await subject.call()
-
-    async def main() -> object:
-        both = asyncio.Barrier(2)
-        bare = await subject.call()
-        tasks = [asyncio.create_task(work(name, both), name=name) for name in seen]
-        await asyncio.gather(*tasks)
-        assert await subject.call() == bare
-        return bare
-
-    asyncio.run(main())
-    assert seen == {"a": ["a"] * 3, "b": ["b"] * 3}
-
-
-@subjects
-def test_without_its_block_a_context_hook_acts_nowhere(subject: Subject) -> None:
-    weaving = weave(subject.target, pre=lambda: log.append("pre"), scope="context")
-    try:
-        asyncio.run(subject.call())  # type: ignore[arg-type]
-        assert log == []
-        with weaving:
-            asyncio.run(subject.call())  # type: ignore[arg-type]
-        assert log == ["pre"]
-        asyncio.run(subject.call())  # type: ignore[arg-type]
-        assert log == ["pre"]
-    finally:
-        weaving.remove()
-
-
 def test_a_context_weaving_without_its_block_waits_and_check_says_to_use_with() -> None:
     # It said "woven", and did nothing.
     weaving = weave(double, pre=lambda: log.append("pre"), scope="context")
@@ -284,34 +241,6 @@ def test_the_same_hook_in_two_tasks_acts_in_each_while_its_own_block_lasts() -> 
     assert sorted(map(str, log)) == ["1 times"] + ["3 times"] * 3
 
 
-def test_one_weaving_entered_by_several_tasks_acts_in_each_until_its_own_block_ends() -> None:
-    def note() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        log.append(task.get_name())
-
-    weaving = weave(double, pre=note, scope="context")
-
-    async def work(times: int, step: asyncio.Barrier) -> None:
-        with weaving:
-            await step.wait()
-            for _ in range(times):
-                await step.wait()
-                double(1)
-        for _ in range(4 - times):
-            await step.wait()
-            double(1)
-
-    async def main() -> None:
-        step = asyncio.Barrier(3)
-        tasks = [asyncio.create_task(work(times, step), name=f"{times} times") for times in (1, 2, 3)]
-        await asyncio.gather(*tasks)
-
-    asyncio.run(main())
-    assert sorted(map(str, log)) == ["1 times"] + ["2 times"] * 2 + ["3 times"] * 3
-    assert weaving.state == "removed"
-
-
 def test_a_task_that_outlives_its_block_is_outside_though_the_weaving_is_entered_elsewhere() -> None:
     weaving = weave(double, pre=lambda: log.append("pre"), scope="context")
 
@@ -367,59 +296,6 @@ def test_to_thread_inherits_the_block_and_an_executor_does_not() -> None:
 
     asyncio.run(main())
     assert log == COPIED
-
-
-@pytest.mark.skipif(sys.version_info < (3, 14), reason="threads inherit no context")
-def test_threads_that_inherit_the_context_do_not_inherit_running_calls() -> None:
-    program = """
-import threading
-from aspecthook import events, hookable, hooks, weave
-from aspecthook.testing import Tape
-def in_thread(work):
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-def double(n): return 2 * n
-log = []
-with weave(double, pre=lambda: log.append("context"), scope="context"):
-    in_thread(lambda: double(1))
-    double(1)
-assert log == ["context"], log
-
-log.clear()
-@hookable
-def target(deep): ...
-@target.pre(reentrant=False)
-def once_here(deep):
-    log.append(deep)
-    if not deep:
-        target(1)
-        in_thread(lambda: target(2))
-target(0)
-assert log == [0, 2], log
-
-log.clear()
-event = events.audit("ahw.told")
-@event.on
-def told(args):
-    log.append(args[0])
-    if not args[0]:
-        sys.audit("ahw.told", 1)
-        in_thread(lambda: sys.audit("ahw.told", 2))
-import sys
-sys.audit("ahw.told", 0)
-assert log == [0, 2], log
-
-def outer(): in_thread(inner)
-def inner(): ...
-with Tape().record(outer).record(inner) as tape:
-    outer()
-assert [call.depth for call in tape] == [0, 0]
-"""
-    done = subprocess.run(
-        [sys.executable, "-X", "thread_inherit_context=1", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 # With the other conditions
@@ -505,11 +381,6 @@ async def stuck() -> AsyncGenerator[object, None]:
         log.append(("ended in", where()))
 
 
-async def _failing() -> None:
-    await asyncio.sleep(0)
-    raise KeyError("child")
-
-
 def yielding() -> Iterator[None]:
     yield
 
@@ -544,20 +415,6 @@ async def _steps() -> None:
     log.append(("after", var.get()))
 
 
-async def _items_in_several_tasks() -> None:
-    stream = source()
-    for name in ("first", "second", "third", "fourth"):
-
-        async def step() -> None:
-            try:
-                log.append((name, await stream.__anext__(), var.get()))
-            except StopAsyncIteration:
-                log.append((name, "over", var.get()))
-
-        await asyncio.create_task(step(), name=name)
-        log.append(("main has", var.get()))
-
-
 async def _timeout_around_a_step() -> None:
     stream = stuck()
     log.append(await stream.__anext__())
@@ -568,17 +425,6 @@ async def _timeout_around_a_step() -> None:
     except TimeoutError:
         log.append(("timed out", where(), task is not None and task.cancelling()))
     log.append([item async for item in stream])
-
-
-async def _group_around() -> None:
-    try:
-        async with asyncio.TaskGroup() as group:
-            stream = stuck()
-            log.append(await stream.__anext__())
-            group.create_task(_failing(), name="failing")
-            await stream.__anext__()
-    except* KeyError as errors:
-        log.append(("group", [str(error) for error in errors.exceptions], where()))
 
 
 async def _cancelled() -> None:
@@ -643,9 +489,7 @@ unwoven: dict[object, list[object]] = {}  # what a script notes where nothing is
 
 SCRIPTS = [
     _steps,
-    _items_in_several_tasks,
     _timeout_around_a_step,
-    _group_around,
     _cancelled,
     _closed_by_another_task_while_it_runs,
     _dropped,

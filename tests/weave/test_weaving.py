@@ -8,7 +8,6 @@ import functools
 import gc
 import os
 import sys
-import threading
 import types
 import warnings
 import weakref
@@ -184,44 +183,6 @@ def test_an_event_that_isolates_its_subscribers_is_one_more_way_to_say_so(isolat
         assert len(hooks(sold)) == 1
         with weave(sold, on=note, isolate=not isolate):
             assert len(hooks(sold)) == 2
-
-
-def test_partials_class_methods_and_static_methods_are_known_again_as_hooks() -> None:
-    class Holder:
-        @classmethod
-        def of_class(cls) -> None:
-            log.append("class")
-
-        @staticmethod
-        def static() -> None:
-            log.append("static")
-
-    partial = functools.partial(note)
-    given = [Holder.of_class, Holder.static, partial]
-    with weave(double, pre=given), weave(double, pre=[Holder.of_class, Holder.static, partial]):
-        assert noted() == ["class", "static", "note"]
-    class_hook, other_class_hook = Holder.of_class, type("Derived", (Holder,), {}).of_class
-    with weave(double, pre=class_hook), weave(double, pre=other_class_hook):
-        assert noted() == ["class", "class"]
-
-
-def test_bound_methods_of_one_object_are_one_hook_and_of_equal_objects_two() -> None:
-    class Equal:
-        def __eq__(self, other: object) -> bool:
-            return True
-
-        def __hash__(self) -> int:
-            return 1
-
-        def method(self) -> None:
-            log.append("method")
-
-    one, two = Equal(), Equal()
-    with weave(double, pre=one.method), weave(double, pre=one.method):
-        assert noted() == ["method"]
-        with weave(double, pre=two.method):
-            assert noted() == ["method", "method"]
-        assert noted() == ["method"]
 
 
 def test_a_shared_hook_that_somebody_takes_off_is_put_on_by_the_next_weaving() -> None:
@@ -458,31 +419,6 @@ def test_a_context_that_outlives_a_block_keeps_nothing_of_it_alive(how: str) -> 
 # Threads and forks
 
 
-def test_threads_that_weave_and_remove_the_same_targets_lose_nothing() -> None:
-    plain, alias = zlib.crc32, zlib.adler32
-    seen: list[list[int]] = [[] for _ in range(8)]
-    rounds = 10
-
-    def work(number: int) -> None:
-        def mine() -> None:
-            if threading.get_ident() == me:
-                seen[number].append(1)
-
-        me = threading.get_ident()
-        for _ in range(rounds):
-            with weave(f"{__name__}:double, {__name__}:Cart.*, zlib:crc32", pre=mine):
-                double(1)
-                Cart().total()
-                zlib.crc32(b"")
-            double(1)
-            zlib.crc32(b"")
-
-    at_once(*(functools.partial(work, number) for number in range(8)), switching=1e-5)
-    assert [len(one) for one in seen] == [3 * rounds] * 8
-    assert zlib.crc32 is plain
-    assert zlib.adler32 is alias
-
-
 def test_threads_that_share_one_hook_leave_no_trace() -> None:
     code = double.__code__
     calls: list[int] = []
@@ -547,41 +483,6 @@ def test_a_fork_while_woven_carries_the_hooks_and_each_side_removes_its_own() ->
 # How hooks are given
 
 
-@pytest.mark.parametrize("kind", ["pre", "around", "post", "always"])
-def test_each_kind_takes_a_hook_or_a_list_or_a_tuple(kind: str) -> None:
-    def first(**_: object) -> None:
-        log.append("first")
-
-    def second(**_: object) -> None:
-        log.append("second")
-
-    def around(proceed: Callable[[], object]) -> object:
-        log.append("first")
-        return proceed()
-
-    def inner(proceed: Callable[[], object]) -> object:
-        log.append("second")
-        return proceed()
-
-    one, two = (around, inner) if kind == "around" else (first, second)
-    for given, expected in (
-        (one, ["first"]),
-        ([one], ["first"]),
-        ([one, two], ["first", "second"]),
-        ((two, one), ["second", "first"]),
-        ([], None),
-        (None, None),
-    ):
-        kinds: Any = {kind: given}
-        if expected is None:
-            with pytest.raises(WeaveError):
-                weave(double, **kinds)
-            assert noted() == []
-            continue
-        with weave(double, **kinds):
-            assert noted() == expected
-
-
 def test_exception_takes_a_hook_a_list_and_a_mapping_with_types_and_tuples() -> None:
     def risky(error: BaseException) -> None:
         raise error
@@ -644,22 +545,3 @@ def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
             weave(double, pre=note)
     assert double.__code__ is code
     assert noted() == []
-
-
-def test_a_weaving_keeps_no_hook_of_others_on_a_function_that_is_gone() -> None:
-    def made() -> Any:
-        def price(n: int) -> int:
-            return n
-
-        return price
-
-    def theirs() -> None: ...
-
-    price = made()
-    weaving = weave(price, pre=lambda: None)
-    hooks(price).add("post", theirs)
-    kept = weakref.ref(theirs)
-    del price, theirs
-    gc.collect()
-    assert kept() is None and not weaving.mounts
-    weaving.remove()

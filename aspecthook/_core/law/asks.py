@@ -121,7 +121,7 @@ def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks 
 
     Most hooks are plain functions that ask by names alone, and hooks that ask alike share what it is.
     """
-    inner: object = function.__func__ if type(function) is MethodType else function
+    inner: object = function.__func__ if isinstance(function, MethodType) else function
     if type(inner) is not FunctionType or inner.__defaults__:
         return None
     code = inner.__code__

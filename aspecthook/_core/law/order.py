@@ -7,13 +7,13 @@ one kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
 from aspecthook._errors import HookOrderError
-from aspecthook._hints import TYPE_CHECKING, final
+from aspecthook._hints import TYPE_CHECKING, Any, final
 
 from .kinds import KINDS, Kind
 
@@ -158,14 +158,24 @@ class Chain:
     always: tuple[Hook, ...]
 
     def __init__(self, members: tuple[Hook, ...]) -> None:
-        self.pre = self.around = self.on = self.item = self.exception = self.post = self.always = ()
         by_kind: dict[Kind, list[Hook]] = {}
         for hook in members:
             by_kind.setdefault(hook.kind, []).append(hook)
+        self.pre = self.around = self.on = self.item = self.exception = self.post = self.always = ()
         for kind, hooks in by_kind.items():
             setattr(self, kind, arrange(hooks) if len(hooks) > 1 else tuple(hooks))
         self.hooks = self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
         self.shapes = tuple(map(attrgetter("shape"), self.hooks))
+
+    # Any: a kind, which callers may have as any string.
+    def replaced(self, by_kind: Mapping[Any, tuple[Hook, ...]]) -> Chain:
+        """Return a chain with other hooks of some kinds, which are in order already."""
+        made = Chain(())
+        for kind in KINDS:
+            setattr(made, kind, by_kind.get(kind, getattr(self, kind)))
+            made.hooks += getattr(made, kind)
+        made.shapes = tuple(map(attrgetter("shape"), made.hooks))
+        return made
 
     def everything(self) -> tuple[Hook, ...]:
         """Return all hooks, kind by kind in the order in which a call may run them."""

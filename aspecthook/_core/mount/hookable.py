@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from types import FunctionType, MethodType
 
-from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
+from aspecthook._core.compile.copies import MARK, Attributes, carried_by
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.kinds import KINDS, RESERVED, Kind
-from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified
-from aspecthook._hints import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
+from aspecthook._hints import IO, TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from .instance import for_instance
 from .lock import under_lock
-from .members import attach
+from .members import KindHooks
 from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:
@@ -26,28 +25,6 @@ if TYPE_CHECKING:
     from .everything import AllHooks
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-
-@final
-class Adder(Attribute):
-    """One of ``f.pre``, ``f.post`` and so on: a decorator, bare or with options, that adds a hook."""
-
-    __slots__ = ("_kind", "_mount")
-
-    def __init__(self, mount: MountPoint, kind: Kind) -> None:
-        self._mount = mount
-        self._kind: Kind = kind
-
-    @entrance
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return attach(self._mount, self._kind, args, cast("Adding", options))
-
-    def found_at(self) -> tuple[FunctionType | None, str]:
-        """Return the function whose attribute it is, or None, and the name of the attribute."""
-        return self._mount.ref(), self._kind
-
-    def __repr__(self) -> str:
-        return f"<adds {self._kind} hooks to {self._mount.name}>"
 
 
 Only: TypeAlias = "tuple[str, ...] | None"
@@ -113,10 +90,10 @@ def hookable(
 
 @under_lock
 def _mount_all(target: Any, name: str | None, only: Only, provides: Provides) -> None:
-    if isinstance(target, type):
-        _mount_class(target, only, provides)
-        return
-    for function, mount in [(function, _prepare(function, name, provides)) for function in _functions(target)]:
+    of_class = isinstance(target, type)
+    functions = _methods(target, only) if of_class else _functions(target)
+    prepared = [(function, _prepare(function, None if of_class else name, provides)) for function in functions]
+    for function, mount in prepared:
         _mount(function, mount)
         if isinstance(target, (classmethod, staticmethod)):
             # So that `@make.pre` works in the class body too, where `make` is not yet a method.
@@ -173,7 +150,12 @@ def _why_not(target: object) -> str:
     return f"{shown}; give a function, a method or a class"
 
 
-def _mount_class(cls: type, only: Only, provides: Provides) -> None:
+def _methods(cls: type, only: Only) -> list[FunctionType]:
+    """Return the functions of the methods that a class itself defines: all public ones, or those that are named.
+
+    Raises:
+        MountError: There are none, or one that is named cannot be mounted.
+    """
     names = [name for name in vars(cls).copy() if not name.startswith("_")] if only is None else list(only)
     found: list[FunctionType] = []
     for name in names:
@@ -194,8 +176,7 @@ def _mount_class(cls: type, only: Only, provides: Provides) -> None:
             f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
             f"make the class that defines them hookable, or name them: hookable(only=(...))"
         )
-    for function, mount in [(function, _prepare(function, None, provides)) for function in found]:
-        _mount(function, mount)
+    return found
 
 
 def mount_for(function: FunctionType) -> MountPoint:
@@ -215,7 +196,7 @@ def _prepare(function: FunctionType, name: str | None, provides: Provides) -> Mo
     held: object = function.__dict__.get("hooks")
     if held is not mount:
         # `functools.wraps` copies the attributes of a mounted function, and pickles of it have None in their place.
-        _check_free(function, mount, copied=(Adder, MountPoint, type(None)))
+        _check_free(function, mount, copied=(KindHooks, MountPoint, type(None)))
         signature = Signature.of(mount.code(), mount.emission)
         if provides:
             mount.provides = mount.site().provides = _provided(provides, mount.name, signature)
@@ -270,7 +251,7 @@ def _mount(function: FunctionType, mount: MountPoint) -> None:
 
 def _attributes_of(mount: MountPoint) -> dict[str, Any]:
     """Return the attributes that a mounted function gets: ``pre``, ``post`` and so on, and ``hooks``."""
-    return {**{kind: Adder(mount, kind) for kind in _kinds_of(mount)}, "hooks": mount}
+    return {**{kind: KindHooks(mount, kind) for kind in _kinds_of(mount)}, "hooks": mount}
 
 
 def _kinds_of(mount: MountPoint) -> tuple[Kind, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from types import FunctionType
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
@@ -32,7 +33,7 @@ from aspecthook._errors import (
     printable,
     warn,
 )
-from aspecthook._hints import Any, ClassVar, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
+from aspecthook._hints import Any, ClassVar, TypeAlias, TypeVar, Unpack, cast, final, overload
 
 from .lock import under_lock
 
@@ -56,6 +57,8 @@ class Members(Attribute):
     # Whether it belongs to one instance, and runs its hooks in the place of the mount point of the function.
     of_instance: ClassVar[bool] = False
 
+    # Returns the mounted function; None once it is gone.
+    ref: Callable[[], FunctionType | None]
     # The hooks of each kind, in the order in which they run; properties, which are set below.
     pre: KindHooks
     around: KindHooks
@@ -129,9 +132,6 @@ class Members(Attribute):
     @entrance
     def __getitem__(self, name: str) -> Hook:
         return self._find(name)[0]
-
-    def _of(self, kind: Kind) -> KindHooks:
-        return KindHooks.of(arrange(hook for hook in self._members if hook.kind == kind), self, kind)
 
     def _matching(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means."""
@@ -415,19 +415,14 @@ class Members(Attribute):
 
 
 @final
-class KindHooks(tuple[Hook, ...]):
-    """The hooks of one kind, in their order; called as a decorator, it adds one."""
+class KindHooks(Attribute):
+    """The hooks of one kind as they are now, in the order in which they run; called as a decorator, it adds one."""
 
-    _mount: Members
-    _kind: Kind
+    __slots__ = ("_kind", "_mount")
 
-    @classmethod
-    def of(cls, hooks: tuple[Hook, ...], mount: Members, kind: Kind) -> Self:
-        """Return the hooks of one kind of a mount point."""
-        # Not `__new__`, which `copy` calls with the hooks alone.
-        self = cls(hooks)
-        self._mount, self._kind = mount, kind
-        return self
+    def __init__(self, mount: Members, kind: Kind) -> None:
+        self._mount = mount
+        self._kind: Kind = kind
 
     # A class is callable too, which is why the types of exceptions come first.
     @overload
@@ -440,9 +435,28 @@ class KindHooks(tuple[Hook, ...]):
         """Add a hook of this kind, as ``@f.pre`` or ``@f.pre(priority=...)`` does."""
         return attach(self._mount, self._kind, args, cast("Adding", options))
 
+    def _hooks(self) -> tuple[Hook, ...]:
+        return arrange(hook for hook in self._mount.members if hook.kind == self._kind)
+
+    def __iter__(self) -> Iterator[Hook]:
+        return iter(self._hooks())
+
+    def __len__(self) -> int:
+        return len(self._hooks())
+
+    def __getitem__(self, place: int) -> Hook:
+        return self._hooks()[place]
+
     def __contains__(self, hook: object) -> bool:
         key = key_of(self._mount.unbound(hook))
         return any(key in one.keys for one in self)
+
+    def found_at(self) -> tuple[FunctionType | None, str]:
+        """Return the function whose attribute it is, or None, and the name of the attribute."""
+        return self._mount.ref(), self._kind
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} hooks of {self._mount.name}: {', '.join([hook.name for hook in self]) or 'none'}>"
 
 
 def attach(mount: Members, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
@@ -492,7 +506,7 @@ def _types(value: object) -> tuple[type[BaseException], ...]:
 
 
 def _kind_property(kind: Kind) -> property:
-    return property(lambda mount: mount._of(kind), doc=f"The {kind} hooks, in the order in which they run.")
+    return property(lambda mount: KindHooks(mount, kind), doc=f"The {kind} hooks, in the order in which they run.")
 
 
 for _kind in KINDS:

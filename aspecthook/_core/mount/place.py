@@ -138,8 +138,8 @@ class Place(Occupancy):
     def __init__(self, function: FunctionType, site: MountSite, target: Callable[..., Any] | None) -> None:
         self.opened = self.stranded = False
         self._ref = weakref.ref(function)
-        # The original code.
-        self.before: CodeType = site.model
+        # The original code; an attribute, as it is read at each step of a change.
+        self.before: CodeType = site.model  # pyright: ignore[reportIncompatibleMethodOverride]
         self.ours: CodeType = site.model
         self.site: MountSite = site
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.

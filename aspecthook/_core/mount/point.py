@@ -40,7 +40,7 @@ class MountPoint(Members):
     """The hooks of one function: what `hooks(f)` returns.
 
     Iterate it, take its `len`, ask it for ``.pre``, ``.around``, ``.item``, ``.exception``, ``.post`` and ``.always``
-    (tuples of `Hook` in the order in which they run; each also adds a hook when called as a decorator).
+    (sequences of `Hook` in the order in which they run; each also adds a hook when called as a decorator).
 
     Example:
         >>> from aspecthook import hookable, hooks
@@ -66,7 +66,6 @@ class MountPoint(Members):
 
     def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
         super().__init__(printable(name) if name else qualified(function), emission)
-        # Returns the mounted function; None once it is gone.
         self.ref: Callable[[], FunctionType | None] = weakref.ref(function)
         # The chain as it was last arranged, with the members that it was made of; None: arrange it anew.
         self._chain: tuple[object, Chain] | None = None

@@ -126,7 +126,7 @@ class CheckpointHook(Hook):
 
     def after_train_epoch(self, runner: Run) -> None:
         """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
-        if self.by_epoch and runner.progress["inner_iter"] == 0:
+        if self.by_epoch and runner.progress.inner_iter == 0:
             self._plan(runner, due=self.every_n_epochs(runner, self.interval))
 
     def after_train_iter(self, runner: Run) -> None:
@@ -155,7 +155,7 @@ class CheckpointHook(Hook):
 
     def after_run(self, runner: Run) -> None:
         """Save the last checkpoint."""
-        if self.save_last and self._saved_at != runner.progress["iter"]:
+        if self.save_last and self._saved_at != runner.progress.iter:
             self._save(runner)
         if self.asynchronous:
             runner.writes.finish()
@@ -177,7 +177,7 @@ class CheckpointHook(Hook):
     # What
 
     def _save(self, runner: Run) -> None:
-        before, self._saved_at = self._saved_at, runner.progress["iter"]
+        before, self._saved_at = self._saved_at, runner.progress.iter
 
         def undo() -> None:
             self._saved_at = before
@@ -186,9 +186,9 @@ class CheckpointHook(Hook):
 
     def _name(self, runner: Run) -> str:
         """Return the file name of a checkpoint that is saved now."""
-        if self.by_epoch and runner.progress["inner_iter"] == 0:
-            return f"epoch_{runner.progress['epoch']}.safetensors"
-        return f"iter_{runner.progress['iter']}.safetensors"
+        if self.by_epoch and runner.progress.inner_iter == 0:
+            return f"epoch_{runner.progress.epoch}.safetensors"
+        return f"iter_{runner.progress.iter}.safetensors"
 
     # The best
 

@@ -137,7 +137,7 @@ class EvalHook(Hook):
 
     def after_train_epoch(self, runner: Run) -> None:
         """Validate if it is due; an epoch that was ended early does not count."""
-        if self.by_epoch and runner.progress["inner_iter"] == 0 and self._is_due(runner):
+        if self.by_epoch and runner.progress.inner_iter == 0 and self._is_due(runner):
             self._validate(runner)
 
     def after_train_iter(self, runner: Run) -> None:

@@ -46,25 +46,6 @@ class Hook:
 
     priority: int | str = "NORMAL"
 
-    # Any: an override asks for what it needs, by name.
-    def before_run(self, *args: Any, **kwargs: Any) -> Any:
-        """Called before the run begins."""
-
-    def after_run(self, *args: Any, **kwargs: Any) -> Any:
-        """Called when the run has ended; not if it has failed."""
-
-    def before_epoch(self, *args: Any, **kwargs: Any) -> Any:
-        """Called before each epoch of any mode, unless the method for that mode is overridden."""
-
-    def after_epoch(self, *args: Any, **kwargs: Any) -> Any:
-        """Called after each epoch."""
-
-    def before_iter(self, *args: Any, **kwargs: Any) -> Any:
-        """Called before each iteration."""
-
-    def after_iter(self, *args: Any, **kwargs: Any) -> Any:
-        """Called after each iteration."""
-
     # Any: a state is made of numbers, strings, lists, dicts and arrays.
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint must keep for this hook to continue as if nothing had happened."""
@@ -93,7 +74,7 @@ class Hook:
 
     def end_of_epoch(self, runner: Run) -> bool:
         """Whether this iteration is the last of its epoch."""
-        length = runner.done.length if runner.mode == "train" else length_of(runner.data_loader)
+        length = runner.progress.length if runner.mode == "train" else length_of(runner.data_loader)
         return runner.inner_iter + 1 == length
 
     def is_last_epoch(self, runner: Run) -> bool:
@@ -104,13 +85,7 @@ class Hook:
         """Whether this iteration is the last of the run."""
         return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
 
-    def is_last_train_epoch(self, runner: Run) -> bool:
-        """Whether this epoch is the last of the run, as mmengine names it."""
-        return self.is_last_epoch(runner)
-
-    def is_last_train_iter(self, runner: Run) -> bool:
-        """Whether this iteration is the last of the run, as mmengine names it."""
-        return self.is_last_iter(runner)
+    is_last_train_epoch, is_last_train_iter = is_last_epoch, is_last_iter  # as mmengine names them
 
     def get_triggered_stages(self) -> list[str]:
         """Return the stages that this hook is called at, in the order in which a run reaches them.

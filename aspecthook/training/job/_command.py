@@ -16,13 +16,7 @@ _REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib",
 
 
 def run(
-    config: str | None,
-    changes: list[str],
-    *,
-    resume: str | None,
-    trusted: bool,
-    overwrite: bool,
-    print_config: bool,
+    config: str | None, changes: list[str], *, resume: str | None, trusted: bool, overwrite: bool, print_config: bool
 ) -> int:
     """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C.
 
@@ -35,7 +29,25 @@ def run(
         print_config: Whether to print the settings instead.
     """
     try:
-        return _run(config, changes, resume, trusted=trusted, overwrite=overwrite, print_config=print_config)
+        for name in _REQUIRED:
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(f"{name} is not installed: pip install 'aspecthook[train]'", name=name)
+        from aspecthook.training.checkpoint._files import own_path
+
+        from ._settings import default_text, load_settings
+
+        if print_config and not changes and config is None:
+            print(default_text(), end="")
+            return 0
+        settings = load_settings(config, changes)
+        if resume is not None and config is None:  # with the settings of the run that is resumed
+            before = own_path(Path(settings["run"]["work_dir"]), "config.json")
+            if before.exists():
+                settings = load_settings(before, changes, trusted=trusted)
+        if print_config:
+            print(json.dumps(settings, indent=2, ensure_ascii=False))
+            return 0
+        return _train(settings, config, resume, overwrite=overwrite)
     except KeyboardInterrupt as interrupt:
         _say("interrupted", interrupt)
         return 128 + signal.SIGINT
@@ -51,29 +63,11 @@ def _say(message: str, error: BaseException) -> None:
     print("\n  ".join([message, *getattr(error, "__notes__", ())]), file=sys.stderr)
 
 
-def _run(
-    config: str | None, changes: list[str], resume: str | None, *, trusted: bool, overwrite: bool, print_config: bool
-) -> int:
-    for name in _REQUIRED:
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(f"{name} is not installed: pip install {name}", name=name)
-    from aspecthook.training.checkpoint._files import own_path
+def _train(settings: dict[str, dict[str, str]], config: str | None, resume: str | None, *, overwrite: bool) -> int:
     from aspecthook.training.checkpoint._format import newest
 
-    from ._settings import default_text, load_settings
     from ._train import train
 
-    if print_config and not changes and config is None:
-        print(default_text(), end="")
-        return 0
-    settings = load_settings(config, changes)
-    if resume is not None and config is None:  # with the settings of the run that is resumed
-        before = own_path(Path(settings["run"]["work_dir"]), "config.json")
-        if before.exists():
-            settings = load_settings(before, changes, trusted=trusted)
-    if print_config:
-        print(json.dumps(settings, indent=2, ensure_ascii=False))
-        return 0
     folder = Path(settings["run"]["work_dir"])
     try:
         outcome = train(settings, resume=resume, overwrite=overwrite)

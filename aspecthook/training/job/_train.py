@@ -16,7 +16,7 @@ from aspecthook.training.loop._checks import seed_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.numpy import manual_seed
 
-from ._build import Part, build_model, build_optimizer, load_data, load_torch
+from ._build import build_model, build_optimizer, load_data, load_torch
 from ._settings import Settings
 
 _BACKENDS = ("numpy", "torch")
@@ -80,7 +80,8 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
         aside = job.runner.take_folder()  # before the config changes: that of one run never stands beside another's
         if aside is not None and (folder / _CONFIG).exists():
             (folder / _CONFIG).rename(aside / _CONFIG)
-        _write_config(folder, settings)
+        folder.mkdir(parents=True, exist_ok=True)
+        put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
         job.runner.fit(job.train, job.validate)
     finally:
         job.runner.leave()  # the folder, if the config could not be written
@@ -112,15 +113,14 @@ def build(settings: Settings) -> Job:
         meta={"config": settings},
     )
     _register(runner, settings, validates=parts[1] is not None)
-    return Job(runner, *_loaders(parts, settings["data"]["batch_size"], seed))
-
-
-def _loaders(
-    parts: tuple[Part, Part | None, Part], size: int, seed: int
-) -> tuple[DataLoader, DataLoader | None, DataLoader]:
-    train, validate, test = parts
-    held = None if validate is None else DataLoader(ArrayDataset(*validate), 256)
-    return DataLoader(ArrayDataset(*train), size, shuffle=True, seed=seed), held, DataLoader(ArrayDataset(*test), 256)
+    train, held_out, test = parts
+    size = settings["data"]["batch_size"]
+    return Job(
+        runner,
+        DataLoader(ArrayDataset(*train), size, shuffle=True, seed=seed),
+        None if held_out is None else DataLoader(ArrayDataset(*held_out), 256),
+        DataLoader(ArrayDataset(*test), 256),
+    )
 
 
 def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
@@ -166,11 +166,6 @@ def _checkpoint_in(folder: Path, resume: str) -> Path:
             f"there is no checkpoint to resume from in {place}; start a new run without --resume{other}"
         )
     return found
-
-
-def _write_config(folder: Path, settings: Settings) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _test(job: Job, seconds: float) -> Outcome:

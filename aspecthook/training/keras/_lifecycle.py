@@ -147,7 +147,7 @@ class KerasLifecycle(Hook):
 
     def before_train_epoch(self, runner: Run) -> None:
         """Begin an epoch, or continue the one that was interrupted."""
-        if runner.done.inner_iter == 0 or self.epoch.number != runner.epoch:
+        if runner.progress.inner_iter == 0 or self.epoch.number != runner.epoch:
             self.epoch = Epoch(runner.epoch)
         self.epoch.phase, self.epoch.logs = "open", None
 
@@ -158,7 +158,7 @@ class KerasLifecycle(Hook):
 
     def after_train_epoch(self, runner: Run) -> None:
         """Note whether the epoch is trained, and whether it is over."""
-        done = runner.done
+        done = runner.progress
         ends = runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
         # An epoch that is interrupted continues when the run is resumed.
         if done.epoch > self.epoch.number or (ends and not runner.interrupted):
@@ -167,7 +167,7 @@ class KerasLifecycle(Hook):
     def after_val_epoch(self, runner: Run) -> None:
         """Take the numbers of a validation; one before the first batch of an epoch does not belong to it."""
         epoch = self.epoch
-        if self.running and (epoch.phase != "open" or runner.done.inner_iter > 0):
+        if self.running and (epoch.phase != "open" or runner.progress.inner_iter > 0):
             epoch.val = {**(epoch.val or {}), **validation_numbers(runner.logs)}
         if epoch.phase == "trained" and not validation_follows(runner):
             epoch.phase = "over after val"

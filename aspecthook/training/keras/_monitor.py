@@ -12,7 +12,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
 from ._callback import Callback, Logs
-from ._run_model import RunModel, optimizers, rate_of, rates
+from ._run_model import RunModel, rate_of
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 
@@ -278,7 +278,7 @@ class ReduceLROnPlateau(MonitorCallback):
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Lower the rate if there was no improvement for too long; put the rate of the epoch into `logs`."""
         logs = {} if logs is None else logs
-        logs.update(rates(self.model))
+        logs["learning_rate"] = rate_of(self.model.optimizer)
         value = self.get_monitor_value(logs)
         if value is None:
             return
@@ -293,12 +293,13 @@ class ReduceLROnPlateau(MonitorCallback):
                 self.cooldown_counter, self.wait = self.cooldown, 0
 
     def _reduce(self, epoch: int) -> bool:
-        """Lower the rates. Return whether any was above the lowest rate."""
-        above = [optimizer for optimizer in optimizers(self.model) if rate_of(optimizer) > self.min_lr]
-        for optimizer in above:
-            optimizer.learning_rate = max(rate_of(optimizer) * self.factor, self.min_lr)
-            self._report(f"the learning rate after epoch {epoch + 1} is {rate_of(optimizer):g}")
-        return bool(above)
+        """Lower the rate. Return whether it was above the lowest one."""
+        optimizer = self.model.optimizer
+        if rate_of(optimizer) <= self.min_lr:
+            return False
+        optimizer.learning_rate = max(rate_of(optimizer) * self.factor, self.min_lr)
+        self._report(f"the learning rate after epoch {epoch + 1} is {rate_of(optimizer):g}")
+        return True
 
     def in_cooldown(self) -> bool:
         """Whether the cooldown after a lower rate is under way."""

@@ -123,11 +123,11 @@ class RunModel:
     @_initial_epoch.setter
     def _initial_epoch(self, epoch: int) -> None:
         runner = self.runner
-        done = dict.fromkeys(runner.progress, 0)
+        done = dict.fromkeys(runner.progress.state_dict(), 0)
         done["epoch"], done["iter"] = epoch, epoch * (length_of(runner.loaders["train"]) or 0)
         done["step"] = done["iter"] // runner.accumulate
         done["begun"] = epoch if runner.by_epoch else done["iter"]
-        runner.progress = done
+        runner.move_to(done)
 
     # All other attributes
 
@@ -229,7 +229,7 @@ class Optimizer:
     @property
     def iterations(self) -> int:
         """How many optimizer steps the run has made."""
-        return self._find().done.step
+        return self._find().progress.step
 
     @property
     def name(self) -> str:
@@ -249,22 +249,8 @@ class Optimizer:
         return getattr(self._find().optimizer, name)
 
 
-# Any, in what follows: models and optimizers are ours, or those of Keras.
-
-
-def optimizers(model: Any) -> list[Any]:
-    """Return the optimizer of a model; those of Keras's ``MultiOptimizer``."""
-    return list(getattr(model.optimizer, "optimizers", (model.optimizer,)))
-
-
+# Any: it is ours, or one of Keras.
 def rate_of(optimizer: Any) -> float:
     """Return the learning rate of an optimizer, ours or one of Keras."""
     rate = optimizer.learning_rate
     return float(rate.numpy() if hasattr(rate, "numpy") else rate)
-
-
-def rates(model: Any) -> dict[str, float]:
-    """Return the learning rates by the names that Keras logs them under."""
-    if hasattr(model.optimizer, "optimizers"):
-        return {f"learning_rate_{optimizer.name}": rate_of(optimizer) for optimizer in optimizers(model)}
-    return {"learning_rate": rate_of(model.optimizer)}

@@ -14,7 +14,7 @@ from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._callback import METHODS, Callback, Logs
-from ._run_model import optimizers, rate_of, rates
+from ._run_model import rate_of
 
 
 @HOOKS.register
@@ -83,20 +83,20 @@ class LearningRateScheduler(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
         """Set the rate, which must be a float."""
-        for optimizer in optimizers(self.model):
-            rate: Any = self.schedule(epoch, rate_of(optimizer)) if self._takes_rate else self.schedule(epoch)
-            if not isinstance(rate, Real) or isinstance(rate, Integral):
-                raise TrainingError(
-                    f"LearningRateScheduler: the schedule returned {brief(rate)} for epoch {epoch}; return a float"
-                )
-            optimizer.learning_rate = float(rate)
-            if self.verbose:
-                print(f"LearningRateScheduler: the learning rate of epoch {epoch + 1} is {rate_of(optimizer):g}")
+        optimizer = self.model.optimizer
+        rate: Any = self.schedule(epoch, rate_of(optimizer)) if self._takes_rate else self.schedule(epoch)
+        if not isinstance(rate, Real) or isinstance(rate, Integral):
+            raise TrainingError(
+                f"LearningRateScheduler: the schedule returned {brief(rate)} for epoch {epoch}; return a float"
+            )
+        optimizer.learning_rate = float(rate)
+        if self.verbose:
+            print(f"LearningRateScheduler: the learning rate of epoch {epoch + 1} is {rate_of(optimizer):g}")
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
         """Put the rate into `logs`, for other callbacks."""
         if logs is not None:
-            logs.update(rates(self.model))
+            logs["learning_rate"] = rate_of(self.model.optimizer)
 
 
 @HOOKS.register

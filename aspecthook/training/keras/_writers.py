@@ -24,7 +24,7 @@ from aspecthook.training.logging._tensorboard import EventFile, require_tensorbo
 from aspecthook.training.loop._logs import logged_by, without_validation
 
 from ._callback import Callback, Logs
-from ._run_model import rates
+from ._run_model import rate_of
 
 
 @HOOKS.register
@@ -183,7 +183,8 @@ class TensorBoard(Callback):
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Write the logs of the epoch."""
         if logs:
-            self._write("train", "epoch_{}", without_validation(logs) | rates(self.model), epoch)
+            rate = {"learning_rate": rate_of(self.model.optimizer)}
+            self._write("train", "epoch_{}", without_validation(logs) | rate, epoch)
             self._write("validation", "epoch_{}", logged_by("val", logs), epoch)
 
     def _write(self, folder: str, template: str, logs: Logs, step: int) -> None:

@@ -70,7 +70,7 @@ class LoggerHook(Hook):
         """Begin, or continue where the resumed run had stopped."""
         if runner.rank != 0:
             return
-        loaded, now = self._loaded, runner.done
+        loaded, now = self._loaded, runner.progress
         if loaded is not None:
             self._sums, self._done, self._place = loaded["sums"], loaded["iters"], tuple(loaded["place"])
         self._begin(runner, rerun=loaded is None and self._run is runner)
@@ -95,7 +95,7 @@ class LoggerHook(Hook):
     def after_train_epoch(self, runner: Run) -> None:
         """Write a row of the last iterations of an epoch."""
         if self._run is not None:
-            self._advance(runner, runner.done.iter)
+            self._advance(runner, runner.progress.iter)
             self._end_epoch(runner)
 
     def before_val_epoch(self, runner: Run) -> None:
@@ -124,7 +124,7 @@ class LoggerHook(Hook):
     def _advance(self, runner: Run, done: int) -> None:
         """Add up what was logged since the last call; `done` iterations are over, one that a hook skipped included."""
         if done > self._done:
-            logged = values_of(runner.logged) if done == runner.done.iter else {}
+            logged = values_of(runner.logged) if done == runner.progress.iter else {}
             self._take(runner, "train", done, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner))
 
     def _newest(self, runner: Run) -> tuple[str, int, int, int, dict[str, float | str], float]:
@@ -133,7 +133,7 @@ class LoggerHook(Hook):
         if self._mode:
             numbers = {name: value for name, value in logged.items() if is_of(name, self._mode)}
             return self._mode, self._done, *self._place, numbers, 1.0
-        return "train", runner.done.iter, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner)
+        return "train", runner.progress.iter, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner)
 
     def _take(
         self,
@@ -164,7 +164,7 @@ class LoggerHook(Hook):
 
     def _end_epoch(self, runner: Run) -> None:
         """Write the rest of an epoch that is complete. A second call finds no sums, and does nothing."""
-        if runner.done.inner_iter == 0:
+        if runner.progress.inner_iter == 0:
             if not self.ignore_last and (self.by_epoch or runner.by_epoch):
                 self._write_training(runner)
             if self.by_epoch:
@@ -212,7 +212,7 @@ class LoggerHook(Hook):
         if self._loaded is not None:
             return dict(self._loaded)
         runner = self._run
-        unseen = runner is not None and (bool(self._mode) or runner.done.iter > self._done)
+        unseen = runner is not None and (bool(self._mode) or runner.progress.iter > self._done)
         return {
             "sums": {name: list(row) for name, row in self._sums.items()},
             "iters": self._done,
@@ -258,7 +258,7 @@ class _FileLoggerHook(LoggerHook):
             file = self._open(runner)
             self.sink: Sink | None = file
             if file is not None:
-                file.begin(None if self._loaded is None else self._loaded["file"], is_new=runner.done.iter == 0)
+                file.begin(None if self._loaded is None else self._loaded["file"], is_new=runner.progress.iter == 0)
 
     def _open(self, runner: Run) -> LineFile | None:
         path = self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)

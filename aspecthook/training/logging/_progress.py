@@ -71,7 +71,7 @@ class ProgressHook(LoggerHook):
     def before_train_epoch(self, runner: Run) -> None:
         """Show that an epoch begins."""
         if self._running:  # registered in the middle of a run, it waits for the next one
-            self._draw(runner, runner.done.inner_iter if runner.by_epoch else runner.done.iter)
+            self._draw(runner, runner.progress.inner_iter if runner.by_epoch else runner.progress.iter)
 
     def before_val_epoch(self, runner: Run) -> None:
         """Print the training before a validation, and show that it begins."""
@@ -142,7 +142,7 @@ class ProgressHook(LoggerHook):
 
     def _shown(self, runner: Run) -> tuple[str, int | None]:
         """Return the name of the pass over the data that is under way, and its length, if that is known."""
-        trains, done = runner.mode == "train", runner.done
+        trains, done = runner.mode == "train", runner.progress
         if trains and not runner.by_epoch:  # all passes of the training are one
             return "iter", runner.max_iters
         label = runner.mode

@@ -81,7 +81,7 @@ class IterTimerHook(Hook):
 
 def iterations_left(runner: Run) -> float | None:
     """Return how many iterations are left, estimated from the past epochs if the length of an epoch is unknown."""
-    done = runner.done
+    done = runner.progress
     total: float | None = runner.max_iters
     if total is None and runner.max_epochs is not None and done.epoch:
         total = (done.iter - done.inner_iter) / done.epoch * runner.max_epochs

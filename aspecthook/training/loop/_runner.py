@@ -1,8 +1,8 @@
 """The runner: a training loop whose every step is a mount point.
 
 The invariant: `iter`, `step` and `epoch` count what is complete, hooks included. So in ``after_train_iter`` an
-iteration still has its own number, as in mmcv. `done` is where a checkpoint that is saved at that moment must resume
-from; it counts an iteration as soon as its body is done.
+iteration still has its own number, as in mmcv. `progress` is where a checkpoint that is saved at that moment must
+resume from; it counts an iteration as soon as its body is done.
 """
 
 from __future__ import annotations
@@ -187,29 +187,6 @@ class Runner(Run):
         }
         register_training_hooks(self, configs, log_config, custom_hooks)
 
-    def current_lr(self) -> list[float]:
-        """Return the learning rate of each parameter group.
-
-        Raises:
-            TrainingError: The runner has no optimizer.
-        """
-        return [group["lr"] for group in self._groups("current_lr")]
-
-    def current_momentum(self) -> list[float]:
-        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither.
-
-        Raises:
-            TrainingError: The runner has no optimizer.
-        """
-        groups = self._groups("current_momentum")
-        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in groups]
-
-    def _groups(self, who: str) -> list[dict[str, Any]]:
-        if self.optimizer is None:
-            raise TrainingError(f"{who}: the runner has no optimizer; give Runner(..., optimizer=...)")
-        groups: list[dict[str, Any]] = self.optimizer.param_groups
-        return groups
-
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
@@ -356,13 +333,13 @@ class Runner(Run):
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
         # Whether it is a validation of the workflow, and not one that a hook or a user makes.
-        counts = self.done.pending_epoch == "val"
+        counts = self.progress.pending_epoch == "val"
         if counts:
-            self.done.pending_epoch = None
+            self.progress.pending_epoch = None
         evaluate(self, "val", self.val_iter)
         if counts:
             self.interrupts.judging = True
-            self.done.validated += 1
+            self.progress.validated += 1
 
     @hookable(provides=STATE)
     def test_epoch(self) -> None:
@@ -381,12 +358,12 @@ class Runner(Run):
         loss = self.forward(batch)
         size, complete = group_of(self)
         self.backward(loss / size if size > 1 else loss)
-        done = self.done
+        progress = self.progress
         if complete:
             take_step(self)
         else:
-            done.accumulated = True
-        done.iter, done.inner_iter = self.iter + 1, self.inner_iter + 1
+            progress.accumulated = True
+        progress.iter, progress.inner_iter = self.iter + 1, self.inner_iter + 1
         return self.outputs
 
     @hookable(provides=STATE)
@@ -529,7 +506,7 @@ class Runner(Run):
             return None
         from aspecthook.training.checkpoint._folder import take_folder
 
-        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.done.iter)
+        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(
                 "%s held checkpoints that this run does not continue, which were moved to %s", self.work_dir, aside
@@ -548,7 +525,7 @@ class Runner(Run):
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
         if self.interrupts.judging:  # not all hooks have seen the validation, which is cheap to repeat
-            self.done.validated -= 1
+            self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
@@ -560,8 +537,8 @@ class Runner(Run):
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:
-            self.logger.warning("interrupted after iteration %d; saved %s", self.done.iter, path)
-            if (self.iter, self.epoch) != (self.done.iter, self.done.epoch):
+            self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
+            if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
                 self.logger.warning(
                     "the hooks after it had not all been called, so the run that is resumed from %s lacks what they "
                     "would have done; for an exact one, resume from an earlier checkpoint",

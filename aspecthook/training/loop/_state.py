@@ -33,14 +33,11 @@ class Part(NamedTuple):
 
 def parts_of(run: Run) -> dict[str, Part]:
     """Return the parts of a run by their names in checkpoints, in the order in which they are restored."""
-    backend, model, reading = run.backend, run.model, run.reading
-
-    def load_progress(counts: Mapping[str, int]) -> None:
-        run.progress = counts
+    backend, model, reading, progress = run.backend, run.model, run.reading, run.progress
 
     def load_gradients(gradients: Mapping[str, Any] | None) -> None:
         backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
-        run.done.accumulated = bool(gradients)
+        run.progress.accumulated = bool(gradients)
 
     def load_logs(logs: Mapping[str, Any]) -> None:
         run.logs, run.logged = dict(logs), {}
@@ -55,10 +52,11 @@ def parts_of(run: Run) -> dict[str, Part]:
             lambda: None if run.amp is None else run.amp.state_dict(),
             lambda state: None if run.amp is None or state is None else run.amp.load_state_dict(state),
         ),
-        "progress": Part(lambda: run.progress, load_progress),
-        "gradients": Part(lambda: backend.gradients(model) if run.done.accumulated else None, load_gradients),
+        "progress": Part(progress.state_dict, run.move_to),
+        "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
         "data": Part(
-            lambda: reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter), reading.resume
+            lambda: reading.state_of(run.loaders.get("train"), progress.epoch, progress.inner_iter),
+            reading.resume,
         ),
         "logs": Part(
             lambda: {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))}, load_logs
@@ -138,7 +136,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
 def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> None:
     """Note how to restore the parts of a run as they are now."""
     kept: list[tuple[object, str]] = [(run, name) for name in ("resumed", "logs", "logged", "identity")]
-    kept += [(run.done, "accumulated"), (run.reading, "saved")]
+    kept += [(run.progress, "accumulated"), (run.reading, "saved")]
     if run.optimizer is not None:
         kept.append((run.optimizer, "param_groups"))
         for group in run.optimizer.param_groups:  # the very groups, which schedules hold
@@ -207,7 +205,7 @@ def _load_if_it_can(hook: Any, state: Any) -> None:
 def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made."""
     theirs, held = identity_of(checkpoint), identity_in(run.work_dir)
-    ours = run.identity if held is None and run.done.iter else held
+    ours = run.identity if held is None and run.progress.iter else held
     if theirs is not None and ours not in (None, theirs):
         owner = "this runner has" if held is None else f"{run.work_dir} is the folder of"
         raise TrainingError(
@@ -229,7 +227,7 @@ def undisturbed(run: Run, *more: str) -> Generator[None]:
     kept = {name: getattr(run, name) for name in names}
     run.loaders = dict(run.loaders)
     # So that this is not taken for the validation that the workflow has begun.
-    pending, run.done.pending_epoch = run.done.pending_epoch, None
+    pending, run.progress.pending_epoch = run.progress.pending_epoch, None
     wholes: list[Any] = [run.model, *getattr(run.model, "__dict__", {}).values()]
     modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
     training = [bool(module.training) for module in modules]
@@ -238,7 +236,7 @@ def undisturbed(run: Run, *more: str) -> Generator[None]:
     finally:
         for name, value in kept.items():
             setattr(run, name, value)
-        run.done.pending_epoch = pending
+        run.progress.pending_epoch = pending
         if run.mode == "train" and callable(getattr(run.model, "train", None)):
             run.model.train()
         for module, was_training in zip(modules, training, strict=True):

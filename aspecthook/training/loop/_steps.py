@@ -29,48 +29,48 @@ def next_epoch(run: Run) -> str | None:
 
     A run that was resumed from a checkpoint may be in the middle of its workflow.
     """
-    mode = _advance(run, run.done, trained(run))
+    mode = _advance(run, run.progress, trained(run))
     if mode is not None:
-        run.done.pending_epoch = mode
+        run.progress.pending_epoch = mode
     if mode == "train":
-        last = row_end(run, run.done)
-        run.done.until = None if run.by_epoch or last == inf else int(last)
+        last = row_end(run, run.progress)
+        run.progress.until = None if run.by_epoch or last == inf else int(last)
     return mode
 
 
 def validation_follows(run: Run) -> bool:
     """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
-    done = run.done
-    return _advance(run, replace(done), done.epoch if run.by_epoch else done.iter) == "val"
+    progress = run.progress
+    return _advance(run, replace(progress), progress.epoch if run.by_epoch else progress.iter) == "val"
 
 
-def _advance(run: Run, done: Progress, trained: int) -> str | None:
+def _advance(run: Run, progress: Progress, trained: int) -> str | None:
     """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over."""
     end = end_of(run)
-    while not run.stopping and (done.row or trained > done.begun or trained < end):
-        mode, times = run.workflow[done.row]
-        if trained < row_end(run, done) if mode == "train" else done.validated < times:
+    while not run.stopping and (progress.row or trained > progress.begun or trained < end):
+        mode, times = run.workflow[progress.row]
+        if trained < row_end(run, progress) if mode == "train" else progress.validated < times:
             return mode
-        done.row = (done.row + 1) % len(run.workflow)
-        done.begun, done.validated = trained, 0
+        progress.row = (progress.row + 1) % len(run.workflow)
+        progress.begun, progress.validated = trained, 0
     return None
 
 
 def count_epoch(run: Run, mode: str) -> None:
     """Count the epoch that `next_epoch` asked for, call what hooks have put off until its end, raise a noted signal."""
-    done = run.done
-    if done.pending_epoch is not None:  # a hook has skipped it
-        done.pending_epoch = None
+    progress = run.progress
+    if progress.pending_epoch is not None:  # a hook has skipped it
+        progress.pending_epoch = None
         if mode == "train":
             _skip_train_epoch(run)
         else:
-            done.validated += 1
+            progress.validated += 1
     call_after_stage(run)
     run.interrupts.judging, run.logged = False, {}
-    run.epoch = done.epoch
+    run.epoch = progress.epoch
     agree_to_end(run)
     run.interrupts.raise_noted()
-    if mode == "train" and row_end(run, done) == inf and hasattr(run.loaders["train"], "__next__"):
+    if mode == "train" and row_end(run, progress) == inf and hasattr(run.loaders["train"], "__next__"):
         run.request_stop()  # the data are an iterator, which has only one pass
 
 
@@ -95,10 +95,10 @@ def end_of(run: Run) -> float:
     return inf if end is None else end
 
 
-def row_end(run: Run, done: Progress) -> float:
+def row_end(run: Run, progress: Progress) -> float:
     """Return how many epochs, or iterations, have been trained when the row of the workflow ends."""
     end = end_of(run)
-    return end if len(run.workflow) == 1 else min(done.begun + run.workflow[done.row][1], end)
+    return end if len(run.workflow) == 1 else min(progress.begun + run.workflow[progress.row][1], end)
 
 
 def call_after_stage(run: Run) -> None:
@@ -109,22 +109,22 @@ def call_after_stage(run: Run) -> None:
 
 def count_iteration(run: Run) -> bool:
     """Count an iteration, and return whether to leave the epoch after it."""
-    done = run.done
+    progress = run.progress
     # A hook may have skipped this iteration. If its batch was the last of a group, the gradients of the other batches
     # still wait for the optimizer's step.
-    if done.accumulated and group_of(run)[1]:
+    if progress.accumulated and group_of(run)[1]:
         take_step(run)
-    done.iter, done.inner_iter = run.iter + 1, run.inner_iter + 1
+    progress.iter, progress.inner_iter = run.iter + 1, run.inner_iter + 1
     if run.after_stage_calls:
         call_after_stage(run)
-    run.iter, run.step, run.logged = done.iter, done.step, {}
+    run.iter, run.step, run.logged = progress.iter, progress.step, {}
     if run.writes:
         run.writes.poll()
-    if done.inner_iter == done.length:
+    if progress.inner_iter == progress.length:
         end_pass(run)
         return True
     agree_to_end(run)
-    return run.stopping or run.interrupts.came is not None or run.iter == done.until
+    return run.stopping or run.interrupts.came is not None or run.iter == progress.until
 
 
 def agree_to_end(run: Run) -> None:
@@ -140,8 +140,8 @@ def agree_to_end(run: Run) -> None:
 
 def end_pass(run: Run) -> None:
     """Count a complete pass over the data."""
-    run.done.inner_iter = 0
-    run.done.epoch = run.epoch + 1
+    run.progress.inner_iter = 0
+    run.progress.epoch = run.epoch + 1
 
 
 def group_of(run: Run) -> tuple[int, bool]:
@@ -161,16 +161,16 @@ def take_step(run: Run) -> None:
         run.amp.unscale(run.optimizer)
     run.optimizer_step()
     run.optimizer.zero_grad()
-    run.done.step = run.step + 1
-    run.done.accumulated = False
+    run.progress.step = run.step + 1
+    run.progress.accumulated = False
 
 
 def batches(run: Run, mode: str) -> Iterator[Any]:
     """Yield the batches of one pass over the data, without those that a resumed run has seen, and count the pass."""
     loader = run.data_loader
-    start = run.done.inner_iter if mode == "train" else 0
+    start = run.progress.inner_iter if mode == "train" else 0
     if mode == "train":
-        run.done.pending_epoch = None
+        run.progress.pending_epoch = None
         loader, length = run.reading.begin(loader, run.epoch, start, run.backend)
         note_length(run, length, length_of(run.data_loader))
     empty, move = True, run.backend.mover(run.model)
@@ -193,9 +193,9 @@ def note_length(run: Run, length: int | None, later: int | None) -> None:
     The epochs before, and the rest of this one, may have been divided into other batches than those to come, which are
     assumed to have `later` batches each. Each may have another length, and notes it when it begins.
     """
-    run.done.length = length
+    run.progress.length = length
     if run.by_epoch and run.max_epochs is not None:
-        before, left = run.iter - run.done.inner_iter, run.max_epochs - run.epoch
+        before, left = run.iter - run.progress.inner_iter, run.max_epochs - run.epoch
         unknown = length is None or later is None
         run.max_iters = None if unknown else before + ((length or 0) + (left - 1) * (later or 0) if left > 0 else 0)
 

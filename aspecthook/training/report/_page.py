@@ -129,7 +129,7 @@ class ReportHook(CurvesHook):
 
     def _progress(self, runner: Run) -> list[str]:
         """Return how far the run has come, how long it took, when it began, and why it has stopped."""
-        now, iters = runner.done, f"{runner.done.iter:,} iterations"
+        now, iters = runner.progress, f"{runner.progress.iter:,} iterations"
         rows = [f"{now.epoch:,} of {runner.max_epochs:,} epochs", iters] if runner.max_epochs else [iters]
         if runner.max_iters and not runner.by_epoch:
             rows = [f"{now.iter:,} of {runner.max_iters:,} iterations"]

@@ -200,7 +200,7 @@ class Step:
 
     def was_made(self, run: Run) -> bool:
         """Whether the step was made, since a hook may have skipped it; False too once a hook has ended the run."""
-        return not self._over and (not self._reader.training or run.done.iter > run.iter)
+        return not self._over and (not self._reader.training or run.progress.iter > run.iter)
 
     def read(self, run: Run) -> dict[object, SessionRunValues]:
         """Read what is fetched in this step, and return the values for each who has asked, in the shape asked for."""
@@ -313,11 +313,11 @@ class SessionState:
 
 def _go_back(run: Run) -> None:
     """Set the run back to the last step of the optimizer; only the gradients of an incomplete group are lost."""
-    done = run.progress
+    done = run.progress.state_dict()
     place = done["iter"] % run.accumulate
     if place <= done["inner_iter"] and (run.by_epoch or done["begun"] <= done["iter"] - place):
         done["iter"], done["inner_iter"] = done["iter"] - place, done["inner_iter"] - place
-    run.progress = done
+    run.move_to(done)
     if run.optimizer is not None:
         run.optimizer.zero_grad()
 

@@ -99,7 +99,7 @@ class CheckpointSaverHook(TimedHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Save a checkpoint if it is due."""
         session: Session = run_context.session
-        step = session.runner.done.step
+        step = session.runner.progress.step
         due = self.is_due(step)
         if self.every_secs is not None:
             due = broadcast(due)  # the clocks of the ranks differ

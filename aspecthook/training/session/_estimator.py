@@ -84,7 +84,7 @@ class Estimator:
         optional_number("Estimator.train", "max_steps", max_steps, 1)
         given = list_of_hooks(hooks, "Estimator.train")
         runner, saved = self._runner(), newest(self.model_dir)
-        done = runner.progress if saved is None else load(saved)["progress"]
+        done = runner.progress.state_dict() if saved is None else load(saved)["progress"]
         last = done["step"] + steps if steps is not None else max_steps
         if last is None and runner.max_epochs is None and runner.max_iters is None:
             runner.max_epochs = done["epoch"] + 1

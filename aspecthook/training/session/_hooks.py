@@ -126,7 +126,7 @@ class StopAtStepHook(SessionRunHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Stop if it was the last step. Under gradient accumulation not every batch completes one."""
         last = self.last_step if self._last is None else self._last
-        if last is not None and run_context.session.runner.done.step >= last:
+        if last is not None and run_context.session.runner.progress.step >= last:
             run_context.request_stop()
 
     def state_dict(self) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class StepCounterHook(TimedHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Log the rate if it is due, and if there were steps since the last time."""
         runner = run_context.session.runner
-        step = runner.done.step
+        step = runner.progress.step
         if runner.rank != 0 or not self.is_due(step):
             return
         passed = self.acts(step)

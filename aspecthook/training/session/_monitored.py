@@ -239,7 +239,7 @@ class MonitoredTrainingSession:
     def _train_epoch(self) -> Pauses:
         run = self.runner
         if self.should_stop():  # a pre hook of the epoch has asked for it
-            run.done.pending_epoch = None
+            run.progress.pending_epoch = None
             return
         try:
             for batch in batches(run, "train"):

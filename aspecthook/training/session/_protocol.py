@@ -58,7 +58,7 @@ class Session:
         if feed:
             raise TrainingError(f"{_WHO} makes no step that could be fed; feed in before_run, or the step itself")
         names = self._reader.check(fetches, runner, _WHO)
-        values = self._reader.read(names, runner, runner.done.step)
+        values = self._reader.read(names, runner, runner.progress.step)
         return mapped(fetches, values.__getitem__, _WHO)
 
     def request_stop(self) -> None:

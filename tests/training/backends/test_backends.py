@@ -104,19 +104,6 @@ def test_an_object_that_holds_models_has_their_back_end_and_their_parameters(lib
     np.testing.assert_equal(backend.state(other), state)
 
 
-def test_any_other_object_has_the_numpy_back_end() -> None:
-    class Model:
-        def train_step(self, batch: Any, optimizer: Any) -> Any: ...
-
-    backend = backend_of(Model())
-    assert backend.name == "numpy"
-    assert backend.parameters(Model()) == backend.state(Model()) == backend.gradients(Model()) == {}
-    assert backend.clip_gradients(Model(), 1.0) == 0.0
-    assert backend.optimizer_state(object()) == {}
-    backend.load_optimizer_state(object(), {})
-    backend.place(Model())
-
-
 def test_a_numpy_model_imports_no_pytorch_and_the_package_imports_nothing() -> None:
     code = (
         "import sys, aspecthook, aspecthook.training, aspecthook.training.backends._choose\n"
@@ -181,19 +168,6 @@ def test_gradients_are_clipped_to_a_norm(lib: Library, norm_type: float, share: 
     assert isinstance(given_norm, float) and given_norm == pytest.approx(whole, rel=1e-5)
     for name, gradient in backend.gradients(model).items():
         np.testing.assert_allclose(gradient, before[name] * min(share, 1.0), rtol=1e-4, atol=1e-7)
-
-
-@with_torch
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_nan_gradients_are_clipped_as_pytorch_clips_them(bad: float) -> None:
-    made = []
-    for name in ("numpy", "torch"):
-        lib = Library(name)
-        model = lib.model(hidden=2)[0]
-        backend = backend_of(model)
-        (lib.loss(model) * bad).backward()
-        made.append((backend.clip_gradients(model, 1.0), backend.gradients(model)))
-    np.testing.assert_equal(made[0], made[1])
 
 
 # Averages
@@ -488,25 +462,6 @@ def test_a_model_of_several_processes_has_the_names_of_one(tmp_path: Any) -> Non
         assert list(backend.parameters(wrapped)) == list(backend.parameters(model))
     finally:
         torch.distributed.destroy_process_group()
-
-
-@with_torch
-def test_averages_may_be_tensors() -> None:
-    """Those of a model on a GPU stay there."""
-    lib = Library("torch")
-    model = lib.model()
-    backend = backend_of(model)
-    arrays = backend.state(lib.model(1))
-    tensors: Any = {name: as_tensor(array) for name, array in arrays.items()}
-    backend.mix(model, tensors, 0.25)
-    backend.mix(model, arrays, 0.25)
-    np.testing.assert_equal({name: tensor.numpy() for name, tensor in tensors.items()}, arrays)
-
-
-def as_tensor(array: Any) -> Any:
-    import torch
-
-    return torch.tensor(array)
 
 
 @with_torch

@@ -199,7 +199,7 @@ def test_the_error_of_a_file_is_raised_in_the_run_and_nothing_is_written_after_i
     assert hook.kept[-1].name == "iter_2.safetensors"
     monkeypatch.undo()
     runner.fit(data(9))  # the run goes on, and saves again
-    assert load(hook.kept[-1])["progress"]["iter"] == runner.progress["iter"]
+    assert load(hook.kept[-1])["progress"]["iter"] == runner.progress.iter
 
 
 def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_the_failed_one(
@@ -213,7 +213,7 @@ def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_th
         priority = "LOWEST"
 
         def before_save_checkpoint(self, runner: Runner) -> None:
-            if runner.progress["iter"] == 4:
+            if runner.progress.iter == 4:
                 saving_next.set()
                 runner.writes.wait()
 

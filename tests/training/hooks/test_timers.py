@@ -141,5 +141,5 @@ def test_the_iterations_that_are_left_are_known_or_taken_from_the_epochs_before(
     progress: dict[str, int], options: dict[str, int], expected: float | None
 ) -> None:
     runner = make(**options)
-    runner.progress = {**runner.progress, **progress}
+    runner.move_to({**runner.progress.state_dict(), **progress})
     assert iterations_left(runner) == expected

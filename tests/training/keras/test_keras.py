@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, HookSignatureError, HookTypeError, Return, hooks
-from aspecthook.training import EvalHook, Runner
+from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training import keras as k
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 from aspecthook.training.keras._callback import EVENTS
@@ -306,6 +306,19 @@ def test_a_run_stopped_inside_an_epoch_ends_it_without_a_validation() -> None:
     runner.fit(data(3), data(1))
     assert short(seen.told)[-3:] == ["train_batch_end 1", "epoch_end 0", "train_end"]
     assert epochs(seen.told) == [(0, ["loss"])]
+
+
+def test_an_epoch_has_what_hooks_add_after_a_validation_of_their_own() -> None:
+    class Late(Hook):
+        priority = "LOW"
+
+        def after_train_epoch(self, runner: Runner) -> None:
+            runner.log(val_late=1.0)
+
+    seen: list[list[str]] = []
+    ends = k.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(sorted(logs)))
+    run_of("numpy", max_epochs=1, hooks=[EvalHook(data(1)), Late(), ends]).fit(data(2))
+    assert seen == [["loss", "val_late", "val_loss"]]
 
 
 def test_an_epoch_ends_even_if_a_hook_skips_its_validation() -> None:

@@ -182,48 +182,6 @@ def test_reduce_lr_on_plateau_decides_as_that_of_keras(
     assert rows[0] == rows[1]
 
 
-@given(
-    st.lists(METRICS, min_size=1, max_size=12),
-    MODES,
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from(["epoch", 1, 2, 3, 5]),
-    st.none() | NUMBERS,
-    st.sampled_from([1, 2, 3, 4]),
-)
-def test_model_checkpoint_saves_the_files_of_that_of_keras(
-    values: list[float | None],
-    mode: str,
-    best: bool,
-    weights: bool,
-    freq: Any,
-    threshold: float | None,
-    batches: int,
-) -> None:
-    template = "x/{epoch:02d}-{loss:.2f}" + ("" if freq == "epoch" else "-{batch}")
-    rows = []
-    for callback in both(
-        "ModelCheckpoint",
-        filepath=template + (".weights.h5" if weights else ".keras"),
-        mode=mode,
-        save_best_only=best,
-        save_weights_only=weights,
-        save_freq=freq,
-        initial_value_threshold=threshold,
-    ):
-        if freq != "epoch" and best and callback.__module__.startswith("keras"):
-            callback._set_monitor_op()  # what it forgets before the first epoch has ended
-        seen: list[Any] = []
-        for epoch, value in enumerate(values):
-            callback.on_epoch_begin(epoch, {})
-            for batch in range(batches):
-                callback.on_train_batch_end(batch, logs=logs_of(value))
-            callback.on_epoch_end(epoch, logs_of(value))
-            seen.append(attributes(callback, "best"))
-        rows.append((seen, callback.model.done))
-    assert rows[0] == rows[1]
-
-
 @pytest.fixture(autouse=True)
 def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -104,7 +104,17 @@ def ending(runner: Runner, callbacks: list[Any], folder: Path) -> Any:
     plateau = {name: getattr(callbacks[1], name) for name in ("wait", "best", "cooldown_counter")}
     best = callbacks[4].best
     names = sorted(path.name for path in folder.iterdir())
-    return told.rows, history.history, history.epoch, log.read_text(), stops, plateau, best, names, runner.progress
+    return (
+        told.rows,
+        history.history,
+        history.epoch,
+        log.read_text(),
+        stops,
+        plateau,
+        best,
+        names,
+        runner.progress.state_dict(),
+    )
 
 
 def interrupted(

@@ -32,7 +32,7 @@ class Kill(Hook):
         setattr(self, f"after_{stage}", self.kill)
 
     def kill(self, runner: Runner) -> None:
-        if runner.done.iter == runner.max_iters:
+        if runner.progress.iter == runner.max_iters:
             os.kill(os.getpid(), self.number)
 
     def after_run(self, runner: Runner) -> None: ...

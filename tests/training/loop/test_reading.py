@@ -85,7 +85,7 @@ def _change_batch_sizes(
     whole = DataLoader(range(length), length, shuffle, 7)
     assert joined(runners) == [number for _ in range(2) for batch in whole for number in batch.tolist()]
     end = runners[-1]
-    assert (end.epoch, end.done.inner_iter) == (2, 0)
+    assert (end.epoch, end.progress.inner_iter) == (2, 0)
     assert end.step == -(-end.iter // accumulate), "the last group is as large as the batches that are left"
 
 
@@ -121,7 +121,7 @@ class SaveAt(Hook):
         self.at, self.path = at, path
 
     def after_train_iter(self, runner: Runner) -> None:
-        if runner.done.iter == self.at:
+        if runner.progress.iter == self.at:
             runner.save_checkpoint(self.path)
 
 

@@ -268,3 +268,17 @@ def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="the hook last cannot load its state"):
         again.resume(tmp_path / "a.ckpt", other_run=True)
     assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
+
+
+def test_each_rank_has_its_own_random_numbers_again() -> None:
+    """Ranks that drew the same numbers would augment and drop out alike."""
+    runner, states = make(1), list[Any]()
+    for seed in (5, 7):
+        random.seed(seed)
+        states.append(runner.state_dict()["random"])
+    state = runner.state_dict() | {"random": states[0], "ranks": states[1:]}
+    for rank, seed in ((0, 5), (1, 7), (2, 5)):  # three ranks, of a run that had two
+        runner = make(1)
+        runner.rank = rank
+        runner.restore(state, resume=True)
+        assert random.random() == random.Random(seed).random()

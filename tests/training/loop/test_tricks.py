@@ -5,11 +5,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -212,36 +209,6 @@ def test_a_sharpness_aware_step_is_that_of_a_loop(library: Library) -> None:
 # Scaling the loss
 
 
-@both
-def test_a_dynamic_scale_is_that_of_a_loop(library: Library) -> None:
-    """It begins where gradients overflow, falls, and rises again until they do."""
-    scales: list[float] = []
-    scaler = tricks.LossScale(2.0**130, patience=2)
-
-    def step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
-        scale, good = (scales[-1], len(run_of)) if scales else (2.0**130, 0)
-        (library.loss(model(images), labels) * scale).backward()
-        if all(np.isfinite(np.asarray(parameter.grad)).all() for parameter in model.parameters()):
-            for parameter in model.parameters():
-                parameter.grad = parameter.grad / scale
-            optimizer.step()
-            run_of.append(1)
-            scales.append(scale * 2 if (good + 1) % 2 == 0 else scale)
-        else:
-            run_of.clear()
-            scales.append(scale / 2)
-        optimizer.zero_grad()
-
-    run_of: list[int] = []
-    with np.errstate(all="ignore"):
-        made = run(library, lambda runner: runner.register_hook(scaler))
-        assert same(made, by_hand(library, step))
-    assert scaler.scale == scales[-1]
-    assert any(a > b for a, b in pairwise(scales)), "it fell"
-    assert any(a < b for a, b in pairwise(scales)), "it rose"
-    assert 0 < scaler.skipped < len(scales)
-
-
 # Together
 
 
@@ -312,35 +279,4 @@ def test_a_skipped_step_ends_the_hooks_before_it_and_counts() -> None:
 # The example
 
 
-def example(*args: str, status: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLE), *args], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout or done.stderr
-
-
-def numbers(*tricks: str) -> dict[str, float]:
-    """Return the first number of each line, by its name."""
-    found: dict[str, float] = {}
-    for line in example(*tricks).splitlines():
-        if line.startswith("  "):
-            found[line[2:19].strip()] = float(line[19:].lstrip("# ").split()[0].rstrip("%"))
-    return found
-
-
 # By far: the exact numbers are those of a processor and of a version of NumPy.
-
-
-@pytest.mark.wide
-def test_the_example_shows_that_scaling_keeps_gradients() -> None:
-    found = numbers("scaling")
-    assert found["half precision"] > max(found["static scale"], found["dynamic scale"]) + 10
-    assert abs(found["static scale"] - found["single precision"]) < 1
-
-
-def test_the_example_says_what_is_missing() -> None:
-    code = f"import runpy, sys; sys.modules['autograd'] = None; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "autograd" in done.stderr.partition("(")[2] and "pip install '.[train]'" in done.stderr

@@ -72,7 +72,7 @@ class Recorder(CurvesHook):
         self.written: list[tuple[str, int]] = []
 
     def content(self, runner: Runner) -> bytes:
-        self.written.append((self.end, runner.done.iter))
+        self.written.append((self.end, runner.progress.iter))
         return repr(self.written).encode()
 
 
@@ -364,7 +364,7 @@ def test_the_report_has_the_outcome_of_a_run_that_ends_early(tmp_path: Path, cas
     assert ("ValueError: no <b>labels</b>" in page.text and "Traceback" in page.text) == (case == "failed")
     runner.test([1.0])  # which is added to the report, and the failure stays in it
     assert ("no <b>labels</b>" in read(runner).text) == (case == "failed")
-    assert ["test_loss", "1", "1", f"iteration {runner.done.iter}"] in read(runner).rows
+    assert ["test_loss", "1", "1", f"iteration {runner.progress.iter}"] in read(runner).rows
 
 
 def test_the_report_has_the_reason_of_an_early_stop(tmp_path: Path) -> None:
