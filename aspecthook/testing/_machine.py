@@ -115,8 +115,10 @@ def _case_of(machine: Any) -> Any:
             try:
                 plain.runTest(self)
             except Exception as error:
-                story = machine._failed
-                raise (error if story is None else shortest(machine, story, error)) from None
+                if machine._failed is None:
+                    raise
+                found = shortest(machine, machine._failed, error)
+                raise found from found.__cause__
             finally:
                 machine._failed = None
 
