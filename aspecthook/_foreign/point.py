@@ -16,9 +16,10 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast
 
+from .binding import Binding, bind
 from .carrier import carrier, inspected_style
 from .places import ABSENT, Entry, places, space_of
-from .proxies import Binding, bind, is_proxy
+from .proxies import is_proxy
 from .unbound import as_function
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

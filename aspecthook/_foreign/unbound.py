@@ -11,8 +11,9 @@ from types import FunctionType
 from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._hints import Any
 
+from .binding import Binding, bind
 from .places import ABSENT
-from .proxies import Binding, bind, is_proxy
+from .proxies import is_proxy
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

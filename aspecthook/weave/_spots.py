@@ -32,10 +32,11 @@ from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import MountError, WeaveError, brief, qualified
+from aspecthook._foreign.binding import Binding, bind
 from aspecthook._foreign.carrier import inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
-from aspecthook._foreign.proxies import Binding, bind, load_proxies
+from aspecthook._foreign.proxies import load_proxies
 from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, cast, final
 
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of

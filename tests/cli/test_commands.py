@@ -126,7 +126,7 @@ def test_explain_weaves_a_file_first(aspecthook: Run, shop: Path) -> None:
 
 
 def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, shop: Path) -> None:
-    done = aspecthook("match", "--all", "shop:*, !shop:Cart.clear, json:loads")
+    done = aspecthook("match", "--all", "shop:*, !shop:Cart.clear, json:loads, shop:price")
     assert done.returncode == 0, done.stderr
     taken, _, left = done.stdout.partition(" taken, ")
     assert [line.partition("  ")[0] for line in taken.splitlines()[:-1]] == [

@@ -145,7 +145,8 @@ def test_a_name_that_the_program_lacks_is_told_once(aspecthook: Run, tmp_path: P
 
 
 def test_a_module_that_is_not_there_is_told(aspecthook: Run, app: Path) -> None:
-    done = aspecthook("trace", "shopp:*", "--", "app.py")
+    done = aspecthook("trace", "shopp:*", "-o", "calls.html", "--", "app.py")
+    assert (app.parent / "calls.html").exists()  # also where nothing was called
     assert done.returncode == 3 and "aspecthook: 'shopp:*' waits: there is no module 'shopp'" in done.stderr
 
 

@@ -183,6 +183,14 @@ def test_a_hostile_recording_is_refused(entry, tmp_path):
         read(path)
 
 
+def test_the_times_of_a_process_that_began_later_are_counted_from_the_first(tmp_path):
+    for name, started in (("1.jsonl", 10), ("2.jsonl", 15)):
+        call = {**CALL, "turns": [[1_000_000_000, 5]]}
+        rows = [{**HEADER, "process": started, "started": started}, FUNCTION, call]
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert [(call.begin, call.turns[0][0]) for call in read(tmp_path)] == [(0.0, 1.0), (5.0, 6.0)]
+
+
 def test_no_text_of_a_recording_controls_the_terminal(tmp_path):
     path, evil = tmp_path / "calls.jsonl", "\x1b[2J\x07\x9bm\u202e\n"
     rows = [

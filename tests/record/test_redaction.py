@@ -103,6 +103,9 @@ def test_results_and_errors_are_redacted_by_these_names():
     assert tape.find("login").result == "<redacted>"
     assert tape.calls("check")[-1].shown_error() == ("Refused", "<redacted>")
     assert str(tape.calls("check")[-1]).endswith("raised Refused: <redacted>")
+    with record(check, redact="error") as tape, pytest.raises(Refused):
+        check("one", "two")
+    assert tape.last.shown_error() == ("Refused", "<redacted>")
 
 
 @pytest.mark.parametrize("redact", [3, ("token", 3)])

@@ -202,6 +202,13 @@ def test_a_call_under_way_when_the_tape_stops_is_still_seen_to_end(tape):
     assert tape.last.ended and tape.last.result == 2.5
 
 
+def test_a_generator_of_many_turns_keeps_the_time_of_all(tape):
+    tape.record(prices)
+    list(prices(1_500))
+    turns = tape.last.turns
+    assert len(turns) == 1_000 and sum(length for _, length in turns) == pytest.approx(tape.last.own)
+
+
 @pytest.mark.parametrize("leave", ["close", "collect", "throw"])
 def test_a_generator_that_is_left_early_has_not_failed(tape, leave):
     """`next(lines)`, or a loop with `break`, counted as an error of the generator."""

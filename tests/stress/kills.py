@@ -61,8 +61,8 @@ from tests.training.kit import data as batches
 from tests.training.kit import run_of
 
 STEPS: tuple[tuple[Any, str], ...] = (
-    *((os, name) for name in ("open", "fsync", "fstat")),
-    *((Path, name) for name in ("replace", "rename", "chmod", "unlink", "mkdir")),
+    *((os, name) for name in ("open", "fsync", "rmdir")),
+    *((Path, name) for name in ("replace", "rename", "chmod", "unlink", "mkdir", "touch", "write_bytes")),
     (safetensors.numpy, "save_file"),
 )
 # A killed process leaves what it has written, synced or not, so a folder in memory does, and is faster.
@@ -232,6 +232,8 @@ def watch_steps(folder: Path, kill_at: int | None) -> None:
                     result = function(*args, **kwargs)
                     if name == "fsync":
                         synced.add(os.fstat(args[0]).st_ino)
+                    if name in ("save_file", "write_bytes"):
+                        synced.discard(os.stat(args[name == "save_file"]).st_ino)
                     if name in CHANGES:
                         found = saved_in(folder)
                         # A run that is resumed from an earlier checkpoint, as BackupAndRestore does, sets later ones

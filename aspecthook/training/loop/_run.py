@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._errors import ConfigError
+from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag
 from aspecthook.training._ranks import rank_and_world_size
 
@@ -60,15 +61,17 @@ class Progress:
     def load_state_dict(self, counts: Mapping[str, int]) -> None:
         """Restore the counts from a checkpoint."""
         for name in COUNTS:
-            setattr(self, name, int(counts[name]))
+            count = int(counts[name])
+            if count < 0:
+                raise ValueError(f"the count {name!r} is {count}")
+            setattr(self, name, count)
 
 
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate after_stage_calls amp backend batch busy by_epoch
 data_loader epoch hooks identity inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters
-meta mode
-model names optimizer outputs predictions progress rank reading resumed running seed step stopping work_dir workflow
-world_size writes
+meta mode model names optimizer outputs predictions progress rank reading resumed running seed step stopping work_dir
+workflow world_size writes
 """
 
 
@@ -86,25 +89,15 @@ class Run:
     remove_hook: Any
     fit: Any
     validate: Any
-    test: Any
-    predict: Any
     resume: Any
     val_loop: Any
     val_epoch: Any
     train_iter: Any
     val_iter: Any
-    predict_iter: Any
     forward: Any
-    backward: Any
     optimizer_step: Any
     save_checkpoint: Any
-    write_checkpoint: Any
-    state_dict: Any
     load_checkpoint: Any
-    restore: Any
-    take_folder: Any
-    current_lr: Any
-    current_momentum: Any
 
     rank: int
     world_size: int
@@ -211,6 +204,29 @@ class Run:
         numbers = more if numbers is None else {**numbers, **more}
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
+
+    def current_lr(self) -> list[float]:
+        """Return the learning rate of each parameter group.
+
+        Raises:
+            TrainingError: The runner has no optimizer.
+        """
+        return [group["lr"] for group in self._groups("current_lr")]
+
+    def current_momentum(self) -> list[float]:
+        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither.
+
+        Raises:
+            TrainingError: The runner has no optimizer.
+        """
+        groups = self._groups("current_momentum")
+        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in groups]
+
+    def _groups(self, who: str) -> list[dict[str, Any]]:
+        if self.optimizer is None:
+            raise TrainingError(f"{who}: the runner has no optimizer; give Runner(..., optimizer=...)")
+        groups: list[dict[str, Any]] = self.optimizer.param_groups
+        return groups
 
     def leave(self) -> None:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""

@@ -187,29 +187,6 @@ class Runner(Run):
         }
         register_training_hooks(self, configs, log_config, custom_hooks)
 
-    def current_lr(self) -> list[float]:
-        """Return the learning rate of each parameter group.
-
-        Raises:
-            TrainingError: The runner has no optimizer.
-        """
-        return [group["lr"] for group in self._groups("current_lr")]
-
-    def current_momentum(self) -> list[float]:
-        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither.
-
-        Raises:
-            TrainingError: The runner has no optimizer.
-        """
-        groups = self._groups("current_momentum")
-        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in groups]
-
-    def _groups(self, who: str) -> list[dict[str, Any]]:
-        if self.optimizer is None:
-            raise TrainingError(f"{who}: the runner has no optimizer; give Runner(..., optimizer=...)")
-        groups: list[dict[str, Any]] = self.optimizer.param_groups
-        return groups
-
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:

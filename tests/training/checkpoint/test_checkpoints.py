@@ -450,6 +450,48 @@ def run(script: str, *arguments: object, **options: Any) -> subprocess.Popen[str
     )
 
 
+def test_a_kill_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
+    # The kernel kills a process that writes beyond its limit, unless it ignores the signal as Python does.
+    process = run(
+        """
+        import os, resource, signal, sys
+        import numpy as np
+        from aspecthook.training.checkpoint import load, newest, save
+        from aspecthook.training.checkpoint._files import sweep
+
+        path = sys.argv[1]
+        folder = os.path.dirname(path)
+        save(path, {"epoch": 1})
+        new = {"epoch": 2, "weight": np.arange(3.0)}
+        save(path + ".measured", new)
+        size = os.path.getsize(path + ".measured")
+        os.unlink(path + ".measured")
+        killed = 0
+        for length in range(0, size, 5):
+            child = os.fork()
+            if not child:
+                signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (length, length))
+                save(path, new)
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXFSZ, status
+            assert load(path) == {"epoch": 1} and str(newest(folder)) == path
+            killed += 1
+        assert len(os.listdir(folder)) == killed + 1
+        from pathlib import Path
+        sweep(Path(folder))
+        assert os.listdir(folder) == [os.path.basename(path)]
+        save(path, new)
+        assert load(path)["epoch"] == 2
+        print("done")
+        """,
+        path,
+    )
+    assert process.communicate()[0] == "done\n"
+
+
 @pytest.mark.stress
 def test_a_kill_at_any_time_leaves_the_newest_checkpoint_or_the_one_before(tmp_path: Path) -> None:
     chance = random.Random(7)

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, ConfigError, HookOptionError, HookSignatureError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, Hook, Runner, TrainingError
+from aspecthook.training.loop import _steps
+from aspecthook.training.loop._interrupts import Terminated
 from tests.training.kit import registered
 
 
@@ -121,9 +123,10 @@ def test_the_stages_of_a_run_come_in_the_order_of_mmcv() -> None:
 
 def test_a_run_by_iterations_ends_at_its_number() -> None:
     runner = make(max_epochs=None, max_iters=5, workflow=[("train", 2), ("val", 1)])
-    hook = runner.register_hook(Everything())
+    hook, places = runner.register_hook(Everything()), list[int]()
+    hooks(runner.val_iter).pre(lambda inner_iter: places.append(inner_iter))
     runner.fit([1.0, 2.0, 3.0], [4.0])
-    assert runner.iter == 5 and runner.epoch == 1
+    assert runner.iter == 5 and runner.epoch == 1 and places == [0, 0, 0]
     assert [line for line in hook.trail if line.startswith("after_epoch val")] == [
         "after_epoch val 0.2",
         "after_epoch val 1.4",
@@ -397,16 +400,17 @@ def test_after_stage_calls_functions_after_all_hooks() -> None:
     def leave(mode: str, iter: int) -> None:
         trail.append(f"{mode} {iter}")
         runner.after_stage(lambda: trail.append(f"left {runner.progress.iter}"))
+        runner.after_stage(lambda: trail.append("gone"))
 
     hooks(runner.train_iter).add("post", leave, priority=0)
     hooks(runner.train_iter).add("post", lambda: trail.append("last"), priority=100)
     hooks(runner.train_epoch).add("post", leave, priority=0)
     runner.fit([1.0, 2.0])
     iters = [
-        ["train 0", "last", "left 1", "train 1", "last", "left 2"],
-        ["train 2", "last", "left 3", "train 3", "last"],
+        ["train 0", "last", "left 1", "gone", "train 1", "last", "left 2", "gone"],
+        ["train 2", "last", "left 3", "gone", "train 3", "last"],
     ]
-    assert trail == [*iters[0], "train 2", "left 2", *iters[1], "left 4", "train 4", "left 4"]
+    assert trail == [*iters[0], "train 2", "left 2", "gone", *iters[1], "left 4", "gone", "train 4", "left 4", "gone"]
     runner.after_stage(lambda: trail.append("at once"))
     assert trail[-1] == "at once"
 
@@ -509,3 +513,18 @@ def test_a_loss_that_is_none_is_named() -> None:
     hooks(runner.forward).pre(lambda: Return(None))
     with pytest.raises(TrainingError, match="the loss is None, which has no backward"):
         runner.fit([1.0])
+
+
+def test_the_first_rank_alone_writes_a_checkpoint(tmp_path: Path) -> None:
+    runner = make()
+    runner.rank = 1
+    assert not runner.save_checkpoint(tmp_path / "saved").exists()
+
+
+def test_a_run_ends_when_another_rank_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = make()
+    monkeypatch.setattr(_steps, "process_group", lambda: "two ranks")
+    monkeypatch.setattr(_steps, "highest", lambda number: 2 if runner.iter == 1 else number)
+    with pytest.raises(Terminated, match="another rank was interrupted"):
+        runner.fit([1.0, 2.0, 3.0])
+    assert runner.iter == 1
