@@ -75,8 +75,8 @@ def test_a_bug_that_depends_on_the_arguments_is_found_and_told_with_the_simplest
 
 def test_a_machine_that_is_run_without_its_test_case_finds_the_same_by_long_stories() -> None:
     with pytest.raises(LawError) as caught:
-        run_state_machine_as_test(Cents, settings=MANY)
-    assert caught.value.law == "the_result_is_in_cents" and steps_in(caught.value)[-1].startswith("call((")
+        run_state_machine_as_test(Cents, settings=settings(MANY, derandomize=True))
+    assert caught.value.law == "the_result_is_in_cents" and "call(" in steps_in(caught.value)[-1]
 
 
 def test_a_run_calls_the_target_of_two_hooks_sixty_times_at_most() -> None:
