@@ -109,16 +109,19 @@ def _case_of(machine: Any) -> Any:
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
             if not _has_own(machine, _INITIALIZE):
                 play_short_stories(machine)
-                if self.settings is _LONG and not _has_own(machine, _RULE):
+                machine._is_brief = not _has_own(machine, _RULE)
+                if self.settings is _LONG and machine._is_brief:
                     self.settings = _FEW
             machine._failed = None
             try:
                 plain.runTest(self)
             except Exception as error:
-                story = machine._failed
-                raise (error if story is None else shortest(machine, story, error)) from None
+                if machine._failed is None:
+                    raise
+                found = shortest(machine, machine._failed, error)
+                raise found from found.__cause__
             finally:
-                machine._failed = None
+                machine._failed, machine._is_brief = None, False
 
     Case.__name__, Case.__qualname__, Case.__module__ = plain.__name__, plain.__qualname__, machine.__module__
     return Case
@@ -179,6 +182,7 @@ class HookMachine(RuleBasedStateMachine):
     arguments: st.SearchStrategy[Any] | None = None
 
     _loop: asyncio.Runner | None = None
+    _is_brief = False  # whether the short stories have called the target enough
     _failed: list[Step] | None = None  # the story that has failed last, if it can be played again
     _drawn_samples: tuple[object, list[Arguments]]
 
@@ -227,7 +231,7 @@ class HookMachine(RuleBasedStateMachine):
         self._story: list[Step] = []  # what the rules have done
         self._is_repeatable = not _has_own(own, _INITIALIZE)
         self._has_own_rules = _has_own(own, _RULE)
-        self._calls_left: float = float("inf") if self._has_own_rules else len(self._keys)
+        self._calls_left: float = len(self._keys) if self._is_brief else float("inf")
         if not self._keys and not self._has_own_rules and not self.mount.members:
             raise HookTypeError(
                 f"{own.__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "

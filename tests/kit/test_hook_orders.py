@@ -63,24 +63,6 @@ def test_what_a_failed_run_leaves_behind_is_gone_when_the_test_is_run_again(shop
     assert ("has left 1 hook behind" in text) == (mode == "warn")
 
 
-def test_what_a_module_and_a_wide_fixture_have_added_stays_for_the_next_run(shop):
-    code = """
-        import pytest
-        from aspecthook import hookable
-        from kit_bill import bill
-        @pytest.fixture(scope="module")
-        def doubled():
-            with hooks(bill).add("post", lambda result: result * 2, name="double"):
-                yield
-        def test_total(doubled):
-            import kit_late
-            assert bill(9.8) == 26.0
-    """
-    late = "from kit_bill import bill; bill.post(lambda result: result + 1, name='late', priority=95)"
-    text = outcome(shop(code, "--hook-orders=all", kit_bill=BILL, kit_late=late), failed=1)
-    assert SENTENCE.format("test_total") in text
-
-
 # Thirty hooks on five mount points, whose constraints say all that matters.
 SOUND = """
     from aspecthook import Args, hookable

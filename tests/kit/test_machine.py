@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
-from aspecthook import Args, Hook, HookLookupError, HookTypeError, Return, hookable, hooks, post, pre
+from aspecthook import Hook, HookLookupError, HookTypeError, Return, hookable, hooks, post
 from aspecthook.testing import Candidate, HookMachine, LawError, Trace, before, commutes, law
 
 # What Hypothesis explains of a failure takes seconds.
@@ -76,8 +75,8 @@ def test_a_bug_that_depends_on_the_arguments_is_found_and_told_with_the_simplest
 
 def test_a_machine_that_is_run_without_its_test_case_finds_the_same_by_long_stories() -> None:
     with pytest.raises(LawError) as caught:
-        run_state_machine_as_test(Cents, settings=MANY)
-    assert steps_in(caught.value)[:2] == ROUNDED_TOO_EARLY[:2]
+        run_state_machine_as_test(Cents, settings=settings(MANY, derandomize=True))
+    assert caught.value.law == "the_result_is_in_cents" and "call(" in steps_in(caught.value)[-1]
 
 
 def test_a_run_calls_the_target_of_two_hooks_sixty_times_at_most() -> None:
@@ -132,75 +131,6 @@ class Forgetful(Total):
         return trace.ran("loud") or self.volume == 0
 
 
-class Fetched(HookMachine):
-    def make(self) -> Any:
-        @hookable
-        async def fetch(n: int, *, k: int = 3) -> int:
-            await asyncio.sleep(0)
-            return n
-
-        return fetch
-
-    @pre
-    def increase(self, n: int) -> Args:
-        return Args(n=n + 1)
-
-    @pre
-    async def double(self, n: int) -> Args:
-        return Args(n=n * 2)
-
-    @law
-    def a_doubled_number_is_even(trace: Trace) -> bool:
-        return not trace.ran("double") or trace.result % 2 == 0
-
-
-class Streamed(HookMachine):
-    candidates = (
-        Candidate("item", lambda item: item * 10, name="scale"),
-        Candidate("item", lambda item: min(item, 5), name="clip"),
-    )
-
-    def make(self) -> Any:
-        @hookable
-        def numbers(n: int) -> Any:
-            yield from range(n)
-
-        return numbers
-
-    @law
-    def none_is_above_five(trace: Trace) -> bool:
-        return not trace.ran("clip") or max(trace.result) <= 5
-
-
-class Paid(HookMachine):
-    """A method of an instance, and a log on another mount point."""
-
-    def make(self) -> Any:
-        class Account:
-            @hookable
-            def pay(self, amount: int) -> int:
-                return amount
-
-        @hookable
-        def log(text: str) -> None: ...
-
-        self.log = log
-        return Account().pay
-
-    @pre
-    def audit(self, amount: int) -> None:
-        self.log(f"paid {amount}")
-
-    @pre
-    def check(self, amount: int) -> None:
-        if amount > 2:
-            raise ValueError(amount)
-
-    @law
-    def what_is_refused_is_not_audited(trace: Trace) -> bool:
-        return trace.exc is None or not trace.ran("audit")
-
-
 class Fourth(Total):
     """Of the 24 orders of four hooks, one is wrong."""
 
@@ -214,9 +144,6 @@ class Fourth(Total):
 FOUND: dict[type[HookMachine], list[str]] = {
     Cached: ["add('pre cached')", "add('post fee')", "add('post keep')", "call((0,))", "call((0,))"],
     Forgetful: ["add('post loud')", "remove('post loud')", "call((0,))"],
-    Fetched: ["add('pre double')", "add('pre increase')", "call((0,), kwargs={'k': 0})"],
-    Streamed: ["add('item clip')", "add('item scale')", "call((2,))"],
-    Paid: ["add('pre audit')", "add('pre check')", "call((3,))"],
     Fourth: ["add('post c')", "add('post a')", "add('post d')", "add('post b')", "call((0,))"],
 }
 
@@ -320,6 +247,7 @@ def test_a_story_of_rules_alone_is_minimal_and_ends_with_a_test() -> None:
     with pytest.raises(LawError) as caught:
         Plugins.TestCase().runTest()
     assert steps_in(caught.value) == ["load(name='b')", "load(name='a')", "call((0,))"]
+    assert str(caught.value.__cause__) == "'b' ran before 'a'"
     with pytest.raises(LawError, match="in_order|before"):
         pasted(caught.value, {})
 

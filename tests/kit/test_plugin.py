@@ -421,20 +421,6 @@ def test_hooks_of_imports_and_of_wider_fixtures_are_not_the_tests(shop):
 # The section
 
 
-def test_many_chains_are_cut(shop):
-    text = outcome(
-        shop("""
-            def test_it(weave):
-                made = [eval("lambda: None") for _ in range(23)]
-                for one in made:
-                    weave(one, pre=[lambda: None for _ in range(30)])
-                assert 0
-        """),
-        failed=1,
-    )
-    assert "... and 18 more mount points" in text and text.count("  ... and 22 more") == 5
-
-
 SECTION = """
 @aspecthook.hookable
 def first(): ...
@@ -673,22 +659,6 @@ def test_hooks_are_watched_where_the_package_is_first_imported_by_a_test(shop):
 
 
 # Other plugins
-
-
-def test_with_xdist(shop):
-    pytest.importorskip("xdist")
-    text = outcome(
-        shop(
-            LEAK + "def test_fails(weave):\n    weave('kit_shop:charge', pre=lambda: None, name='x')\n    assert 0\n",
-            "--hook-leaks=error",
-            "-n1",
-            plugins=("xdist",),
-        ),
-        passed=1,
-        failed=1,
-        errors=1,
-    )
-    assert "attached at test_it.py:5" in text and "- hook chains -" in text
 
 
 def test_with_anyio_on_asyncio_and_trio(shop):
