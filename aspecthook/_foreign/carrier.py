@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 
 from aspecthook._core.compile.show import file_name
@@ -30,12 +31,29 @@ def carrier(
     # those of the caller, who is unknown here; most calls come from the module that has the function.
     space = {"__builtins__": vars(builtins), "__name__": module, "__tracebackhide__": True}
     name = path.rpartition(".")[2]
-    code = _CODES.get(style, _CODES["function"]).replace(co_name=name, co_qualname=path, co_filename=file_name(label))
+    parameters = [] if signature is None else list(signature.parameters.values())
+    names = tuple([one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.default is one.empty])
+    code = _CODES.get(style, _CODES["function"])
+    if names and len(names) == len(parameters) and style == "function" and "original" not in names:
+        # Calls can pass these arguments in one way alone, so that a carrier with the same parameters changes nothing.
+        code = _exact(len(names)).replace(co_varnames=names)
+    code = code.replace(co_name=name, co_qualname=path, co_filename=file_name(label))
     made = FunctionType(code, space, name, None, (CellType(original),))
     made.__qualname__, made.__module__, made.__doc__ = path, module, getattr(original, "__doc__", None)
     if signature is not None:
         setattr(made, "__signature__", signature)
     return made
+
+
+@lru_cache
+def _exact(count: int) -> CodeType:
+    """Return the code of a carrier that takes just so many arguments by position."""
+    names = ", ".join([f"_{place}" for place in range(count)])
+    source = f"def outer(original):\n def call({names}, /): return original({names})"
+    code = compile(source, "<aspecthook>", "exec", dont_inherit=True)
+    while inner := [one for one in code.co_consts if isinstance(one, CodeType)]:
+        code = inner[0]
+    return code
 
 
 def _codes(original: Callable[..., Any]) -> dict[Style, CodeType]:

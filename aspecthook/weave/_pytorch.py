@@ -16,6 +16,7 @@ from aspecthook._hints import Any
 
 from ._spots import shown
 
+_MODEL = "aspecthook.torch._model"
 # The keywords of `weave` that only these objects take.
 WORDS = (
     "backward_pre",
@@ -34,14 +35,14 @@ def model_of(target: object) -> Any:
     bases = type_of(target).__mro__
     if "torch" not in sys.modules or all(str(one.__module__).partition(".")[0] != "torch" for one in bases):
         return None
-    model = _model()
+    model = import_module(_MODEL)
     return model if model.takes(target) else None
 
 
 def warn_of(function: object) -> None:
     """Warn of calls that will not see the hooks on a function, if PyTorch may have compiled it."""
     if "torch" in sys.modules and getattr(function, "__name__", "") == "forward":
-        _model().warn_of(function)
+        import_module(_MODEL).warn_of(function)
 
 
 def refuse_words(target: object, names: object, words: Iterable[str]) -> None:
@@ -59,7 +60,3 @@ def refuse_words(target: object, names: object, words: Iterable[str]) -> None:
         raise WeaveError(
             f"{only[0]} is for modules and tensors of PyTorch, and {shown(target)} is of type {type(target).__name__}"
         )
-
-
-def _model() -> Any:
-    return import_module("aspecthook.torch._model")

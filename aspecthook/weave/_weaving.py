@@ -121,7 +121,7 @@ class Weaving:
         """
         if self._removed:
             return
-        self._weave(self._search().in_modules(self._plans))  # an import may have gone by unnoticed
+        self._weave(Search(self._hook_codes).in_modules(self._plans))  # an import may have gone by unnoticed
         for error in list(self._errors.values()):
             raise error
         missing = self._missing()
@@ -230,7 +230,7 @@ class Weaving:
                 refuse_module(term)
             if self._terms:
                 watch(self._watcher)
-            self._weave(self._search().in_modules(self._plans).of_objects(self._plans))
+            self._weave(Search(self._hook_codes).in_modules(self._plans).of_objects(self._plans))
             self._refuse_nothing()
             for term in self._missing():
                 unknown = why_unknown(term)
@@ -252,7 +252,7 @@ class Weaving:
         missing = self._missing()
         if any(term in missing for term, _ in imported):
             # A reload, which another thread makes, takes its module out of `sys.modules` for a moment.
-            self._weave(self._search().in_modules(self._plans))
+            self._weave(Search(self._hook_codes).in_modules(self._plans))
             missing = self._missing()
         for term, module in imported:
             if term not in missing:
@@ -271,7 +271,7 @@ class Weaving:
             for mount in self.mounts:
                 if isinstance(mount, ProxyMountPoint):
                     mount.moved_on(module)
-            self._weave(self._search().in_modules(self._plans, module))
+            self._weave(Search(self._hook_codes).in_modules(self._plans, module))
         except Exception as error:
             self._errors[name] = error
             what, found, reason = str(error).partition(" cannot be woven: ")
@@ -283,9 +283,6 @@ class Weaving:
 
     def _missing(self) -> list[Term]:
         return [term for term in self._terms if term not in self._found]
-
-    def _search(self) -> Search:
-        return Search(self._hook_codes)
 
     def _weave(self, search: Search) -> None:
         """Put the hooks on the spots that were found: all of them or, if one is refused, none."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from aspecthook._errors import ConfigError
 from aspecthook.cli import main
+from aspecthook.cli._config import apply
 from aspecthook.cli._names import names_of
+from aspecthook.cli._program import Program
 
 from .conftest import Run, environment
 
@@ -258,3 +263,37 @@ for package in ("aspecthook.cli", "aspecthook.record"):
 """
     done = python("-c", program, env=elsewhere)
     assert done.returncode == 0, done.stderr
+
+
+def test_of_a_file_all_is_woven_or_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("""
+[[weave]]
+target = "json:dumps"
+aspect = "retry"
+arguments = { on = [{ import = "builtins:KeyError" }] }
+[[weave]]
+target = "os:no"
+pre = "builtins:print"
+""")
+    code = json.dumps.__code__
+    with pytest.raises(ConfigError, match="number 2: .* has no 'no'"):
+        apply(str(tmp_path / "a.toml"))
+    assert json.dumps.__code__ is code
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other signals")
+def test_a_signal_that_comes_while_the_program_starts_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    popen = subprocess.Popen
+
+    def start(*args: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return popen(*args, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    assert Program(["-c", "import time; time.sleep(60)"]).watch({}, lambda: None) == -signal.SIGUSR1
+
+
+def test_a_program_finds_its_modules_beside_what_its_link_means(tmp_path: Path, shop: Path) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "shop.py").symlink_to(shop)
+    assert Program([str(tmp_path / "links" / "shop.py")]).path == os.path.realpath(tmp_path)

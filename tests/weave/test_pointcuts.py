@@ -267,7 +267,11 @@ class Model:
         names = [(module, path)]
         if "+" in name and len(path) > 1:
             # `!m:Base+.f` excludes f of each class that has `Base` among its base classes, inherited or not.
-            owner = next(one for one in self.world.all_classes() if where_is(one, path[-1]) == (module, path))
+            # A module may have a class under another name than its own.
+            modules = [self.world.modules[module], *self.world.modules.values()]
+            owner: typing.Any = next(one for one in modules if path[0] in vars(one))
+            for word in path[:-1]:
+                owner = getattr(owner, word)
             names += [where_is(base, path[-1]) for base in owner.__mro__]
         globs = [segment.removesuffix("+") for segment in segments]
         return any(

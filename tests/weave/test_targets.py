@@ -19,6 +19,7 @@ import time
 import types
 import typing
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -636,10 +637,10 @@ def test_a_wrong_call_of_a_c_function_is_refused_by_the_function_itself(shop: Sh
     shop.copysign = math.copysign
     with weave(f"{NAME}:copysign", pre=lambda: None):
         for args, kwargs in (((), {}), ((1, 2, 3, 4), {}), ((1,), {"n": 2}), ((1,), {"other": 2})):
-            with pytest.raises(TypeError, match=r"copysign.* takes no keyword|copysign expected 2 arguments"):
+            with pytest.raises(TypeError, match="copysign"):
                 shop.copysign(*args, **kwargs)
-    with (
-        weave(f"{NAME}:copysign", pre=lambda y: None),
-        pytest.raises(TypeError, match="this call has no such argument"),
-    ):
-        shop.copysign(1.0)
+    shop.crc32 = zlib.crc32
+    with weave(f"{NAME}:crc32", pre=lambda data: None):
+        assert shop.crc32(b"tea") == zlib.crc32(b"tea")
+        with pytest.raises(TypeError, match="this call has no such argument"):
+            shop.crc32()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -236,8 +237,12 @@ class ProgressHook(LoggerHook):
 
 def _bar_on(file: TextIO | None) -> Any:
     """Return a bar for a file, or for stdout; it is disabled where there is no terminal that can show it."""
+    # Rich draws a random number as it is imported, and the next numbers are those of the run.
+    state = random.getstate()
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
+
+    random.setstate(state)
 
     class Ours(Console):
         def on_broken_pipe(self) -> None:

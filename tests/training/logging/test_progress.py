@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -490,6 +491,20 @@ def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_impossible_options_are_refused(options: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ProgressHook(**options)
+
+
+def test_the_random_numbers_of_a_run_are_those_without_its_progress() -> None:
+    """Rich draws one as it is imported: a run that was resumed had other numbers than one that was never ended."""
+    code = """if True:
+        import random
+        from tests.training.logging.test_progress import File, run
+        before = random.getstate()
+        run(File()).fit([0] * 4)
+        print(random.getstate() == before)
+    """
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout == "True\n"
 
 
 # A real terminal
