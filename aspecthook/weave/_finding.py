@@ -64,10 +64,13 @@ class Search:
         for module in modules(term):
             if not everywhere and module is not imported:
                 continue
+            # Asked first: the import of another thread may end while we look, and then nothing shows any more that what
+            # is missing was not defined yet.
+            is_begun = is_running(module) or (is_being_imported(module) and module is not imported)
             try:
                 spots = list(self._in_module(term, module, plan))
             except WeaveError:
-                if is_running(module) or (is_being_imported(module) and module is not imported):
+                if is_begun:
                     continue  # what is missing may still be defined
                 raise
             if spots:
