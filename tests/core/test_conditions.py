@@ -383,6 +383,18 @@ def test_a_hook_that_is_not_reentrant_is_not_entered_after_another_such_hook_has
     assert till.ran == ["pay"]
 
 
+def test_a_hook_that_failed_does_not_run_any_more(till: Till) -> None:
+    def broken(amount: int) -> None:
+        till.ran.append(amount)
+        raise LookupError
+
+    till.pay.pre(broken, reentrant=False)
+    for amount in (1, 2):
+        with pytest.raises(LookupError):
+            till.pay(amount)
+    assert till.ran == [1, 2]
+
+
 def test_a_hook_that_runs_in_one_context_can_be_entered_in_another(till: Till) -> None:
     def elsewhere(amount: int) -> None:
         till.ran.append(amount)

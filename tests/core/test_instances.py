@@ -325,6 +325,41 @@ def test_a_paused_class_or_instance_runs_the_hooks_of_the_other_alone(account: A
     assert log[1:] == ["class", "instance"]
 
 
+def test_many_instances_have_hooks_of_their_own() -> None:
+    accounts = [Account() for _ in range(300)]
+    for place, account in enumerate(accounts):
+        hooks(account.withdraw).post(lambda result, place=place: Return(place))
+    assert [account.withdraw(0) for account in accounts] == list(range(300))
+    assert [account.withdraw(0) for account in accounts] == list(range(300))
+    hooks(accounts[7].withdraw).clear()
+    del accounts[100:], account
+    assert [account.withdraw(0) for account in accounts] == [*range(7), 100, *range(8, 100)]
+    accounts.clear()
+    gc.collect()
+    assert Account.withdraw.__code__ is CODE
+
+
+def test_the_code_of_the_class_comes_back_with_the_last_hook_of_an_instance(account: Account) -> None:
+    hook = hooks(account.withdraw).add("pre", lambda: None)
+    account.withdraw(1)
+    assert Account.withdraw.__code__ is not CODE
+    hook.remove()
+    assert Account.withdraw.__code__ is CODE
+
+
+@pytest.mark.parametrize("paused", ["class", "instance"])
+def test_a_paused_hook_of_a_class_or_an_instance_leaves_the_other_alone(account: Account, paused: str) -> None:
+    log: list[str] = []
+    mounts = {"class": hooks(Account.withdraw), "instance": hooks(account.withdraw)}
+    added = {name: mount.add("pre", noting(log, name)) for name, mount in mounts.items()}
+    mounts[paused].set_paused((added[paused],), paused=True)
+    account.withdraw(1)
+    assert log == ["instance" if paused == "class" else "class"]
+    mounts[paused].set_paused((added[paused],), paused=False)
+    account.withdraw(1)
+    assert log[1:] == ["class", "instance"]
+
+
 def test_the_mount_point_of_a_dead_instance_is_not_that_of_a_new_one_in_its_place() -> None:
     first = Account()
     mount, place = hooks(first.withdraw), id(first)

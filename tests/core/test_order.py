@@ -91,6 +91,18 @@ def test_a_hook_is_named_after_its_function_unless_it_is_given_a_name(line: Line
     assert line.order() == "x plain y z given"
 
 
+def test_a_handle_means_that_hook_alone_and_a_function_every_hook_of_it(line: Line) -> None:
+    function = line.noting("a")
+    line.mount.add("pre", function)
+    second = line.mount.add("pre", function, again=True)
+    line.add("b", before=second)
+    assert line.order() == "a b a"
+    line.add("c", before=function)
+    assert line.order() == "b c a a"  # the first `a` waits for c, which is the last that was added
+    line.mount.remove(second)
+    assert line.order() == "b c a"
+
+
 def test_a_constraint_can_name_a_bound_method(line: Line) -> None:
     class Audit:
         def note(self) -> None:
