@@ -7,10 +7,10 @@ finds every name: `Any` is `object`, ``Literal["pre"]`` is `str`.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # pyright: ignore[reportConstantRedefinition]
 
 if TYPE_CHECKING:
-    from typing import *  # noqa: F403  # those that are not defined below cannot be imported at run time
+    from typing import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]  # those that are not defined below cannot be imported at run time
 else:
     from collections import namedtuple
     from types import GenericAlias

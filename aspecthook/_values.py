@@ -298,7 +298,7 @@ _PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
 _BIG = 10**30
 
 _BASES: tuple[type[Any], ...] = (str, bytes, bytearray, int, list, tuple, dict, set, frozenset)
-_SHOWS: dict[object, str] = {base.__repr__: f"repr_{base.__name__}" for base in _BASES}
+_SHOWS: dict[object, str] = {cast("Any", base).__repr__: f"repr_{base.__name__}" for base in _BASES}
 
 
 def _cut(text: str, longest: int) -> str:

@@ -16,7 +16,7 @@ from types import CellType, CodeType, FunctionType
 
 from aspecthook._core.compile.show import file_name
 from aspecthook._core.law.signature import Style
-from aspecthook._hints import Any
+from aspecthook._hints import Any, cast
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -66,7 +66,8 @@ def _codes(original: Callable[..., Any]) -> dict[Style, CodeType]:
         return await original(*args, **kwargs)
 
     def generate(*args: Any, **kwargs: Any) -> Any:
-        return (yield from original(*args, **kwargs))
+        items: Any = original(*args, **kwargs)
+        return cast("Any", (yield from items))
 
     return {"function": call.__code__, "coroutine": wait.__code__, "generator": generate.__code__}
 

@@ -39,7 +39,7 @@ def _clean(exc_traceback: TracebackType | None) -> Args:
 def _excepthook(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
     import traceback
 
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]  # a program may have closed it
+    if sys.stderr is not None:  # a program may have closed it
         traceback.print_exception(kind, exc, trace)
 
 

@@ -140,8 +140,9 @@ def audit(name: str) -> AuditEvent:
         raise HookTypeError(f"{brief(name)} is not the name of an audit event; give a string such as 'os.remove'")
     found = _events.get(name)
     if found is None:
-        decorate = wired(f"audit({name!r})", lambda event: [Audited(name, event)])
-        found = _events.setdefault(name, decorate(copied(_raised)))
+        decorate: Any = wired(f"audit({name!r})", lambda event: [Audited(name, event)])
+        function: Any = copied(_raised)
+        found = _events.setdefault(name, decorate(function))
     given: AuditEvent = found
     return given
 

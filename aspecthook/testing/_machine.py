@@ -258,12 +258,15 @@ class HookMachine(RuleBasedStateMachine):
     @cached_property
     def _drawn_from(self) -> st.SearchStrategy[Any]:
         strategy: Any = self.arguments
-        if strategy is not None and not isinstance(strategy, st.SearchStrategy):
+        if strategy is None:
+            return self._small_arguments()
+        if not isinstance(self.arguments, st.SearchStrategy):
             raise HookTypeError(
                 f"{type(self).__name__}.arguments is {brief(strategy)}; it must be a strategy of pairs of the "
                 "positional arguments and a dict of the named ones"
             )
-        return self._small_arguments() if strategy is None else strategy
+        found: st.SearchStrategy[Any] = strategy
+        return found
 
     def _read(self, drawn: Any) -> Arguments:
         return read_arguments(type(self).__name__, drawn)

@@ -47,6 +47,12 @@ class Arguments(NamedTuple):
         return f"{self.args!r}, kwargs={self.kwargs!r}" if self.kwargs else repr(self.args)
 
 
+def _by_name(given: Any) -> dict[str, Any] | None:
+    """Return what a rule of the user's own is given."""
+    named: dict[str, Any] = given
+    return named if isinstance(given, dict) else None
+
+
 class Step(NamedTuple):
     """One step of a story: a method of the machine, and what it is given; of a user's own rule, by name."""
 
@@ -54,9 +60,9 @@ class Step(NamedTuple):
     given: Any
 
     def __repr__(self) -> str:
-        if isinstance(self.given, dict):
-            named = cast("dict[str, object]", self.given).items()
-            return f"state.{self.method}({', '.join([f'{name}={value!r}' for name, value in named])})"
+        named = _by_name(self.given)
+        if named is not None:
+            return f"state.{self.method}({', '.join([f'{name}={value!r}' for name, value in named.items()])})"
         return f"state.{self.method}({self.given!r})"
 
 
@@ -186,7 +192,8 @@ def _play(
                 seen = None
             played.append(step)
             method = getattr(state, step.method)
-            method(**step.given) if isinstance(step.given, dict) else method(*_taken(step))
+            named = _by_name(step.given)
+            method(*_taken(step)) if named is None else method(**named)
             if step.method == "add" and step.given not in state._present:
                 break  # hooks that contradict each other are refused, as they should be
     except UnsatisfiedAssumption:

@@ -43,7 +43,11 @@ class _Grad:
     def __init__(self, tensor: Any, each: Callable[[Any], Any]) -> None:
         self.value: Any = None
         if tensor.requires_grad:
-            tensor.register_hook(lambda grad: setattr(self, "value", each(grad)))
+            tensor.register_hook(self._keep)
+        self._each = each
+
+    def _keep(self, grad: Any) -> None:
+        self.value = self._each(grad)
 
 
 @final

@@ -137,7 +137,9 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
     for kind, given in kinds.items():
         called = word or kind
         for types, hooks in _by_types(given, called, label):
-            for hook in hooks if isinstance(hooks, (list, tuple, set, frozenset)) else (hooks,):
+            many: Any = hooks
+            for one in many if isinstance(hooks, (list, tuple, set, frozenset)) else (many,):
+                hook: Any = one
                 if not callable(hook):
                     raise WeaveError(
                         f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "
@@ -149,7 +151,7 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
                         f"for it, as in exception={{KeyError: hook}}"
                     )
                 # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
-                found.append(Wanted(cast("Kind", kind), hook, types, options, label))
+                found.append(Wanted(cast("Kind", kind), one, types, options, label))
     return found
 
 

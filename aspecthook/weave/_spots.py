@@ -268,6 +268,7 @@ def _refuse_unread(value: property, member: Member) -> None:
 
 def _binding(value: Any, member: Member) -> Binding:
     kind = type_name(value)
+    found: Any = value  # which type checkers do not narrow
     if isinstance(value, property):
         _refuse_unread(value, member)
         return "read"
@@ -285,10 +286,10 @@ def _binding(value: Any, member: Member) -> Binding:
         return "none"
     if isinstance(value, (partialmethod, singledispatchmethod, CACHING, *_C_METHODS)):
         return "instance"
-    get = getattr(type_of(value), "__get__", None)
-    if isinstance(value, cached_property) or (not callable(value) and get is not None):
-        raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
-    if not callable(value):
+    get = getattr(type_of(found), "__get__", None)
+    if isinstance(value, cached_property) or (not callable(found) and get is not None):
+        raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(found))
+    if not callable(found):
         raise _refusal(member.label, f"is a value, of type {kind}", "weave a method that uses it")
     if isinstance(get, FunctionType):
         raise _refusal(member.label, f"is a descriptor of type {kind}, with its own way to bind", _inner(value))

@@ -6,10 +6,10 @@ The invariant: a step is given to the function as something to call, and what co
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Self, TypeAlias, final
 
 from aspecthook._core.law.streams import start
 from aspecthook._errors import unblamed
+from aspecthook._hints import Any, Self, TypeAlias, final
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -221,7 +221,7 @@ class WovenHook:
         heir = claim.calls.heir
         cls = heir.cls() if heir is not None else None
         if heir is not None and cls is not None:
-            woven = weakref.ref(self)
+            woven: weakref.ref[WovenHook] = weakref.ref(self)
             heir.watch = weakref.ref(cls, lambda _: _release_heir(woven, heir))
         if claim.owner.paused or len(self.claims) > 1:  # otherwise the hook was made for this claim
             self.settle()

@@ -245,6 +245,17 @@ def test_a_pause_ends_where_its_block_raises(target: types.FunctionType) -> None
     assert noted(target) == ["hook"]
 
 
+def test_pauses_count_each_for_itself(target: types.FunctionType) -> None:
+    one, two = hooks(target).add("pre", noting("one")), hooks(target).add("pre", noting("two"))
+    with hooks(target).paused():
+        with hooks(target).paused():
+            pass
+        assert noted(target) == []
+    hooks(target).set_paused((one, two), paused=True)
+    hooks(target).set_paused((two,), paused=False)
+    assert noted(target) == ["two"]
+
+
 def test_a_hook_is_removed_where_its_block_raises(target: types.FunctionType) -> None:
     with pytest.raises(LookupError), hooks(target).add("pre", noting("hook")):
         raise LookupError
