@@ -7,6 +7,7 @@ of is marked (`Moved`): it runs the chain as it is now, or the original once the
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
@@ -252,9 +253,15 @@ class Place(Occupancy):
 
     def is_held(self) -> bool:
         """Whether the place is open, or somebody may hold code of ours, such as a stranger's code that lies over it."""
-        if not self.opened:
-            self._drop_stub()
-        return self.opened or self.stranded or any(one() is not None for one in self._taken_out)
+        if self.opened or self.stranded:
+            return True
+        self._drop_stub()
+        if FREE_THREADED and self._is_alive():
+            gc.collect()  # without the GIL, code that nobody uses any more lives until the next collection
+        return self._is_alive()
+
+    def _is_alive(self) -> bool:
+        return any(one() is not None for one in self._taken_out)
 
     def _note(self, code: CodeType) -> None:
         """Remember code of ours of which others may have made copies, for as long as it lives."""
