@@ -83,7 +83,7 @@ def packed(checkpoint: Mapping[str, object]) -> tuple[str, Arrays]:
 def write_packed(path: AnyPath, tree: str, arrays: Arrays) -> None:
     """Write what `packed` has returned."""
     from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]  # its `PathLike` is of nothing
 
     try:
         with replacing(path) as temporary:
@@ -269,7 +269,7 @@ def _frozen(value: Any, place: tuple[object, ...], arrays: Arrays) -> Any:
     if len(place) > _DEEPEST:
         raise TrainingError(f"{_shown(place[:4])}… is nested more than {_DEEPEST} levels deep; does it contain itself?")
     # No subclasses of arrays: a masked one would lose its mask. NumPy's float64 is also a float, and its str_ a str.
-    is_scalar = isinstance(value, np.generic) and not isinstance(value, str)
+    is_scalar = is_any(value, np.generic) and not isinstance(value, str)
     if is_scalar or type(value) in (np.ndarray, np.memmap):
         name = _free_name(place, arrays)
         arrays[name] = _little_endian(value, place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 from aspecthook._errors import HookSignatureError
 from aspecthook.training.backends._state import is_any, map_leaves
@@ -170,7 +170,7 @@ for _name in METHODS:
 
 def has_state(callback: Any) -> bool:
     """Whether a checkpoint keeps a state of a callback, even an empty one."""
-    own: Any = getattr(type(callback), "state_dict", None)
+    own: Any = getattr(type(cast("object", callback)), "state_dict", None)
     return own is not None and (own is not Callback.state_dict or callback._kept is not None)
 
 

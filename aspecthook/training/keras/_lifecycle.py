@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Any, Literal, TypeAlias, cast, final, get_args
 
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._ranks import broadcast
@@ -107,8 +107,9 @@ class KerasLifecycle(Hook):
         self.model.resumed = self._loaded
         if self._loaded:
             for _, turns in self.turns():
-                if is_of_keras(type(turns.callback)) and not has_state(turns.callback):
-                    runner.logger.warning("%s of Keras has no state, and begins anew", type(turns.callback).__name__)
+                kind = type(cast("object", turns.callback))
+                if is_of_keras(kind) and not has_state(turns.callback):
+                    runner.logger.warning("%s of Keras has no state, and begins anew", kind.__name__)
         else:
             for _, turns in self.turns():
                 turns.begun = turns.ended = None

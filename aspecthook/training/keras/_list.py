@@ -8,6 +8,7 @@ from typing import Any, final
 from aspecthook import Args, hookable, hooks
 from aspecthook._core.law.call import Call
 from aspecthook._errors import HookTypeError, brief
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._dialect import Method
 
 from ._callback import EVENTS, Callback, Logs, methods_of, plain
@@ -112,7 +113,7 @@ class CallbackList(Callback):
 
 def _flat(callbacks: Any) -> Iterator[Any]:
     """Return the callbacks in lists of lists, one by one."""
-    if isinstance(callbacks, (list, tuple)):
+    if is_any(callbacks, list, tuple):
         for item in callbacks:
             yield from _flat(item)
     elif callbacks is not None:

@@ -132,7 +132,8 @@ class LoggerHook(Hook):
         logged = values_of(runner.logged)
         if self._mode:
             numbers = {name: value for name, value in logged.items() if is_of(name, self._mode)}
-            return self._mode, self._done, *self._place, numbers, 1.0
+            epoch, inner = self._place
+            return self._mode, self._done, epoch, inner, numbers, 1.0
         return "train", runner.progress.iter, runner.epoch + 1, runner.inner_iter + 1, logged, samples_of(runner)
 
     def _take(

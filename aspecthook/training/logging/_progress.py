@@ -10,10 +10,11 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from math import inf
 from time import perf_counter
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
@@ -208,9 +209,9 @@ class ProgressHook(LoggerHook):
         bar.start()
         # A logging handler keeps the stream that it was made with, and would write into the bar.
         for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
-            for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
+            for handler in cast("list[Any]", logger.handlers) if isinstance(logger, logging.Logger) else ():
                 for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
-                    if isinstance(handler, logging.StreamHandler) and handler.stream is old and new is not old:
+                    if is_any(handler, logging.StreamHandler) and handler.stream is old and new is not old:
                         self._moved.append((handler, old))
                         handler.setStream(new)
 

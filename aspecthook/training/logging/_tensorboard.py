@@ -56,7 +56,7 @@ class EventFile(FileSink):
                 found.append(summary.histogram(name, array[np.isfinite(array)], _BINS))
         self._waiting += [_event(step=step, summary=one) for one in found]
         with self._tolerating():
-            if self._writer is not None:
+            if self._writer:
                 self._writer.flush()  # an event that is in its buffer since the disk was full
             elif self._waiting:
                 self._open()

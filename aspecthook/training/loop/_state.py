@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from aspecthook._errors import brief, described, printable
@@ -35,6 +36,14 @@ def parts_of(run: Run) -> dict[str, Part]:
     """Return the parts of a run by their names in checkpoints, in the order in which they are restored."""
     backend, model, reading, progress = run.backend, run.model, run.reading, run.progress
 
+    def load_optimizer(state: Any) -> None:
+        if run.optimizer is not None:
+            backend.load_optimizer_state(run.optimizer, state)
+
+    def load_amp(state: Any) -> None:
+        if run.amp is not None and state is not None:
+            run.amp.load_state_dict(state)
+
     def load_gradients(gradients: Mapping[str, Any] | None) -> None:
         backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
         run.progress.accumulated = bool(gradients)
@@ -43,14 +52,14 @@ def parts_of(run: Run) -> dict[str, Part]:
         run.logs, run.logged = dict(logs), {}
 
     return {
-        "model": Part(lambda: backend.state(model), lambda arrays: backend.load_state(model, arrays)),
+        "model": Part(lambda: backend.state(model), partial(backend.load_state, model)),
         "optimizer": Part(
             lambda: {} if run.optimizer is None else backend.optimizer_state(run.optimizer),
-            lambda state: None if run.optimizer is None else backend.load_optimizer_state(run.optimizer, state),
+            load_optimizer,
         ),
         "amp": Part(
             lambda: None if run.amp is None else run.amp.state_dict(),
-            lambda state: None if run.amp is None or state is None else run.amp.load_state_dict(state),
+            load_amp,
         ),
         "progress": Part(progress.state_dict, run.move_to),
         "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
@@ -63,7 +72,7 @@ def parts_of(run: Run) -> dict[str, Part]:
         ),
         "hooks": Part(
             lambda: {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
-            lambda states: _load_hooks(run, states),
+            partial(_load_hooks, run),
         ),
         "random": Part(backend.rng_state, backend.set_rng_state),
     }

@@ -80,6 +80,11 @@ def drawn(rows: Sequence[Row], kind: str) -> bytes:
     return file.getvalue()
 
 
+def _tick(value: float, _: object) -> str:
+    """Return a number as matplotlib writes it beside a tick, wherever that is."""
+    return short_text(value)
+
+
 def _draw(axes: Any, name: str, curves: dict[str, Curve]) -> None:  # Any: axes of matplotlib
     finite = [value for curve in curves.values() for _, value in curve if isfinite(value)]
     for mode, curve in curves.items():
@@ -93,7 +98,7 @@ def _draw(axes: Any, name: str, curves: dict[str, Curve]) -> None:  # Any: axes 
     if "loss" in name and finite and min(finite) > 0 and max(finite) / min(finite) >= _WIDE:
         axes.set_yscale("log")
     else:
-        axes.yaxis.set_major_formatter(lambda value, _: short_text(value))
+        axes.yaxis.set_major_formatter(_tick)
     axes.set_xlabel("iteration", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.grid(visible=True, axis="y", alpha=0.4)

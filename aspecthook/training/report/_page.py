@@ -215,9 +215,7 @@ _SECRET = re.compile(
 
 def redacted(value: Any, name: str = "") -> Any:  # Any: a setting
     """Return settings as JSON holds them, without what is secret by its name: ``AWSSecretKey``; not ``max_tokens``."""
-    words = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)).lower()
-    is_set = value is not None and value is not False and not (isinstance(value, str) and not value)
-    if is_set and _SECRET.search(words):
+    if _is_secret(value, name):
         return REDACTED
     if is_any(value, Mapping):
         return {str(key): redacted(inner, str(key)) for key, inner in value.items()}
@@ -227,6 +225,12 @@ def redacted(value: Any, name: str = "") -> Any:  # Any: a setting
         return value
     text = value if isinstance(value, str) else brief(value, _LONGEST)
     return re.sub(r"(\w://[^/@:\s]*:)[^/@\s]+@", rf"\g<1>{REDACTED}@", text)[:_LONGEST]  # passwords of URLs
+
+
+def _is_secret(value: object, name: str) -> bool:
+    words = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)).lower()
+    is_set = value is not None and value is not False and not (isinstance(value, str) and not value)
+    return is_set and _SECRET.search(words) is not None
 
 
 @cache

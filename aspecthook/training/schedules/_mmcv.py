@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS, build_hook
 from aspecthook.training.loop._run import Run
 from aspecthook.training.registry._configs import outline
@@ -37,10 +38,10 @@ _SHARED = ("interval", "by_epoch", "ignore_last", "priority")  # the options of 
 
 def register_training_hooks(runner: Run, configs: Mapping[str, Config], log: Config, custom: Config) -> None:
     """Build and register all hooks; if one cannot be built or registered, none is."""
-    others = custom if isinstance(custom, (list, tuple)) else [] if custom is None else [custom]
+    others = cast("list[Config]", custom) if isinstance(custom, (list, tuple)) else [] if custom is None else [custom]
     rows = [_built(configs[word], *row, f"{word}_config") for word, row in _USUAL.items() if configs[word]]
     rows += [_built(config, None, _LOGGERS, "log_config") for config in _loggers(log, runner.by_epoch)]
-    rows += [_built(config, None, None, "custom_hooks") for config in cast("list[Config]", others)]
+    rows += [_built(config, None, None, "custom_hooks") for config in others]
     registered: list[Any] = []
     try:
         for hook, priority, name in rows:
@@ -71,14 +72,14 @@ def _loggers(config: Config, by_epoch: bool) -> list[Config]:
     """Return the configs of the loggers, each with the shared options; as in mmcv, they count as the run does."""
     if not config:
         return []
-    given = cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {brief(config): None}
+    given = cast("Mapping[str, Any]", config) if is_any(config, Mapping) else {brief(config): None}
     for name in given:
         if name not in (*_SHARED, "hooks"):
             raise ConfigError(
                 f"log_config={outline(config)}: {brief(name)} is unknown; the options are 'hooks', the loggers, and "
                 f"those that they share: {', '.join(_SHARED)}{nearest(name, [*_SHARED, 'hooks'])}"
             )
-    shared = {"by_epoch": by_epoch, **given}
-    hooks = shared.pop("hooks", ["TextLoggerHook"])
-    configs = [{"type": one} if isinstance(one, str) else one for one in hooks]
-    return [{**shared, **one} if isinstance(one, Mapping) else one for one in configs]
+    shared: dict[str, Any] = {"by_epoch": by_epoch, **given}
+    hooks: Any = shared.pop("hooks", ["TextLoggerHook"])
+    configs: list[Any] = [{"type": one} if isinstance(one, str) else one for one in hooks]
+    return [{**shared, **one} if is_any(one, Mapping) else one for one in configs]

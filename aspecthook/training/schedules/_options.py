@@ -7,11 +7,12 @@ from functools import partial
 from inspect import Parameter as Declared
 from inspect import signature
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, HookTypeError, brief, nearest
 from aspecthook.training._options import finite_number, flag, one_of, share, whole_number
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.registry._configs import listed
 from aspecthook.training.registry._registry import check_arguments
 
@@ -42,18 +43,17 @@ _OF_MOMENTA: dict[str, Callable[..., float]] = {
 
 # What checks a value of each option; of a list, each item.
 _positive, _count = partial(finite_number, above=0), partial(whole_number, least=1)
+_not_negative = partial(finite_number, least=0)
 _CHECKS: dict[str, Callable[[str, str, Any], Any]] = {
     **dict.fromkeys(("step", "periods", "cyclic_times", "total_steps", "warmup_iters"), _count),
     **dict.fromkeys(("start_percent", "step_ratio_up", "pct_start"), share),
     **dict.fromkeys(("div_factor", "final_div_factor", "max_lr", "max_momentum", "base_momentum"), _positive),
+    **dict.fromkeys(("gamma", "power", "min_value", "min_ratio", "target_ratio", "restart_weights"), _not_negative),
     **dict.fromkeys(("three_phase", "by_epoch", "warmup_by_epoch"), flag),
     "anneal_strategy": partial(one_of, choices=("cos", "linear")),
     "warmup": partial(one_of, choices=("constant", "linear", "exp")),
     "warmup_ratio": lambda who, name, value: _positive(who, name, share(who, name, value)),
 }
-_CHECKS |= dict.fromkeys(
-    ("gamma", "power", "min_value", "min_ratio", "target_ratio", "restart_weights"), partial(finite_number, least=0)
-)
 _LISTS = ("periods", "restart_weights")
 _FOR_GROUPS = ("max_lr", "max_momentum", "base_momentum")  # one for all parameter groups, or a list of one for each
 _ONE_OR_MANY = ("step", "target_ratio", *_FOR_GROUPS)
@@ -62,7 +62,7 @@ _ONE_OR_MANY = ("step", "target_ratio", *_FOR_GROUPS)
 # Any: the value comes from a config.
 def check(who: str, option: str, value: Any, word: str | None = None) -> None:
     """Raise if a value of an option is impossible; a config may use another word for the option."""
-    several = isinstance(value, (list, tuple))
+    several = is_any(value, list, tuple)
     if (option in _LISTS and not several) or value in ([], ()):
         raise HookTypeError(f"{who}: {word or option}={brief(value)}; give a list of numbers")
     for one in value if several and option in (*_LISTS, *_ONE_OR_MANY) else [value]:
@@ -79,7 +79,7 @@ def policies_of(who: str, word: str, given: Any, options: Mapping[str, Any]) -> 
             raise ConfigError(f"{who}: the policy is {brief(given)}; give the name of one, or a function")
         if options:
             raise ConfigError(f"{who}: {brief(given)} takes no options; leave out {listed(options)}")
-        return brief(given), [given]
+        return brief(given), [cast("Policy", given)]
     name, who = _name_of(who, given), f"{who}: the policy {given!r}"
     function = (_OF_MOMENTA if word == "momentum" else POLICIES).get(name, POLICIES[name])
     words = {"min_value": f"min_{word}", "min_ratio": f"min_{word}_ratio"}
@@ -119,7 +119,7 @@ def _name_of(who: str, given: str) -> str:
 
 def _for_each_group(who: str, function: Callable[..., float], options: dict[str, Any]) -> list[Policy]:
     """Return a function with its options, or one for each parameter group where an option lists values for them."""
-    lists = {key: value for key, value in options.items() if key in _FOR_GROUPS and isinstance(value, (list, tuple))}
+    lists = {key: value for key, value in options.items() if key in _FOR_GROUPS and is_any(value, list, tuple)}
     if len({*map(len, lists.values())}) > 1:
         said = " and ".join(f"{key} has {len(value)} values" for key, value in lists.items())
         raise ConfigError(f"{who}: {said}; give equally many")
