@@ -276,7 +276,7 @@ COMMANDS = {"train": ("train", "--epochs", "1"), "trace": ("trace", "shlex:quote
 
 
 # The extras that are for those who work on the package itself.
-OWN = {"bench", "bench-training", "dev", "dist", "docs", "mutants", "tests", "upstream"}
+OWN = {"bench", "dev", "dist", "docs", "mutants", "tests", "upstream"}
 
 
 def test_every_extra_is_tested_alone(wheel: Path) -> None:

@@ -23,7 +23,7 @@ PACKAGE = ROOT / "aspecthook"
 BELOW = {"_errors", "_lazy", "_typing", "_hints"}
 CORE = {"_core/law", "_core/compile", "_core/mount"}
 # A table lists these extras by what they are for.
-BY_PURPOSE = {"bench", "bench-training", "tests"}
+BY_PURPOSE = {"bench", "tests"}
 
 
 def table(heading: str) -> list[list[str]]:

@@ -31,7 +31,7 @@ def run(
     try:
         for name in _REQUIRED:
             if find_spec(name) is None:
-                raise ModuleNotFoundError(f"{name} is not installed: pip install 'aspecthook[train]'", name=name)
+                raise ModuleNotFoundError(f"{name} is not installed: pip install {name}", name=name)
         from aspecthook.training.checkpoint._files import own_path
 
         from ._settings import default_text, load_settings
