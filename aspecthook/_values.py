@@ -286,7 +286,9 @@ class Shortener(Repr):
         more = ", ..." if level > 0 and len(x) > self.maxset else ""
         return f"{{{', '.join(parts)}{more}}}"
 
-    repr_frozenset = repr_set
+    def repr_frozenset(self, x: frozenset[Any], level: int) -> str:
+        """Return the text of a frozen set."""
+        return self.repr_set(x, level)
 
     def repr_instance(self, x: Any, level: int) -> str:  # noqa: ARG002  # likewise
         """Return the shortened `repr` of an object."""

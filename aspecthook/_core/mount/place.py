@@ -137,7 +137,8 @@ class Place(Occupancy):
     )
 
     def __init__(self, function: FunctionType, site: MountSite, target: Callable[..., Any] | None) -> None:
-        self.opened = self.stranded = False
+        self.opened: bool = False
+        self.stranded: bool = False
         self._ref = weakref.ref(function)
         # The original code; an attribute, as it is read at each step of a change.
         self.before: CodeType = site.model  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -172,7 +173,7 @@ class Place(Occupancy):
         function = self._ref()
         self._mount = mount
         # First: a signal handler that calls the stand-in of a place that is closed would take it out.
-        self.opened: bool = True
+        self.opened = True
         self.hold()
         if self.opened and function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)

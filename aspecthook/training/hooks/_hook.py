@@ -85,7 +85,9 @@ class Hook:
         """Whether this iteration is the last of the run."""
         return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
 
-    is_last_train_epoch, is_last_train_iter = is_last_epoch, is_last_iter  # as mmengine names them
+    # As mmengine names them.
+    is_last_train_epoch = is_last_epoch
+    is_last_train_iter = is_last_iter
 
     def get_triggered_stages(self) -> list[str]:
         """Return the stages that this hook is called at, in the order in which a run reaches them.

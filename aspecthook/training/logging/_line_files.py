@@ -30,7 +30,8 @@ class FileSink:
     """The base of sinks that write files: a run continues while its log cannot be written."""
 
     def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
-        self.path, self.logger = path, logger
+        self.path: Path = path
+        self.logger: Any = logger
         self._failed = False
 
     @contextmanager

@@ -41,7 +41,7 @@ class _Updater(Hook):
         self._name, self._policies = policies_of(who, self.word, policy, options)
         # As text, which the settings of a run show.
         said = ", ".join(f"{key}={value}" for key, value in options.items())
-        self.policy = f"{self._name}({said})" if isinstance(policy, str) else brief(policy)
+        self.policy: str = f"{self._name}({said})" if isinstance(policy, str) else brief(policy)
         if by_epoch is not None:
             check(who, "by_epoch", by_epoch)
         if by_epoch and self._name in BY_STEP:
