@@ -147,8 +147,12 @@ def pytest_configure(config: pytest.Config) -> None:
     mode: str = config.getoption("hook_leaks") or config.getini("hook_leaks")
     if mode not in _MODES:
         raise pytest.UsageError(f"hook_leaks is {mode!r}; give one of {', '.join(_MODES)}")
-    if config.option.hook_orders == "random":
+    seed: str | None = config.option.hook_orders
+    if seed == "random":
         config.option.hook_orders = str(int.from_bytes(os.urandom(3)))  # the workers of xdist are given it
+    elif seed not in (None, "all") and not seed.isdigit():
+        # pytest takes the word that follows for the seed, be it a path.
+        raise pytest.UsageError(f"--hook-orders={seed}: give a whole number or 'all'; paths go before --hook-orders")
     config.addinivalue_line(
         "markers", "hook_orders(seed): run the test as by --hook-orders=SEED; hook_orders(False): never"
     )

@@ -23,6 +23,7 @@ from _aspecthook_pytest import ORDERS
 from ._mount import Hook, MountPoint, ties_broken_by
 
 _MOST = 120  # orders that "all" tries: those of five hooks
+_LEFT = "make it start from the same state in each run, since what a module or a session holds stays"
 
 
 class Key(NamedTuple):
@@ -167,7 +168,7 @@ def _swaps(present: list[Key], wanted: list[Key]) -> Iterator[int]:
 def failing(run: Run, seed: str, test: str) -> str | None:
     """Run a test in other orders of hooks; return what is wrong, if it fails in one and not in that of adding.
 
-    If it does so in both, the last run was in the order of adding.
+    A test that fails in both is None if it fails at once, and told if it passes once and then fails in the same order.
     """
     ranks: Iterable[Callable[[Key], float]] = (_by_seed(seed, test),)
     if seed == "all":
@@ -178,8 +179,10 @@ def failing(run: Run, seed: str, test: str) -> str | None:
     for rank in ranks:
         failed, added = run(rank)
         if failed:
-            if len(added) < 2 or (seed != "all" and run(_by_adding)[0]):
+            if len(added) < 2:
                 return None
+            if run(_by_adding)[0]:
+                return None if seed != "all" else f"{test} passes once, and fails when it is run again: {_LEFT}"
             pair = _narrowed(run, rank, added)
             flaky = f"{test} fails now and then, whatever the order of its hooks"
             return flaky if pair is None else pair.sentence(test)
@@ -209,13 +212,23 @@ def run_item(
 
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     sentence = failing(run, seed, item.nodeid)
-    reports = runs[-1] if sentence is None else next(filter(has_failed, reversed(runs)))
+    failed = [*filter(has_failed, runs)]
+    reports = runs[-1] if not failed else failed[-1]
+    if sentence is None and len(failed) == 2 and _why(failed[0]) != _why(failed[1]):
+        reports = failed[0]
+        sentence = f"{item.nodeid} fails in another way when it is run again in the order of adding: {_LEFT}"
     for report in reports:
         if sentence is not None and report.failed:
             report.sections.insert(0, (ORDERS, f"{sentence}\nto see it again: --hook-orders={seed}"))
             sentence = None
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+def _why(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """Return the messages of what a failed run of a test has raised."""
+    crashes = [getattr(report.longrepr, "reprcrash", None) for report in reports if report.failed]
+    return [getattr(crash, "message", "") for crash in crashes]
 
 
 def has_failed(reports: Iterable[pytest.TestReport]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import count
 from pathlib import Path
 
@@ -328,3 +329,34 @@ def test_a_pair_is_found_in_logarithmically_many_runs(orders: tuple[list[Key], l
     pair = _narrowed(run, lambda key: wanted.index(key), added)
     assert pair in guilty
     assert next(runs) <= 1 + math.ceil(math.log2(len(turned) + 1))
+
+
+def test_a_test_that_cannot_be_run_twice_is_not_blamed_on_a_pair(shop):
+    test = """
+        from kit_bill import bill
+        seen = []
+        def test_twice():
+            seen.append(bill(1))
+            assert len(seen) == 1
+        """
+    for seed in ("all", 1):
+        text = outcome(shop(test, f"--hook-orders={seed}", kit_bill=BILL), failed=seed == "all", passed=seed != "all")
+        assert ("test_twice passes once, and fails when it is run again: make it start from" in text) == (seed == "all")
+
+
+def test_the_first_failure_is_shown_if_the_second_run_fails_for_what_the_first_has_left(shop):
+    test = """
+        from kit_bill import bill
+        seen = []
+        def test_kept():
+            seen.append(bill(1))
+            assert seen == [0]
+        """
+    text = outcome(shop(test, "--hook-orders=1", kit_bill=BILL), failed=1)
+    assert "test_kept fails in another way when it is run again in the order of adding" in text
+    assert re.search(r"assert \[[\d.]+\] == \[0\]", text)
+
+
+def test_a_path_is_no_seed(shop):
+    done = shop("def test_it(): pass", "--hook-orders", "test_it.py")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
