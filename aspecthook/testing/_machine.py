@@ -226,6 +226,12 @@ class HookMachine(RuleBasedStateMachine):
         self.mount: MountPoint = hooks(made)
         own: Any = type(self)  # mypy takes a class for something that has no hash
         self._keys = keyed(read([*(getattr(self, name) for name in marked_names(own)), *self.candidates]))
+        there = [one.name for one in self._keys.values() if one.function in self.mount]
+        if there and own.attach is HookMachine.attach:
+            raise HookTypeError(
+                f"{own.__name__}.make() returned {self.mount.name} with {there[0]!r} on it already, so its order would "
+                "never change; return a new mount point without hooks"
+            )
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
         self._present: dict[str, Hook] = {}
         self._story: list[Step] = []  # what the rules have done

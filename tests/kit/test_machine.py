@@ -341,3 +341,20 @@ def test_marked_functions_are_candidates() -> None:
     def marked() -> None: ...
 
     assert list(refused(candidates=(marked,))()._keys) == ["post marked"]
+
+
+def test_a_target_that_has_the_candidates_already_is_refused():
+    def tax(result):
+        return result * 2
+
+    price = hookable(lambda n: n)
+    price.post(tax)
+
+    class Real(HookMachine):
+        candidates = (Candidate("post", tax),)
+
+        def make(self):
+            return price
+
+    with pytest.raises(HookTypeError, match=r"Real\.make\(\) returned .* with 'tax' on it already, so its order would"):
+        Real()
