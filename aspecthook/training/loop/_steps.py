@@ -47,13 +47,21 @@ def validation_follows(run: Run) -> bool:
 def _advance(run: Run, progress: Progress, trained: int) -> str | None:
     """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over."""
     end = end_of(run)
-    while not run.stopping and (progress.row or trained > progress.begun or trained < end):
+    while (not run.stopping or _is_read(run)) and (progress.row or trained > progress.begun or trained < end):
         mode, times = run.workflow[progress.row]
         if trained < row_end(run, progress) if mode == "train" else progress.validated < times:
             return mode
         progress.row = (progress.row + 1) % len(run.workflow)
         progress.begun, progress.validated = trained, 0
     return None
+
+
+def _is_read(run: Run) -> bool:
+    """Whether a run was resumed from behind the last iteration of an epoch: then only the hooks after it are left.
+
+    A hook that stops such a run had stopped it in that iteration, and the epoch ended all the same.
+    """
+    return 0 < run.progress.inner_iter == run.progress.length
 
 
 def count_epoch(run: Run, mode: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aspecthook import hooks
 from aspecthook.training import (
     CheckpointHook,
     CsvLoggerHook,
@@ -282,3 +283,39 @@ def test_each_rank_has_its_own_random_numbers_again() -> None:
         runner.rank = rank
         runner.restore(state, resume=True)
         assert random.random() == random.Random(seed).random()
+
+
+class StopsAtFour(Hook):
+    """Stops a run after four iterations, and one that is resumed there at once, as early stopping does."""
+
+    def before_run(self, runner: Runner, iter: int) -> None:
+        if iter >= 4:
+            runner.request_stop()
+
+    def after_train_iter(self, runner: Runner, iter: int) -> None:
+        if iter + 1 >= 4:
+            runner.request_stop()
+
+
+def test_a_run_that_was_stopped_in_the_last_iteration_of_an_epoch_ends_the_epoch_when_it_is_resumed_there(
+    tmp_path: Path,
+) -> None:
+    # A backup inside the epoch was resumed by a hook that stopped it at once, and the hooks after the epoch never ran.
+    def run() -> Runner:
+        manual_seed(3)
+        model = Linear(6, 3)
+        made = DataLoader(ArrayDataset(np.zeros((16, 6), np.float32), np.zeros(16, int)), batch_size=4)
+        runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=cross_entropy, max_epochs=3, seed=5)
+        runner.register_hook(StopsAtFour())
+        if saved.exists():
+            runner.resume(saved)
+        else:
+            hooks(runner.train_iter).post(
+                lambda runner: runner.after_stage(lambda: runner.save_checkpoint(saved)), when=lambda iter: iter == 3
+            )
+        runner.fit(made)
+        return runner
+
+    saved = tmp_path / "backup.safetensors"
+    for runner in (run(), run()):
+        assert (runner.epoch, runner.iter) == (1, 4)
