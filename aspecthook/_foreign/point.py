@@ -19,7 +19,7 @@ from aspecthook._hints import Any, cast
 from .binding import Binding, bind
 from .carrier import carrier, inspected_style
 from .places import ABSENT, Entry, places, space_of
-from .proxies import is_proxy
+from .proxies import is_proxy, load_proxies
 from .unbound import as_function
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -62,15 +62,14 @@ class ProxyMountPoint(MountPoint):
         self._named: set[tuple[int, str]] = set()
         self.owner: Callable[[], Any] = lambda: None
         self.short = ""
-        from .proxy import FunctionProxy, MethodProxy, Proxy, ReadProxy  # loaded already: see `load_proxies`
-
-        shell: type[Proxy] = FunctionProxy if hasattr(type_of(original), "__get__") else Proxy
+        classes = load_proxies()  # loaded already
+        shell = classes.FunctionProxy if hasattr(type_of(original), "__get__") else classes.Proxy
         if place is not None:
             owner, self.short = place
             self.owner = weakref.ref(owner)
             self._entries.append(Entry(self.owner, self.short, vars(owner).get(self.short, ABSENT)))
-            shell = ReadProxy if binding == "read" else MethodProxy
-        self.proxy: Proxy = shell(original, self)
+            shell = classes.ReadProxy if binding == "read" else classes.MethodProxy
+        self.proxy: Any = shell(original, self)
 
     @property
     def path(self) -> tuple[object, str] | None:

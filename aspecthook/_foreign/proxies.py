@@ -6,21 +6,21 @@ a program runs that weaves Python functions alone.
 
 from __future__ import annotations
 
-from aspecthook._hints import TYPE_CHECKING
+from aspecthook._hints import Any
 
-if TYPE_CHECKING:
-    from types import ModuleType
+# Any: the module `proxy`, which is not imported here. Only what is kept here is used: somebody may drop the module from
+# `sys.modules`, as pytest's `pytester` does, and another import would make classes that know no proxy from before.
+_loaded: Any = None
 
-_loaded: ModuleType | None = None
 
-
-def load_proxies() -> None:
+def load_proxies() -> Any:
     """Load the classes; without the lock, since an import under it could wait for a thread that waits for the lock."""
     global _loaded  # noqa: PLW0603  # once
     if _loaded is None:
         from . import proxy
 
         _loaded = proxy
+    return _loaded
 
 
 def is_proxy(value: object) -> bool:

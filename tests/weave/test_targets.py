@@ -28,6 +28,7 @@ from pathlib import Path
 import pytest
 
 from aspecthook import Return, WeaveError, hooks, weave
+from aspecthook._foreign.proxies import load_proxies
 
 NAME = "woven_shop"
 ELSEWHERE = "woven_elsewhere"
@@ -644,3 +645,12 @@ def test_a_wrong_call_of_a_c_function_is_refused_by_the_function_itself(shop: Sh
         assert shop.crc32(b"tea") == zlib.crc32(b"tea")
         with pytest.raises(TypeError, match="this call has no such argument"):
             shop.crc32()
+
+
+def test_proxies_are_known_if_somebody_has_dropped_their_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    # pytester drops modules that were first imported in its run; a second import made other classes of proxies.
+    load_proxies()
+    monkeypatch.delitem(sys.modules, "aspecthook._foreign.proxy")
+    with weave("zlib:adler32", pre=lambda: None), weave("zlib:adler32", post=lambda: None):
+        assert len(hooks(zlib.adler32)) == 2
+    assert type(zlib.adler32) is type(zlib.crc32)
