@@ -104,7 +104,9 @@ class Hooks:
         def begin(call: Call) -> None:
             strand = recorder.here.strand
             if not strand.busy and is_watched():
-                call.state[key] = recorder.begin(strand, function, call.args, call.kwargs, keep=keep)
+                # Known before it is noted: a RecursionError may come in between, and then its end is to be noted.
+                recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
+                recorder.note_turn(strand, recorded, "begin")
 
         return begin
 
@@ -117,7 +119,8 @@ class Hooks:
             if strand.busy or (recorded is None and not is_watched()):
                 return
             if recorded is None:  # an earlier hook has ended the call before it was seen to begin
-                recorded = call.state[key] = recorder.begin(strand, function, call.args, call.kwargs, keep=keep)
+                recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
+                recorder.note_turn(strand, recorded, "begin")
             if not recorded.ended:
                 recorder.note_end(strand, recorded, result if keep else None, failure(style, exc))
 

@@ -157,16 +157,13 @@ class Recorder:
 
     # What the hooks of coroutines and of generators do
 
-    def begin(
-        self, strand: Strand, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool
-    ) -> RecordedCall:
-        """Note that a call begins, and return it."""
+    def new(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool) -> RecordedCall:
+        """Return a call that begins now."""
         at = CLOCK[0]()
         call = RecordedCall(function, at - self.epoch, (args, kwargs) if keep else None, self.redaction)
         call._recorder = self
         call.parent = self._innermost(current.get())
         call.task = _task()
-        self.note_turn(strand, call, "begin")
         return call
 
     def note_turn(self, strand: Strand, call: RecordedCall, what: str) -> None:
