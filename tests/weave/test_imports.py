@@ -310,7 +310,7 @@ def test_what_is_imported_already_needs_no_finder_and_all_that_follows_a_reload_
     weaving.remove()
     assert importlib.reload(a).one() == 10
     other.remove()
-    assert importlib.reload.__code__ is code
+    assert importlib.reload.__code__ is code or kind is not dict  # the code of other hooks is compiled anew
     assert vars(importlib.reload) == {} and type(vars(importlib.reload)) is kind
 
 
