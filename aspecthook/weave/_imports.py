@@ -170,7 +170,7 @@ def _look(watcher: Watcher, ended: str = "") -> None:
 
 
 def _follow(name: str) -> bool:
-    """Have the spec of a module notify the watchers when its import ends; return whether it has not ended yet."""
+    """Return whether the import of a module has not ended yet; its spec then notifies the watchers when it does."""
     module = _module(name)
     if module is None or not is_being_imported(module):
         return False
@@ -205,7 +205,7 @@ class _Noticed(machinery.ModuleSpec):
 
 
 def _leave(spec: Any) -> None:
-    """Give a spec its own class back."""
+    """Restore the class of a spec."""
     _specs.pop(id(spec), None)
     if type_of(spec) is _Noticed:
         object.__setattr__(spec, "__class__", machinery.ModuleSpec)
@@ -291,7 +291,7 @@ _finder: _Finder | None = None
 
 
 def _settle() -> None:
-    """Have the finder in place while somebody waits; under the lock."""
+    """Put the finder in place while somebody waits, and remove it otherwise; under the lock."""
     global _finder  # noqa: PLW0603  # under the lock
     waits = any(missing is not None for missing in _watchers.values())
     if waits and _finder is None:
