@@ -57,9 +57,9 @@ def _advance(run: Run, progress: Progress, trained: int) -> str | None:
 
 
 def _is_read(run: Run) -> bool:
-    """Whether a run was resumed from behind the last iteration of an epoch: then only the hooks after it are left.
+    """Whether a run was resumed after the last iteration of an epoch, where only the hooks after the epoch are left.
 
-    A hook that stops such a run had stopped it in that iteration, and the epoch ended all the same.
+    A hook that stops such a run at once had stopped it in that iteration, and the epoch ended all the same.
     """
     return 0 < run.progress.inner_iter == run.progress.length
 
