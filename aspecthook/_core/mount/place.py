@@ -316,7 +316,7 @@ class Place(Occupancy):
             if not self.instances and not chain.everything():
                 # An interrupted change has left this: nothing to run, and the stand-in still in place.
                 mount.tidy()
-                continue
+                return self.original
             code, linked = self._link(chain, moved)
             if self.moved is moved:
                 self.moved = linked
