@@ -14,8 +14,8 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
 from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.variables import Variable, variable
+from aspecthook._core.mount.kind_hooks import check_types
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._core.mount.members import check_types
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, NamedTuple, final
 
