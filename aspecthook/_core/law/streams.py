@@ -32,7 +32,7 @@ def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
         raise never_yielded(site, function)
 
 
-def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
+def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> Any:
     """Send the result to the hook at its yield, and return its answer, which is one by the rules of post."""
     try:
         hook.send(result)
@@ -263,11 +263,17 @@ async def awithin(
             else:
                 step = source.asend(sent)
     except BaseException as error:
-        answer = await afailed(site, function, hook, error) if asynchronous else failed(site, function, hook, error)
+        if asynchronous:
+            await afailed(site, function, hook, error)
+            raise
+        answer = failed(site, function, hook, error)
         if answer is None:
             raise
     else:
-        answer = await aended(site, function, hook, None) if asynchronous else ended(site, function, hook, None)
+        if asynchronous:
+            await aended(site, function, hook, None)
+            return
+        answer = ended(site, function, hook, None)
     if answer is not None:
         settled(site, "around", function, answer)  # what it answers goes nowhere, but must be an answer
 
