@@ -248,7 +248,7 @@ def _subscribers(writer: Writer, emission: Emission, target: str) -> None:
 
 def _answered(writer: Writer, function: str) -> str:
     """Return the value of an answer."""
-    value = f'$answer if $type($answer) not in $ANSWERS else $returned($site, "on", {function}, $answer)'
+    value = f'$answer if $type($answer) not in $ANSWERS else $settled($site, "on", {function}, $answer)'
     emission = writer.signature.emission
     if emission is None or not emission.checked:
         return value

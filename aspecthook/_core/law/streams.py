@@ -16,7 +16,7 @@ from aspecthook._hints import Any, cast
 from .answers import Values, hook_at, proceed_with, settled
 from .call import Call, Site
 from .guard import Entry
-from .invoke import Hooks, Target, is_due, leave, open_hook
+from .invoke import Hooks, Target, invoke, is_due, leave
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -299,7 +299,7 @@ def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
         if not is_due(hook, call, values) or not (entry := hook.admit()):
             return inner(values)
         try:
-            answer = open_hook(hook, call, proceed, values)
+            answer = invoke(hook, call, values, proceed=proceed)
             if hook.proceeds:
                 source: Any = (astream if asynchronous else stream)(site, hook.function, answer)
             else:
