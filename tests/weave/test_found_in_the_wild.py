@@ -150,7 +150,12 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
     return False
 
 
-STEPS = [("mounts", "_weaving.py"), ("release", "_woven.py"), ("discard", "members.py"), ("close", "place.py")]
+STEPS = [
+    ("_find_displaced", "_weaving.py"),
+    ("_remove_hooks", "_weaving.py"),
+    ("discard", "members.py"),
+    ("close", "place.py"),
+]
 STEPS += [
     ("leave", "occupancy.py"),
     ("restore", "occupancy.py"),
@@ -176,7 +181,7 @@ OPENING = [("open", "place.py"), ("hold", "place.py"), ("store", "members.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "members.py"), ("claim", "_woven.py")])
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "members.py"), ("site", "point.py")])
 def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__
