@@ -17,7 +17,6 @@ from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.compile.show import FREE_THREADED, hide, show_again
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
-from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Shown, shown_by
 from aspecthook._errors import MountError
@@ -76,11 +75,11 @@ class MountSite(Site):
             self._shown = (shown_by(function, self.signature, original, signature_of),)
         return self._shown[0]
 
-    def find(self, kind: str, function: object) -> Hook | None:
-        """Return the hook of a kind that a function is, for messages."""
+    def who(self, kind: str, function: object) -> str | None:
+        """Return the hook of a kind that a function is, as messages describe it; None if it is none any more."""
         mount = self._mount()
         found = [] if mount is None else [hook for hooks in mount.chains() for hook in hooks]
-        return next((hook for hook in found if hook.kind == kind and hook.function is function), None)
+        return next((hook.who for hook in found if hook.kind == kind and hook.function is function), None)
 
     def __call__(self) -> Callable[..., Any]:
         mount: Any = self._mount()

@@ -100,7 +100,6 @@ class MountPoint(Attribute):
         "points",
         "provides",
         "ref",
-        "woven",
     )
 
     # Whether it belongs to one object, and not to the function that runs there.
@@ -131,8 +130,6 @@ class MountPoint(Attribute):
         self.emission: Emission | None = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
-        # What weavings share at this mount point; kept here, so that all of it dies together.
-        self.woven: tuple[Any, ...] = ()
         # Where its code is; None before the first hook.
         self.place: Place | None = None
         self._site: MountSite | None = None
@@ -350,8 +347,8 @@ class MountPoint(Attribute):
             )
         if types:
             check_types(kind, types, self.name)
-        if self.emission is not None:
-            options = cast("Options", {**self.defaults(kind), **options})
+        if kind == "on" and self.emission is not None and self.emission.isolate:
+            options = cast("Options", {"isolate": True, **options})
         hook = Hook(kind, function, types or EXCEPTION, options, self, gate, again=again)
         if direct and hook.doubts:
             for doubt in hook.doubts:
@@ -363,10 +360,6 @@ class MountPoint(Attribute):
         if plugin is not None and found is hook and hasattr(plugin, "hook_added"):
             plugin.hook_added(self, hook)
         return found
-
-    def defaults(self, kind: Kind) -> Options:
-        """Return the options that hooks of a kind have here unless they are added with others."""
-        return {"isolate": True} if kind == "on" and self.emission is not None and self.emission.isolate else {}
 
     @under_lock
     def insert(self, hook: Hook) -> Hook:
@@ -672,9 +665,6 @@ class MountPoint(Attribute):
         self._settle()
         if self.place is None or not self.place.opened:
             self._forget()
-
-    def ensure(self) -> None:
-        """Reinstall the proxy if somebody has put the original back. Nothing to do for functions."""
 
     # The weak form
 
