@@ -371,7 +371,8 @@ class MountPoint(Attribute):
                     f"{self.name}: {older.who} is added already, with another {others}; remove that one first, or "
                     f"give again=True to have two"
                 )
-        if (hook.before or hook.after or ORDERS in self.mentions) and self.mentions.may_close_cycle(hook):
+        order = hook.conditions
+        if (order.before or order.after or ORDERS in self.mentions) and self.mentions.may_close_cycle(hook):
             for members in self.chains():  # arranging raises if there is a cycle
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
@@ -600,6 +601,7 @@ class MountPoint(Attribute):
         function = self.ref()
         if function is None:
             return
+        self.linked = False
         code = function.__code__
         place = self.place
         if place is None or not (place.is_own(code) or place.is_held()):
