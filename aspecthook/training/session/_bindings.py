@@ -23,7 +23,7 @@ from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._errors import HookAnswerError, HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import Stage

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from aspecthook.training._options import optional_number
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.checkpoint._folder import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 

@@ -16,7 +16,7 @@ from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookTypeError
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.loop._dialect import Binding, attach
 from aspecthook.training.loop._names import name_in_list
 from aspecthook.training.loop._run import Run
