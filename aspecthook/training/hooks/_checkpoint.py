@@ -97,6 +97,7 @@ class CheckpointHook(Hook):
         self._key: str | None = None  # the name in the logs, once a score was found there
         self._files = KeptFiles(self.out_dir, self.max_keep)
         self._best = KeptFiles(self.out_dir, 1)
+        self._before: float | None = None  # the score that was the best before the one whose file is due
         # The iteration at which the run was last saved; None if a validation has changed it since.
         self._saved_at: int | None = 0
 
@@ -112,17 +113,18 @@ class CheckpointHook(Hook):
 
     @property
     def best_score(self) -> float | None:
-        """The score of the best checkpoint."""
-        return self.watched.best if self.watched is not None and self._best.names else None
+        """The best score so far."""
+        return self.watched.best if self.watched is not None and (self._best.names or self._best.due) else None
 
     # When
 
     def before_run(self, runner: Run) -> None:
-        """Find the folder, and remove the old files that a killed run had no time to remove."""
+        """Find the folder, remove the files that a killed run had no time to remove, and save those that it owes."""
         folder = self.out_dir if self.out_dir is not None else folder_of(runner, self._who, "out_dir=...")
         for files in (self._files, self._best):
             files.folder = folder
             files.prune(runner)
+        self._save_due(runner)
 
     def after_train_epoch(self, runner: Run) -> None:
         """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
@@ -141,22 +143,23 @@ class CheckpointHook(Hook):
             self._plan(runner, due=False, validated=True)
 
     def _plan(self, runner: Run, *, due: bool, validated: bool = False) -> None:
-        """Read the score now, and save when the stage is over: all its hooks have run then."""
-        score = None if self.save_best is None else self._score(runner, validated)
+        """Judge the score now, and note the files that are due, which are saved when the stage is over.
 
-        def save() -> None:
-            if score is not None:
-                self._judge(runner, score)
-            if due:
-                self._save(runner)
-
-        if due or score is not None:
-            runner.after_stage(save)
+        All hooks of the stage have run then. Another hook may save in the same moment and before this one, and a run
+        may be resumed from its file; so the score that is judged and the names of the files are in the state already.
+        """
+        if self.save_best is not None:
+            self._judge(runner, validated)
+        if due:
+            self._files.due = self._name(runner)
+        if self._files.due or self._best.due:
+            runner.after_stage(lambda: self._save_due(runner))
 
     def after_run(self, runner: Run) -> None:
         """Save the last checkpoint."""
         if self.save_last and self._saved_at != runner.progress.iter:
-            self._save(runner)
+            self._files.due = self._name(runner)
+            self._save_due(runner)
         if self.asynchronous:
             runner.writes.finish()
         if self.save_best is not None and self._key is None:
@@ -176,46 +179,46 @@ class CheckpointHook(Hook):
 
     # What
 
-    def _save(self, runner: Run) -> None:
-        before, self._saved_at = self._saved_at, runner.progress.iter
+    def _save_due(self, runner: Run) -> None:
+        """Save the best checkpoint, then the one of this moment, if they are due."""
+        watched, best_before = self.watched, self._before
+
+        def undo_best() -> None:
+            if watched is not None and best_before is not None:
+                watched.best = best_before
+
+        self._best.save_due(runner, undo_best, asynchronous=self.asynchronous)
+        if self._files.due is None:
+            return
+        saved_before, self._saved_at = self._saved_at, runner.progress.iter
 
         def undo() -> None:
-            self._saved_at = before
+            self._saved_at = saved_before
 
-        self._files.save(runner, self._name(runner), undo, asynchronous=self.asynchronous)
+        self._files.save_due(runner, undo, asynchronous=self.asynchronous)
 
     def _name(self, runner: Run) -> str:
-        """Return the file name of a checkpoint that is saved now."""
+        """Return the file name of a checkpoint of this moment."""
         if self.by_epoch and runner.progress.inner_iter == 0:
             return f"epoch_{runner.progress.epoch}.safetensors"
         return f"iter_{runner.progress.iter}.safetensors"
 
     # The best
 
-    def _score(self, runner: Run, validated: bool) -> float | None:
-        """Return the score; None if it has not been logged yet."""
+    def _judge(self, runner: Run, validated: bool) -> None:
+        """Note that the best checkpoint is due, if a score has been logged that is the best so far."""
         key = self._key = self._key or self._find(runner, validated)
         if key is None:
-            return None
+            return
         if self.watched is None:
             self.watched = Monitor(self._who, key, self._rule)
         self.watched.name = key  # which has the prefix of the validation, if there is one
-        return broadcast(_number(self._who, key, runner.logs))
-
-    def _judge(self, runner: Run, score: float) -> None:
-        """Save the checkpoint if its score is the best so far."""
-        assert self._key is not None
-        assert self.watched is not None
-        watched, before = self.watched, self.watched.best
-        if not watched.update(score):
-            return
-
-        def undo() -> None:
-            watched.best = before
-
-        name = f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}"
-        self._best.save(runner, name, undo, asynchronous=self.asynchronous)
-        runner.logger.info("%s is %g, the best so far", self._key, score)
+        score, before = broadcast(_number(self._who, key, runner.logs)), self.watched.best
+        if self.watched.update(score):
+            if self._best.due is None:
+                self._before = before
+            self._best.due = f"best_{_SEPARATORS.sub('_', key)}_{self._name(runner)}"
+            runner.logger.info("%s is %g, the best so far", key, score)
 
     def _find(self, runner: Run, validated: bool) -> str | None:
         """Return the name in the logs that `save_best` means; None if it has not been logged yet."""
@@ -236,25 +239,29 @@ class CheckpointHook(Hook):
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the files that are kept, and the best score."""
+        """Return the files that are kept, those that are due, and the best score."""
         return {
             "files": list(self._files.names),
+            "due": self._files.due,
             "save_best": self.save_best,
             "key": self._key,
             "rule": None if self.watched is None else self.watched.rule,
             "best_score": self.best_score,
             "best_files": list(self._best.names),
+            "best_due": self._best.due,
             "saved_at": self._saved_at,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
-        check_names((*state["files"], *state["best_files"]), self._who)
-        self._files.names, self._saved_at = list(state["files"]), state["saved_at"]
+        self._files.load(self._who, state["files"], state["due"])
+        self._saved_at = state["saved_at"]
+        check_names(state["best_files"], self._who)
         rule = self._rule if self.watched is None else self.watched.rule
         if state["save_best"] != self.save_best or rule not in (state["rule"], None):
             return
-        self._key, self._best.names = state["key"], list(state["best_files"])
+        self._best.load(self._who, state["best_files"], state["best_due"])
+        self._key = state["key"]
         if state["rule"] is not None:
             self.watched = Monitor(self._who, state["key"] or state["save_best"], state["rule"])
             if state["best_score"] is not None:

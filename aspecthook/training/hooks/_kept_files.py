@@ -22,17 +22,30 @@ from aspecthook.training.loop._run import Run
 class KeptFiles:
     """The names of the files that are kept, the oldest first; all of them, or the newest `most`."""
 
-    __slots__ = ("_most", "folder", "names", "saving")
+    __slots__ = ("_most", "due", "folder", "names", "saving")
 
     def __init__(self, folder: Path | None, most: int | None) -> None:
         self.folder = folder
         self._most = most
         self.names: list[str] = []
+        self.due: str | None = None  # a file that is to be saved when the stage is over
         self.saving: Path | None = None
+
+    def load(self, who: str, names: Iterable[str], due: str | None) -> None:
+        """Restore the names in the state of a hook; it saves and removes these files some day."""
+        names = list(names)
+        check_names(names if due is None else [*names, due], who)
+        self.names, self.due = names, due
 
     def path(self, name: str) -> Path:
         """Return the path of a file."""
         return Path(name) if self.folder is None else self.folder / name
+
+    def save_due(self, run: Run, undo: Callable[[], None], *, asynchronous: bool) -> None:
+        """Save the file that is due, if there is one."""
+        name, self.due = self.due, None  # a checkpoint that is saved does not owe itself
+        if name is not None:
+            self.save(run, name, undo, asynchronous=asynchronous)
 
     def save(self, run: Run, name: str, undo: Callable[[], None] = lambda: None, *, asynchronous: bool = False) -> None:
         """Save a checkpoint, and remove the oldest file if there are too many.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
+from itertools import count
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,17 @@ import numpy as np
 import pytest
 
 from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
-from aspecthook.training import HOOKS, EarlyStoppingHook, EvalHook, Hook, Runner, TrainingError
+from aspecthook.training import (
+    HOOKS,
+    CheckpointHook,
+    CheckpointLoaderHook,
+    EarlyStoppingHook,
+    EvalHook,
+    Hook,
+    Runner,
+    TrainingError,
+)
+from aspecthook.training.checkpoint import load
 from tests.training.hooks.test_ema import REFERENCE
 from tests.training.kit import Loss, Optimizer, both, data, on_two_ranks, registered, run_of, same, state, with_torch
 
@@ -257,6 +269,29 @@ def test_a_run_that_is_resumed_keeps_the_best_and_does_not_begin_with_a_validati
         again.fit([1.0])
         assert resumed.state_dict() == hook.state_dict()
         assert seen.seen == [["after", later] for later in range(epoch + 1, 4)]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_run_killed_between_two_files_of_one_moment_saves_the_other_once_it_is_resumed(
+    asynchronous: bool, tmp_path: Path
+) -> None:
+    """The first file lacked the score that the other hook had yet to judge, and the resumed run had another best."""
+
+    def left_by(folder: Path, killed_after: int | None) -> Any:
+        best = EvalHook(data(1, seed=5), interval=2, by_epoch=False, save_best="loss", out_dir=folder / "best")
+        saving = CheckpointHook(2, by_epoch=False, max_keep=1, save_best="loss", asynchronous=asynchronous)
+        runner = run_of("numpy", hooks=[CheckpointLoaderHook(folder, missing_ok=True), saving, best], work_dir=folder)
+        saved = count(1)
+        hooks(runner.write_checkpoint).post(lambda: 1 / (next(saved) != killed_after) and None)
+        with nullcontext() if killed_after is None else suppress(ZeroDivisionError):
+            runner.fit(data(3))
+        models = {path.relative_to(folder): load(path)["model"] for path in folder.rglob("*.safetensors")}
+        return saving.best_score, best.best_score, str(models)
+
+    whole = left_by(tmp_path / "whole", None)
+    for killed_after in range(1, 12):
+        left_by(tmp_path / f"{killed_after}", killed_after)
+        assert left_by(tmp_path / f"{killed_after}", None) == whole
 
 
 # Early stopping
