@@ -12,6 +12,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._autograd import Array, Parameter
+from ._state import is_any
 
 Params: TypeAlias = Iterable[Parameter] | Iterable[dict[str, Any]]
 
@@ -94,10 +95,10 @@ class Optimizer:
         return f"{type(self).__name__}({', '.join(map(str, groups))})"
 
 
-def _checked(who: str, name: str, value: object) -> object:
+def _checked(who: str, name: str, value: Any) -> object:
     """Return the value of an option, after a check; a config has lists instead of tuples."""
     if name == "betas":
-        betas = tuple(value) if isinstance(value, (tuple, list)) else ()
+        betas: tuple[Any, ...] = tuple(value) if is_any(value, tuple, list) else ()
         if len(betas) != 2 or not all(_is_number(beta) and beta < 1 for beta in betas):
             raise TrainingError(f"{who}(betas={brief(value)}): give two numbers from 0 up and below 1")
         return betas

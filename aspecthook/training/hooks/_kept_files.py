@@ -55,19 +55,7 @@ class KeptFiles:
         """
         before = self.names
         self.names = [*(one for one in before if one != name), name]
-        self.saving = self.path(name) if self.folder is None else own_path(self.folder, name)
-        try:
-            self._spare_others(run, self.saving)
-            if asynchronous:
-                run.save_checkpoint(self.saving, asynchronous=True)
-            else:
-                run.save_checkpoint(self.saving)
-        except BaseException:
-            self.names = before
-            undo()
-            raise
-        finally:
-            self.saving = None
+        self.saving = path = self.path(name) if self.folder is None else own_path(self.folder, name)
 
         def saved() -> None:
             run.logger.info("saved %s", self.path(name))
@@ -77,15 +65,20 @@ class KeptFiles:
             self.names = before
             undo()
 
+        try:
+            if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
+                path.rename(unused_path(path))  # that of another run, which would be replaced
+
+            run.save_checkpoint(path, asynchronous=asynchronous)
+        except BaseException:
+            failed()
+            raise
+        finally:
+            self.saving = None
         if asynchronous:
             run.writes.then(saved, failed)
         else:
             saved()
-
-    def _spare_others(self, run: Run, path: Path) -> None:
-        """Rename the checkpoint of another run that would be replaced."""
-        if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
-            path.rename(unused_path(path))
 
     def prune(self, run: Run, newest: str | None = None) -> None:
         """Remove the oldest files. One that cannot be removed stays on the list, to be tried again.
@@ -94,34 +87,22 @@ class KeptFiles:
         """
         end = len(self.names) if newest is None else self.names.index(newest) + 1
         for name in self.names[: max(end - self._most, 0)] if self._most is not None else ():
-            if self._remove(run, name):
-                self.names.remove(name)
-
-    def _remove(self, run: Run, name: str) -> bool:
-        path = self.path(name)
-        if run.rank != 0 or saved_by(path) not in ("", run.identity):  # another file is in its place
-            return True
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
-            return False
-        return True
+            path = self.path(name)
+            if run.rank == 0 and saved_by(path) in ("", run.identity):  # and no other file is in its place
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
+                    continue
+            self.names.remove(name)
 
 
 def check_names(names: Iterable[object], who: str) -> None:
     """Refuse files outside the folder in the state of a hook, which will remove these files some day."""
     for name in names:
-        if not is_inside(name):
+        path = PurePath(name) if isinstance(name, str) else PurePath()
+        if not path.name or path.is_absolute() or ".." in path.parts:
             raise TrainingError(
                 f"the state of the {who} has the file {brief(name)}, which is outside its folder; no run saves such a "
                 "state, so load another checkpoint"
             )
-
-
-def is_inside(name: object) -> bool:
-    """Whether a name means a file inside the folder that it is relative to."""
-    if not isinstance(name, str):
-        return False
-    path = PurePath(name)
-    return bool(path.name) and not path.is_absolute() and ".." not in path.parts

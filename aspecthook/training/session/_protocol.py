@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._nan import NanLossError
+from aspecthook.training.hooks._guards import NanLossError
 from aspecthook.training.loop._run import Run
 
 from ._fetches import Reader, mapped
