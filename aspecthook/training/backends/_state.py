@@ -1,32 +1,11 @@
-"""The choice of a back end, the parts of models, and trees of values such as batches and states."""
+"""The parts of models, the check of arrays that are loaded into them, and trees of values such as batches."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook.training._errors import TrainingError
-
-if TYPE_CHECKING:
-    from ._backend import Backend
-
-
-def backend_of(model: object = None) -> Backend:
-    """Return the back end of a model: PyTorch's if it is a module, or has some in its attributes, as a GAN does.
-
-    Without a model, return the one that knows all generators of random numbers of the process: PyTorch's if that is
-    imported. Neither NumPy nor PyTorch is imported before it is needed, and PyTorch never for a model of another
-    library.
-    """
-    torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
-    if torch is not None and (model is None or modules_of(model, torch.nn.Module)):
-        from ._torch import TorchBackend
-
-        return TorchBackend()
-    from ._backend import Backend
-
-    return Backend()
 
 
 # Any: for a type checker the value stays Any, and is not narrowed.

@@ -12,7 +12,7 @@ from typing import Any, Self, final
 from aspecthook._errors import HookOptionError, HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
-from aspecthook.training.backends._state import backend_of, is_any
+from aspecthook.training.backends import backend_of, is_any
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._logs import logged_by
