@@ -18,7 +18,7 @@ from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookOptionError, HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
-from aspecthook.training.backends._choose import backend_of
+from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
 from aspecthook.training.loop._checks import check_loader
 from aspecthook.training.loop._dialect import attach, is_session_hook
