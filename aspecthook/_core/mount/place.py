@@ -209,11 +209,14 @@ class Place(Occupancy):
             hide(self.ours)
         if stub is None:
             found = template(self.site.signature, None, free=len(self.before.co_freevars))
-            stub = self._stub_code = self._links().link(found, _NO_CHAIN, None, {})[0]
+            stub = self._links().link(found, _NO_CHAIN, None, {})[0]
+            if not self.opened:
+                return  # a collection has dropped the last hook meanwhile, that of an instance, and closed the place
+            self._stub_code = stub
         elif self._hidden is not None:
             show_again(stub, self._hidden)
         self._hidden = None
-        self.opened, self.stranded = True, False
+        self.stranded = False
         code = function.__code__
         if code is self.before or self.is_ours(code):
             self.put(stub)
@@ -311,7 +314,7 @@ class Place(Occupancy):
             chain = mount.arranged()
             if not self.instances and not chain.everything():
                 # An interrupted change has left this: nothing to run, and the stand-in still in place.
-                self.close()
+                mount.tidy()
                 return self.original
             code, linked = self._link(chain, moved)
             if self.moved is moved:
@@ -348,7 +351,7 @@ class Place(Occupancy):
                 "first": self.site,
             }
             linker = Linker(self.site.signature, self.before, self.site.label, facts, self._space)
-            if self._keeps:
+            if self._keeps and facts["instances"] is self.instances:  # a finalizer may have hooked the first instance
                 self._linker = linker
         return linker
 
