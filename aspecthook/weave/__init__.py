@@ -104,7 +104,7 @@ def weave(
     from . import _plans
 
     kinds = dict(pre=pre, around=around, on=on, item=item, exception=exception, post=post, always=always)
-    return _plans.begin(target, names, kinds, options, aspect=aspect, where=where, scope=scope)
+    return _plans.begin(target, names, kinds, options, aspect, where, scope)
 
 
 # Names that few programs need are loaded when they are first used.
