@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from sys import version_info
-from threading import Lock
 from typing import Any
 
 from aspecthook import around, hookable
@@ -165,13 +164,11 @@ def _styles_of_targets() -> list[Pair]:
 
 
 def _wrapped() -> list[Pair]:
-    """Return decorators and context managers as around hooks, beside the same above the `def`."""
+    """Return decorators as around hooks, beside the same above the `def`."""
     source = "def {name}(x, y):\n    return x + y\n"
-    lock = Lock()
     rows: list[tuple[str, str, str, Any, Any]] = [
         ("around.wrap, passing on", other.CALL, source, targets.passing, around.wrap(targets.passing)),
         ("around.wrap, lru_cache hit", other.CALL, source, lru_cache, around.wrap(lru_cache)),
-        ("around.using, a lock", other.CALL, source, targets.locking(lock), around.using(lock)),
     ]
     pairs: list[Pair] = []
     for title, statement, text, decorator, hook in rows:

@@ -132,19 +132,6 @@ def passing(function: Function) -> Function:
     return wrapper
 
 
-def locking(lock: Any) -> Callable[[Function], Function]:
-    """Return a decorator whose calls have a lock."""
-
-    def decorator(function: Function) -> Function:
-        def wrapper(x: float, y: float) -> Any:
-            with lock:
-                return function(x, y)
-
-        return wrapper
-
-    return decorator
-
-
 def one_yield() -> Iterator[None]:
     yield
 

@@ -52,7 +52,8 @@ class Wrap(Maker):
         if not callable(given):
             if hasattr(given, "__enter__") or hasattr(given, "__aenter__"):
                 raise HookTypeError(
-                    f"around.wrap is given {brief(given)}, which is a context manager; write around.using(...)"
+                    f"around.wrap is given {brief(given)}, which is a context manager; write a hook that enters it, as "
+                    f"in `def hook(): with manager: yield`"
                 )
             raise HookTypeError(
                 f"around.wrap({brief(given)}) is given no decorator; give what would stand after the @, such as "
