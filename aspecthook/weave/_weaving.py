@@ -75,7 +75,7 @@ class Weaving:
         self._plans = plans
         # The hooks of each mount point, which goes with its function.
         self._hooks: weakref.WeakKeyDictionary[MountPoint, tuple[_Held, ...]] = weakref.WeakKeyDictionary()
-        # Mount points that nothing else keeps: those of proxies, while their hooks are paused; and after the removal
+        # Mount points that nothing else may keep: those of proxies, while their hooks are paused; and after the removal
         # those that are displaced, which have to remember what was put over them.
         self._kept: set[MountPoint] = set()
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
@@ -95,7 +95,7 @@ class Weaving:
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
         """The mount points that carry the hooks, without those whose functions are gone."""
-        return tuple([mount for mount in list(self._hooks) if mount.ref() is not None])
+        return tuple([mount for mount in list(self._hooks) if mount.is_alive()])
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -296,7 +296,7 @@ class Weaving:
         try:
             self._put_all(spots, undo)
             for _, spot in spots:
-                if spot.in_place:
+                if spot.made is None:
                     warn_of(spot.function)
             self._found |= terms  # last: a term that is found must have its hooks
         except BaseException:
@@ -308,12 +308,12 @@ class Weaving:
     def _put_all(self, spots: Spots, undo: list[Callable[[], None]]) -> None:
         if self._removed:
             return
-        in_place = {(id(plan), id(spot.function)) for plan, spot in spots if spot.in_place}
+        in_place = {(id(plan), id(spot.function)) for plan, spot in spots if spot.made is None}
 
         def put() -> None:
             for plan, spot in spots:
                 # The proxy of an inherited static method calls the function, which is left to the hooks in it.
-                if spot.in_place or (id(plan), id(spot.function)) not in in_place:
+                if spot.made is None or (id(plan), id(spot.function)) not in in_place:
                     self._put(plan.wanted, spot, undo)
 
         with_index(put)
@@ -347,8 +347,6 @@ class Weaving:
             self._hooks[mount] = (*row, _Held(wanted.key, hook, calls))
         if spot.loose:
             self._kept.add(mount)
-        if spot.place is not None and isinstance(mount, ProxyMountPoint):
-            mount.name_place(*spot.place)
 
     @under_lock
     def _withdraw(self, mount: MountPoint, wanted: Wanted, row: tuple[_Held, ...], before: tuple[Hook, ...]) -> None:
