@@ -137,7 +137,7 @@ def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...]
         return [((), given)]
     if called != "exception":
         raise WeaveError(f"{called}= takes a hook or a list of hooks; only exception= takes a mapping from types")
-    rows = cast("Mapping[Any, Any]", given)
+    rows: Mapping[Any, Any] = cast("Any", given)
     if () in rows:
         raise WeaveError(f"exception= on {label} has a hook for no types at all, (); name some, such as KeyError")
     return [(types if isinstance(types, tuple) else (types,), hooks) for types, hooks in rows.items()]
