@@ -99,6 +99,10 @@ class Members(Attribute):
         """Return the chain that runs now, arranged anew."""
         raise NotImplementedError
 
+    def tidy(self) -> None:
+        """Complete a change that was interrupted; under the lock."""
+        raise NotImplementedError
+
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
         raise NotImplementedError
