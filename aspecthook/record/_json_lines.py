@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from os import PathLike
-from time import time
 
 from aspecthook._hints import Any, final
 
@@ -33,18 +32,9 @@ class JsonLines:
         path: The file. A folder (one that exists, or a path that ends with a slash) gets a file for each process; a
             child of a fork writes to a file of its own beside that of its parent.
         started: What the times of calls are counted from, in seconds since 1970.
-
-    Example:
-        >>> import shlex, tempfile
-        >>> from aspecthook.record import read, record
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with record("shlex:quote", to=folder):
-        ...         word = shlex.quote("my file")
-        ...     print(*read(folder).lines(times=False))
-        quote(s='my file') -> "'my file'"
     """
 
-    def __init__(self, path: str | PathLike[str], *, started: float | None = None) -> None:
+    def __init__(self, path: str | PathLike[str], started: float) -> None:
         text = os.fspath(path)
         # `os.path`, and not `pathlib`, which a traced program would load as it starts.
         whole = os.path.join(os.getcwd(), text)
@@ -54,7 +44,7 @@ class JsonLines:
         stem, suffix = os.path.splitext(whole)
         # With the number of a process between them, the path of its file.
         self._before, self._after = (os.path.join(whole, ""), ".jsonl") if folder else (f"{stem}.", suffix)
-        self._started = time() if started is None else started
+        self._started = started
         self._parent: int | None = None
         self._functions: dict[Function, int] = {}
         self._numbers = count()

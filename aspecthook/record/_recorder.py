@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from time import perf_counter, time
 
@@ -23,7 +23,7 @@ from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
-from ._sinks import Sink, Sinks
+from ._sinks import Outlet, To
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
@@ -50,39 +50,27 @@ IGNORED: Callable[[Row], None] = deque[Any](maxlen=0).extend
 
 @final
 class Limits:
-    """Which calls of one recording are left out: whole trees by ``sample``, and what is too deep or too many."""
+    """Which calls of one recording are left out: what is too deep or too many."""
 
-    def __init__(self, sample: float, max_depth: int | None, max_calls: int | None) -> None:
-        self._sample, self._max_depth, self._max_calls = sample, max_depth, max_calls
-        self.active = sample < 1.0 or max_depth is not None or max_calls is not None
+    def __init__(self, max_depth: int | None, max_calls: int | None) -> None:
+        self._max_depth, self._max_calls = max_depth, max_calls
+        self.active = max_depth is not None or max_calls is not None
         # How many calls, by the name of the limit.
         self.left_out: Counter[str] = Counter()
         self._kept = 0
-        self._random: Any = None
 
     def keep(self, call: RecordedCall) -> bool:
         """Whether a call is recorded; if not, count it, unless it is inside one that is left out."""
-        parent = call.parent
-        if parent is not None and not parent.kept:
+        if call.parent is not None and not call.parent.kept:
             return False
-        if parent is None and self._sample < 1.0 and self._draw() >= self._sample:
-            why = "sample"
-        elif self._max_depth is not None and call.depth >= self._max_depth:
-            why = "max_depth"
+        if self._max_depth is not None and call.depth >= self._max_depth:
+            self.left_out["max_depth"] += 1
         elif self._max_calls is not None and self._kept >= self._max_calls:
-            why = "max_calls"
+            self.left_out["max_calls"] += 1
         else:
             self._kept += 1
             return True
-        self.left_out[why] += 1
         return False
-
-    def _draw(self) -> float:
-        if self._random is None:
-            from random import Random
-
-            self._random = Random()  # one of our own: the program may have seeded the module's
-        return float(self._random.random())
 
 
 @final
@@ -119,16 +107,16 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(self, redaction: Redaction, limits: Limits) -> None:
+    def __init__(self, redaction: Redaction, limits: Limits, to: To = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
         self.limits = limits
-        self.sinks = Sinks(())
-        # Whether calls are made at once, and not when somebody looks; and whether they are kept.
-        self.live = limits.active
-        self.keeps = True
+        self.outlet = Outlet(to, self.started)
+        # Whether calls are kept; and whether they are made at once, and not when somebody looks.
+        self.keeps = self.outlet.sink is None
+        self.live = limits.active or not self.keeps
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
         self._collecting = threading.RLock()
@@ -139,12 +127,6 @@ class Recorder:
         self._numbers = count(1)
         self.here = Here(self)
         _recorders.add(self)
-
-    def open_sinks(self, sinks: Sequence[Sink]) -> None:
-        """Send calls to sinks, and do not keep them."""
-        if sinks:
-            self.sinks = Sinks(sinks)
-            self.live, self.keeps = True, False
 
     # What the hooks of coroutines and of generators do
 
@@ -233,7 +215,7 @@ class Recorder:
                 return
             except Exception as error:
                 notes[:0] = rows[place + 5 :]
-                self.sinks.complain(f"a call could not be recorded: {error!r:.200}")
+                self.outlet.complain(f"a call could not be recorded: {error!r:.200}")
 
     def _take(self, strand: Strand, rows: list[Any], place: int) -> None:
         """Take one note; the comment at the top of the module says what is in it."""
@@ -282,7 +264,7 @@ class Recorder:
         if self.keeps:
             self._fresh.append(call)
         else:
-            self.sinks.begin(call)
+            self.outlet.begin(call)
 
     def _running(self, strand: Strand, function: Function, at: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
@@ -301,13 +283,11 @@ class Recorder:
             call.result  # noqa: B018  # likewise
         # In the child of a fork, what had begun before is for the parent to write.
         if call.process == self.process:
-            self.sinks.write(call)
+            self.outlet.write(call)
 
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)
         strand.inside.append(0.0)
-        if self.sinks.entering and call.kept:
-            self.sinks.send("enter", call)
 
     def _pop(self, strand: Strand, ended: RecordedCall, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
@@ -323,20 +303,18 @@ class Recorder:
                 inside = length
             if strand.inside:
                 strand.inside[-1] += inside
-            if self.sinks.entering and popped.kept:
-                self.sinks.send("leave", popped)
 
     @property
     def is_closed(self) -> bool:
         """Whether its calls go nowhere any more."""
-        return not self.keeps and not self.sinks.all
+        return not self.keeps and self.outlet.sink is None
 
     def close(self) -> None:
-        """Write what has not ended, and close the sinks."""
+        """Write what has not ended, and close the sink."""
         here = self.here
         here.note = IGNORED
         try:
-            self.sinks.close(self.limits.left_out)
+            self.outlet.close(self.limits.left_out)
         finally:
             here.note = here.strand.notes.extend
 
@@ -346,7 +324,7 @@ class Recorder:
         self.collect()
         self.process = os.getpid()
         self.strands[:] = [self.here.strand]
-        self.sinks.forked()
+        self.outlet.forked()
 
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:

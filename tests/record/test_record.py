@@ -58,8 +58,6 @@ def test_of_a_call_that_is_not_on_the_tape_the_error_names_what_is():
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"sample": 2}, "sample=2; give a share between 0 and 1"),
-        ({"sample": "all"}, "sample='all'"),
         ({"max_depth": 0}, "max_depth=0; give a number of 1 or more"),
         ({"max_calls": -1}, "max_calls=-1"),
         ({"max_calls": 1.5}, r"max_calls=1\.5"),
