@@ -10,7 +10,6 @@ from typing import final
 
 import click
 
-from aspecthook._errors import plural
 from aspecthook.record._reading import first, join, read, summary
 from aspecthook.record._saving import write_page
 
@@ -61,7 +60,7 @@ class View:
             outputs: The files to write, each in the format that its suffix names.
         """
         self.look(final=True)
-        table, left_out = summary(self._folder)
+        table = summary(self._folder)
         texts = [path.read_text(encoding="utf-8") for path in self._folder.glob("*.notes")]
         notes = sorted({line for text in texts for line in text.splitlines()})
         if table:
@@ -73,8 +72,6 @@ class View:
             ]
         for why in notes:
             self._say(f"aspecthook: {why}")
-        for why, count in left_out.items():
-            self._say(f"{plural(count, 'call')} left out: {why}")
 
         total = sum([row.calls for row in table])
         for path in outputs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from heapq import nsmallest
 from os import PathLike
@@ -69,16 +68,15 @@ def read(*paths: str | PathLike[str]) -> Tape:
     tape = Tape()
     recorder = tape._recorder
     recorder.calls, recorder.started, recorder.headers = reader.calls(), reader.started(), reader.headers
-    recorder.limits.left_out = reader.left_out
     return tape
 
 
 # For the command, which reads what it has recorded itself, in memory that does not grow with the calls.
 
 
-def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
-    """Return the table of a recording, and what it leaves out."""
-    totals, left_out = Totals(), Counter[str]()
+def summary(path: str | PathLike[str]) -> Table:
+    """Return the table of a recording."""
+    totals = Totals()
     for file in _files(path):
         labels: dict[int, str] = {}
         for _, entry in _entries(file):
@@ -88,9 +86,7 @@ def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
                 duration = None if entry["duration"] is None else entry["duration"] / 1e9
                 failed, recursive = "error" in entry, "recursive" in entry
                 totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
-            elif "left_out" in entry:
-                left_out[entry["why"]] += entry["left_out"]
-    return totals.table(), left_out
+    return totals.table()
 
 
 def join(path: str | PathLike[str], to: str | PathLike[str]) -> None:
@@ -111,7 +107,7 @@ def first(path: str | PathLike[str], most: int) -> Iterator[dict[str, Any]]:
         else:
             left_out += 1
     if left_out:
-        yield {"left_out": left_out, "why": "max_calls"}
+        yield {"left_out": left_out, "why": "they began later"}
 
 
 def _begins(path: str | PathLike[str]) -> Iterator[tuple[tuple[float, int, int] | None, dict[str, Any]]]:
@@ -136,13 +132,11 @@ class _Reader:
     """Puts the calls of several processes together."""
 
     def __init__(self) -> None:
-        self.left_out: Counter[str] = Counter()
         self.headers: dict[int, dict[str, Any]] = {}
         # By process, start and number: a process that replaces itself keeps its number and counts its calls anew, and
         # the child of a fork writes the start of its parent.
         self._found: dict[_Key, tuple[RecordedCall, _Key | None]] = {}
         self._starts: list[float] = []
-        self._functions: dict[tuple[str, str | None, int | None], Function] = {}
 
     def started(self) -> float:
         """Return when the first process began to record."""
@@ -182,24 +176,19 @@ class _Reader:
                 elif process < 0:
                     raise RecordingError(f"{path} is not a recording of calls: it does not begin with a header")
                 elif "function" in entry:
-                    functions[entry["function"]] = self._function(entry)
+                    name, line = printable(str(entry["name"])), entry.get("line")
+                    line = None if line is None else int(line)
+                    functions[entry["function"]] = Function(name, _text(entry.get("file")), line)
                 elif "call" in entry:
                     call, parent = call_of(entry, functions[entry["of"]], process)
                     above = None if parent is None else (parent[0], started, parent[1])
                     self._found[process, started, call.number] = (call, above)
-                elif "left_out" in entry:
-                    self.left_out[printable(str(entry["why"]))] += int(entry["left_out"])
             except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 if isinstance(error, RecordingError):
                     raise
                 raise RecordingError(f"{path}:{number} is not an entry of a recording: {error!r}") from error
         if process < 0:
             raise RecordingError(f"{path} is not a recording of calls: it is empty")
-
-    def _function(self, entry: dict[str, Any]) -> Function:
-        line = entry.get("line")
-        key = (printable(str(entry["name"])), _text(entry.get("file")), None if line is None else int(line))
-        return self._functions.setdefault(key, Function(*key))
 
 
 def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

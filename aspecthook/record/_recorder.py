@@ -2,7 +2,7 @@
 
 What runs in one thread is a stack at any moment: a call is inside the innermost one that runs, and a coroutine or a
 generator runs only during its turns. So hooks note no more than begins, turns and ends, each thread in a queue of its
-own, and the calls are made of these notes when somebody looks; or at once, where they are streamed or limited.
+own, and the calls are made of these notes when somebody looks; or at once, where they go to a sink.
 
 The invariant: nothing that goes wrong here reaches the program.
 """
@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from time import perf_counter, time
@@ -46,31 +46,6 @@ Row: TypeAlias = tuple[str, Any, float, Any, Any]
 
 # What takes the notes of a thread in which a sink, or a `repr` for it, runs: what they call is not recorded.
 IGNORED: Callable[[Row], None] = deque[Any](maxlen=0).extend
-
-
-@final
-class Limits:
-    """Which calls of one recording are left out: what is too deep or too many."""
-
-    def __init__(self, max_depth: int | None, max_calls: int | None) -> None:
-        self._max_depth, self._max_calls = max_depth, max_calls
-        self.active = max_depth is not None or max_calls is not None
-        # How many calls, by the name of the limit.
-        self.left_out: Counter[str] = Counter()
-        self._kept = 0
-
-    def keep(self, call: RecordedCall) -> bool:
-        """Whether a call is recorded; if not, count it, unless it is inside one that is left out."""
-        if call.parent is not None and not call.parent.kept:
-            return False
-        if self._max_depth is not None and call.depth >= self._max_depth:
-            self.left_out["max_depth"] += 1
-        elif self._max_calls is not None and self._kept >= self._max_calls:
-            self.left_out["max_calls"] += 1
-        else:
-            self._kept += 1
-            return True
-        return False
 
 
 @final
@@ -107,16 +82,15 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(self, redaction: Redaction, limits: Limits, to: To = None) -> None:
+    def __init__(self, redaction: Redaction, max_depth: int | None = None, to: To = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
-        self.limits = limits
+        self._max_depth = max_depth
         self.outlet = Outlet(to, self.started)
-        # Whether calls are kept; and whether they are made at once, and not when somebody looks.
-        self.keeps = self.outlet.sink is None
-        self.live = limits.active or not self.keeps
+        # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
+        self.live = self.outlet.sink is not None
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
         self._collecting = threading.RLock()
@@ -140,6 +114,8 @@ class Recorder:
 
     def note(self, what: str, call: RecordedCall, exc: BaseException | None = None, result: Any = None) -> None:
         """Note what happens to a call that was started."""
+        if self.here.note is IGNORED:
+            return
         at = CLOCK[0]()
         if what == "stop":  # known at once, as a call stops once
             call.end(at - self.epoch, exc, result)
@@ -255,16 +231,16 @@ class Recorder:
         call.recursive = parent is not None and call.label in parent.labels
         if call.task is None and top is not None and parent is top:
             call.task = top.task
-        if self.limits.active:
-            call.kept = self.limits.keep(call)
-        if not call.kept:
+        too_deep = self._max_depth is not None and call.depth >= self._max_depth
+        if too_deep or (parent is not None and not parent.kept):
+            call.kept = False
             return
         if self.redaction.active:
             call.arguments  # noqa: B018  # what is redacted is known before any text is made
-        if self.keeps:
-            self._fresh.append(call)
-        else:
+        if self.live:
             self.outlet.begin(call)
+        else:
+            self._fresh.append(call)
 
     def _running(self, strand: Strand, function: Function, at: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
@@ -307,14 +283,14 @@ class Recorder:
     @property
     def is_closed(self) -> bool:
         """Whether its calls go nowhere any more."""
-        return not self.keeps and self.outlet.sink is None
+        return self.live and self.outlet.sink is None
 
     def close(self) -> None:
         """Write what has not ended, and close the sink."""
         here = self.here
         here.note = IGNORED
         try:
-            self.outlet.close(self.limits.left_out)
+            self.outlet.close()
         finally:
             here.note = here.strand.notes.extend
 

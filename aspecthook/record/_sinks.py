@@ -5,7 +5,6 @@ The invariant: a sink that raises gets no more calls, with one warning; the prog
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from os import PathLike
 
 from aspecthook._errors import HookOptionError, WarningsTo, brief, listener, warn
@@ -122,12 +121,10 @@ class Outlet:
                     except Exception:  # that it does not work any more has been said
                         pass
 
-    def close(self, left_out: Mapping[str, int]) -> None:
-        """Write what has not ended, and how many calls were left out, and close the sink."""
+    def close(self) -> None:
+        """Write what has not ended, and close the sink."""
         for call in list(self._open.values()):
             self.write(call)
-        for why, number in left_out.items():
-            self._send("leave_out", number, why)
         self._send("close")
         self.sink = None
 

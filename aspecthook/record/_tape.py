@@ -14,7 +14,7 @@ from aspecthook.weave import weave
 
 from ._calls import RecordedCall
 from ._hooks import Hooks
-from ._recorder import Limits, Recorder
+from ._recorder import Recorder
 from ._sinks import To
 
 if TYPE_CHECKING:
@@ -47,13 +47,11 @@ class Tape:
         arguments: bool = True,
         redact: Redact = None,
         max_depth: int | None = None,
-        max_calls: int | None = None,
         to: To = None,
     ) -> None:
-        for name, limit in (("max_depth", max_depth), ("max_calls", max_calls)):
-            if limit is not None and (not isinstance(cast("object", limit), int) or limit < 1):
-                raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
-        self._recorder = Recorder(Redaction(redact), Limits(max_depth, max_calls), to)
+        if max_depth is not None and (not isinstance(cast("object", max_depth), int) or max_depth < 1):
+            raise HookOptionError(f"max_depth={brief(max_depth)}; give a number of 1 or more, or None for no limit")
+        self._recorder = Recorder(Redaction(redact), max_depth, to)
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
 
@@ -136,12 +134,6 @@ class Tape:
         """When it began, in seconds since 1970."""
         return self._recorder.started
 
-    @property
-    def left_out(self) -> dict[str, int]:
-        """How many calls a limit has left out, by the name of the limit."""
-        self._all()
-        return dict(self._recorder.limits.left_out)
-
     def functions(self) -> Table:
         """Return the table of functions: how often each was called, how often it failed, and how long it took.
 
@@ -169,7 +161,7 @@ class Tape:
         from ._saving import save
 
         calls = list(self)
-        save(calls, entries(calls, self.started, self.left_out, self._recorder.headers), path)
+        save(calls, entries(calls, self.started, self._recorder.headers), path)
 
     # Showing
 
@@ -213,7 +205,6 @@ def record(
     arguments: bool = True,
     redact: Redact = None,
     max_depth: int | None = None,
-    max_calls: int | None = None,
     to: To = None,
 ) -> Tape:
     """Record the calls of functions as a tree, until the end of the ``with`` block or `Tape.stop`.
@@ -225,9 +216,7 @@ def record(
         redact: Names of arguments that are redacted, which may be globs (``"*token*"``), or a predicate
             ``(name, value) -> bool``; ``result`` and ``error`` are names too.
         max_depth: How many levels of a tree are recorded.
-        max_calls: How many calls are recorded.
-        to: Where calls go as they end, instead of being kept: a path (JSON lines; a folder gets one file for each
-            process), or a `Sink`.
+        to: Where calls go as they end, instead of being kept: a path, for JSON lines, or a `Sink`.
 
     Raises:
         WeaveError: A target cannot be woven, or is not there; then nothing is recorded.
@@ -245,7 +234,7 @@ def record(
     """
     if not targets:
         raise HookOptionError("record is given no target; name what to record, as in record('shop:*')")
-    tape = Tape(arguments=arguments, redact=redact, max_depth=max_depth, max_calls=max_calls, to=to)
+    tape = Tape(arguments=arguments, redact=redact, max_depth=max_depth, to=to)
     try:
         for target in targets:
             tape.record(target, where=where)
