@@ -175,8 +175,9 @@ def attached_to(process: int, wait: float) -> Generator[Attached]:
             listener.listen()
             script.touch(0o600)
             script.write_text(_script(str(folder)), "utf-8")
+            (folder / "calls").mkdir()
             if os.geteuid() == 0:  # it belongs to whom it is for
-                for one in (script, folder / "socket", folder):
+                for one in (*folder.iterdir(), folder):
                     os.chown(one, _owner(process), -1)
             connection = _connect(process, listener, script, wait)
         with connection:

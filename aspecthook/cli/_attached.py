@@ -106,7 +106,7 @@ class Attachment:
                 self._woven.callback(weaving.remove)
                 self._functions.update(map(id, weaving.mounts))
         if targets:
-            calls = os.path.join(self._folder, "calls", "")
+            calls = os.path.join(self._folder, "calls", f"{os.getpid()}.jsonl")
             tape = record(*map(of_main, targets), where=self._count, to=calls, **self._request["options"])
             self._woven.callback(tape.stop)
             atexit.register(self._woven.close)  # it writes the calls that have not ended
