@@ -55,7 +55,7 @@ def _run(
     config: str | None, changes: list[str], resume: str | None, *, trusted: bool, overwrite: bool, print_config: bool
 ) -> int:
     from aspecthook.training.checkpoint._files import own_path
-    from aspecthook.training.checkpoint._format import newest
+    from aspecthook.training.checkpoint._folder import newest
 
     from ._settings import default_text, load_settings
     from ._train import train

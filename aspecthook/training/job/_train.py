@@ -18,7 +18,7 @@ from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, put
-from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.data._digits import load_digits
 from aspecthook.training.data._loading import ArrayDataset, DataLoader, permutation
 from aspecthook.training.loop._checks import seed_of
