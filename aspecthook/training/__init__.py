@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .hooks._nan import NanGuardHook, NanLossError
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
     from .hooks._sampler import DistSamplerSeedHook
-    from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+    from .logging._files import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
+    from .logging._loggers import IterTimerHook, LoggerHook
     from .logging._progress import ProgressHook
     from .logging._row import Row, Sink
     from .logging._tensorboard import TensorboardLoggerHook
-    from .logging._timers import IterTimerHook
     from .loop._runner import Runner
     from .registry._registry import Registry
     from .report._curves import PlotHook
@@ -73,11 +73,11 @@ load_lazily(
         "hooks._optimizer": "AmpOptimizerHook OptimizerHook",
         "hooks._hook": "HOOKS Hook",
         "schedules._hooks": "LrUpdaterHook MomentumUpdaterHook",
-        "logging._loggers": "CsvLoggerHook JsonLoggerHook LoggerHook TextLoggerHook",
+        "logging._files": "CsvLoggerHook JsonLoggerHook TextLoggerHook",
+        "logging._loggers": "IterTimerHook LoggerHook",
         "hooks._sampler": "DistSamplerSeedHook",
         "hooks._ema": "EMAHook",
         "hooks._early_stop": "EarlyStoppingHook",
-        "logging._timers": "IterTimerHook",
         "report._curves": "PlotHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
