@@ -206,9 +206,3 @@ def test_csv_files_are_those_of_keras(runs: list[Any], append: bool, separator: 
             callback.on_train_end({})
         texts.append(path.read_bytes())
     assert texts[0] == texts[1]
-
-
-def test_a_backup_of_keras_is_refused_on_our_runner(tmp_path: Path) -> None:
-    """It would set the weights, and the run would begin with its first epoch."""
-    with pytest.raises(TrainingError, match=r"restores fits of Keras; register that of aspecthook\.training\.keras"):
-        run_of().register_hook(theirs.callbacks.BackupAndRestore(tmp_path))
