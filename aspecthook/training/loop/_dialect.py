@@ -94,7 +94,7 @@ def _derived_from(module: str) -> Callable[[object], bool]:
 is_session_hook = _having("after_create_session", "end")
 _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
     (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._lifecycle"),
-    (is_session_hook, "session._bindings"),
+    (is_session_hook, "session._protocol"),
     (_derived_from("mmengine.hooks.hook"), "hooks._mmengine"),
     (lambda _: True, "hooks._hook"),
 )
