@@ -13,7 +13,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._files import folder_of, path_of
-from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.loop._logs import VAL
 from aspecthook.training.loop._run import Run
 

@@ -33,8 +33,8 @@ class EvalHook(BestCheckpoint):
     the prefix ``val_``.
 
     Args:
-        loader: The data. If the ranks share it, as by a `DataLoader` with a `Sampler`, the metrics are those of all of
-            it, and `evaluate` gets the outputs and batches of all ranks, taken in turn.
+        loader: The data. If the ranks share it, as by a `DataLoader`, the metrics are those of all of it, and
+            `evaluate` gets the outputs and batches of all ranks, taken in turn.
         start: The first epoch or iteration after which to validate; None for the first that `interval` allows. A run
             that begins at `start` or later also validates once before training, if `interval` allows it: with
             ``start=0, interval=1`` every new run does.

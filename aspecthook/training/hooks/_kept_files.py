@@ -14,7 +14,7 @@ from typing import final
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, unused_path
-from aspecthook.training.checkpoint._format import saved_by
+from aspecthook.training.checkpoint._folder import saved_by
 from aspecthook.training.loop._run import Run
 
 

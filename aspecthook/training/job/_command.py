@@ -64,7 +64,7 @@ def _say(message: str, error: BaseException) -> None:
 
 
 def _train(settings: dict[str, dict[str, str]], config: str | None, resume: str | None, *, overwrite: bool) -> int:
-    from aspecthook.training.checkpoint._format import newest
+    from aspecthook.training.checkpoint._folder import newest
 
     from ._train import train
 

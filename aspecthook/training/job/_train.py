@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from aspecthook._errors import ConfigError, add_note, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, put
-from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.data._loading import ArrayDataset, DataLoader
 from aspecthook.training.loop._checks import seed_of
 from aspecthook.training.loop._runner import Runner

@@ -13,7 +13,7 @@ import numpy as np
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training._ranks import any_rank, broadcast
-from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.checkpoint._folder import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 

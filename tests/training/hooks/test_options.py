@@ -18,7 +18,7 @@ from aspecthook.training import (
     EvalHook,
     Runner,
 )
-from aspecthook.training.data import DataLoader, Sampler
+from aspecthook.training.data import DataLoader
 from aspecthook.training.hooks._hook import load_hooks
 from aspecthook.training.numpy import Linear
 
@@ -93,8 +93,6 @@ def test_the_flags_of_all_kinds_of_hooks_are_tested() -> None:
     [
         (lambda **given: DataLoader(range(4), 2, **given), "shuffle"),
         (lambda **given: DataLoader(range(4), 2, **given), "drop_last"),
-        (lambda **given: Sampler(4, **given), "shuffle"),
-        (lambda **given: Sampler(4, **given), "drop_last"),
         (lambda **given: Runner(Linear(1, 1), **given), "amp"),
     ],
 )
