@@ -376,7 +376,7 @@ AnyClass = TypeVar("AnyClass", bound=type)
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 class ToHookable(Protocol):
-    """``hookable(name=...)`` and ``hookable(only=...)``: the decorator for the target."""
+    """``hookable(name=...)``: the decorator for the target."""
 
     @overload
     def __call__(self, target: AnyClass, /) -> AnyClass: ...

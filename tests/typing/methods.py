@@ -221,8 +221,8 @@ class Till:
         self.total = float(value)
 
 
-@hookable(only=("__len__",))
 class Shelf:
+    @hookable
     def __len__(self) -> int:
         return 3
 
