@@ -275,7 +275,7 @@ def _explain(target: str, config: str | None) -> int:
       aspecthook explain --config aspects.toml requests.sessions:Session.send
     """
     from aspecthook import explain
-    from aspecthook.training.registry._import_paths import import_path
+    from aspecthook.training.registry._configs import import_path
 
     from ._config import apply
 
@@ -372,7 +372,7 @@ def _train(
     examples:
       aspecthook train                                      25 epochs with NumPy, in some seconds
       aspecthook train --epochs 5 --set optimizer.lr=0.01
-      aspecthook train --backend torch --set model.type=cnn --work-dir work_dirs/cnn
+      aspecthook train --backend torch --work-dir work_dirs/torch
       aspecthook train --resume                             continue the run in work_dirs/digits
       aspecthook train --print-config > run.toml            write all settings to a file, to edit them
       aspecthook train --config run.toml                    train with them

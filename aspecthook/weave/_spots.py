@@ -75,9 +75,7 @@ class Spot(NamedTuple):
     function: Any
     made: Callable[[], MountPoint] | None  # returns the mount point; under the lock. None: that of the function
     heir: type[Any] | None = None  # the class whose calls are meant, if others share the function
-    in_place: bool = False
     loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
-    place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
 
     def mount(self) -> MountPoint:
         """Return the mount point; under the lock."""
@@ -114,7 +112,7 @@ def spot_of(member: Member) -> Spot:
         if meant != "through the class":
             _check_allowed(function.__module__, function.__module__, function.__qualname__, member)
             heir: Any = (member.heir or member.owner) if meant == "by first argument" else None
-            return Spot(function, None, heir, in_place=True)
+            return Spot(function, None, heir)
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
@@ -180,8 +178,7 @@ def _in_module(member: Member) -> Spot:
     if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     load_proxies()
-    place = (cast("ModuleType", member.owner), member.name)
-    return Spot(value, lambda: mount_in_module(value, member.label), loose=True, place=place)
+    return Spot(value, lambda: mount_in_module(value, member.label), loose=True)
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
@@ -288,7 +285,7 @@ def spot_of_object(target: Any) -> Spot | None:
     function = function_in(target, "fget")
     if function is not None:
         _check_allowed(function.__module__, None, "", function)
-        return Spot(function, None, in_place=True)
+        return Spot(function, None)
     owner = member_of(target)
     if owner is not None and owner.value is target:
         return spot_of(owner)

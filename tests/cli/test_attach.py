@@ -539,7 +539,7 @@ def test_warnings_about_an_attachment_do_not_reach_the_program(run: Run, command
     attached = command("attach", program.number, "shop:*, late:g")
     attached.hear("3 functions woven")
     (program.folder / "import").touch()
-    attached.hear("late is imported, but 'late:g' could not be woven")
+    attached.hear("late is imported, but late:g cannot be woven")
     attached.send_signal(signal.SIGINT)
     assert attached.end()[0] == 0
     program.stops_unchanged()

@@ -15,8 +15,8 @@ from aspecthook._errors import HookLookupError, MountError, brief, entrance, pri
 from aspecthook._hints import IO, TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from .instance import for_instance
+from .kind_hooks import KindHooks
 from .lock import under_lock
-from .members import KindHooks
 from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:

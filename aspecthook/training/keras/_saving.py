@@ -12,7 +12,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, whole_number
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint._files import own_path
-from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.checkpoint._folder import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 

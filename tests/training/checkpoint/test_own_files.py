@@ -28,8 +28,8 @@ from aspecthook.training import (
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.checkpoint._files import own_path, put, replacing
+from aspecthook.training.checkpoint._folder import NAME
 from aspecthook.training.checkpoint._format import sealed
-from aspecthook.training.checkpoint._identity import NAME
 from aspecthook.training.keras import CSVLogger, ModelCheckpoint, TensorBoard
 from aspecthook.training.keras._run_model import RunModel
 from tests.training.kit import data, run_of
