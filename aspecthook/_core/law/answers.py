@@ -179,7 +179,7 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
         if isinstance(value, dict) and all(isinstance(key, str) for key in extra):
             revised[place] = extra.copy()
         else:
-            problem = f"replaces **{name} by {described(value)}; give a dict of names"
+            problem = f"replaces **{name} by {described(extra)}; give a dict of names"
     elif signature.varkw is not None:
         revised[signature.varkw] = {**cast("dict[str, object]", revised[signature.varkw]), name: value}
     else:
@@ -188,6 +188,12 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
         problem = f"replaces the argument {name!r}, but {site.label} takes {offered}{nearest(name, names)}"
     if problem:
         raise HookAnswerError(f"{hook_at(site, kind, function)} {problem}")
+
+
+def together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]:
+    """Return one error for all failures of subscribers."""
+    count = len(failures)
+    return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
 
 
 # What a hook answers may be anything. It is declared as what is looked for, since `typing.cast` would be a call.

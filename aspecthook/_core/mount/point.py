@@ -21,7 +21,7 @@ from types import CodeType, FunctionType
 from aspecthook._core.compile.copies import Attribute, Attributes
 from aspecthook._core.compile.link import template
 from aspecthook._core.compile.show import origins_of, render
-from aspecthook._core.law.call import NOTHING_PROVIDED
+from aspecthook._core.law.call import NOTHING_PROVIDED, Site
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.hook import EXCEPTION, Hook, Predicate
 from aspecthook._core.law.kinds import KINDS, RULES, Kind, meant_kind
@@ -520,6 +520,15 @@ class MountPoint(Attribute):
         """Return what a call runs inside of all hooks: the function as it was."""
         place = self.place
         return place.original if place is not None and place.opened else self.function
+
+    def separate(
+        self, chain: Chain, target: Callable[..., Any] | None = None, site: Site | None = None
+    ) -> Callable[..., Any]:
+        """Return a function that makes calls of its own with a chain, around the target or another one."""
+        owner = cast("MountPoint", getattr(self, "parent", self))  # the code of an instance's is in its class
+        if owner.place is None or not (owner.place.opened or chain.everything()):
+            return self.function if target is None else target
+        return owner.place.bind(chain, target=target, site=site)
 
     def site(self) -> MountSite:
         """Return what generated code and messages need to know of the function as it is now."""
