@@ -201,15 +201,9 @@ class MountPoint(Attribute):
 
     def __str__(self) -> str:
         """Return the hooks as a table, in the order in which they run."""
-        from .rows import as_text, rows_of
+        from .rows import table_of
 
-        return as_text(self.title(len(self)), rows_of(self, self.chains()))
-
-    def _repr_html_(self) -> str:
-        """Return the hooks as a table for notebooks."""
-        from .rows import as_html, rows_of
-
-        return as_html(self.title(len(self)), rows_of(self, self.chains()))
+        return table_of(self.title(len(self)), self, self.chains())
 
     def __repr__(self) -> str:
         return f"<mount point {self.title(len(self.members))}>"
@@ -219,7 +213,7 @@ class MountPoint(Attribute):
 
     def explain(self) -> str:
         """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
-        from .rows import as_text, rows_of
+        from .rows import table_of
 
         chain = self.chain()
         acting = chain.everything()
@@ -230,7 +224,7 @@ class MountPoint(Attribute):
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        table = as_text(self.title(len(acting)), rows_of(acting, self.chains()))
+        table = table_of(self.title(len(acting)), acting, self.chains())
         return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
 
     def diagram(self) -> str:
