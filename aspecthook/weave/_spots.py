@@ -138,13 +138,11 @@ def _in_place(function: FunctionType, member: Member) -> Spot | None:
     cls, static = member.owner, isinstance(member.value, staticmethod)
     if member.heir is not None:
         return None if static else Spot(function, None, member.heir)
+    home = (function.__module__, function.__qualname__.rpartition(".")[0])
+    if not isinstance(cls, type) or home == (cls.__module__, cls.__qualname__):
+        return Spot(function, None)
     found = member_of(function)
-    path = (function.__module__, function.__qualname__.rpartition(".")[0])
-    if (
-        not isinstance(cls, type)
-        or path == (cls.__module__, cls.__qualname__)
-        or (found is not None and found.owner is cls)
-    ):
+    if found is not None and found.owner is cls:
         return Spot(function, None)
     first = function.__code__.co_varnames[: min(function.__code__.co_argcount, 1)]
     is_method = type_of(member.value) is not FunctionType or (bool(first) and first[0].strip("_") in _FIRST)
