@@ -106,12 +106,6 @@ def test_every_kind_can_ask_for_the_parameters_of_the_target(shop: Shop, kind: s
     assert shop.seen == [{name: value.get(kind, 1) if name == "qty" else value}]
 
 
-def test_pre_hooks_see_defaults_filled_in(shop: Shop) -> None:
-    shop.price.pre(asking(shop, "qty, rate, rest, extra, args, kwargs", "pre"))
-    shop.price("tea")
-    assert shop.seen == [dict(qty=1, rate=1.0, rest=(), extra={}, args=("tea", 1), kwargs={"rate": 1.0})]
-
-
 def test_a_hook_sees_what_earlier_pre_hooks_have_replaced(shop: Shop) -> None:
     shop.price.pre(lambda: Args(qty=5, rest=(8, 9), colour="red"))
     shop.run("post", asking(shop, "qty, rest, extra, args, kwargs", "post"))
@@ -150,14 +144,6 @@ def test_call_is_the_call(shop: Shop, kind: str) -> None:
             state=dict(started=3),
         )
     ]
-
-
-def test_the_hooks_of_one_call_share_its_state_and_those_of_another_do_not(shop: Shop) -> None:
-    shop.price.pre(lambda call: shop.note(at_first=dict(call.state), set=call.state.update(n=1)))
-    shop.price.always(lambda call: shop.note(in_the_end=call.state.n))
-    for _ in range(2):
-        shop.price("tea")
-    assert [seen.get("at_first", seen.get("in_the_end")) for seen in shop.seen] == [{}, 1, {}, 1]
 
 
 @pytest.mark.parametrize(("name", "known"), [("started", "n"), ("n", "nothing")])
@@ -330,16 +316,6 @@ HOOKS: dict[str, tuple[Callable[..., Any], object]] = {
 def test_a_callable_of_any_sort_is_given_what_its_parameters_ask_for(shop: Shop, sort: str) -> None:
     hook, result = HOOKS[sort]
     assert shop.run("pre", hook) == result
-
-
-def test_a_hook_that_itself_carries_hooks_asks_for_the_same_and_runs_them(shop: Shop) -> None:
-    mount = hooks(itself_hookable)
-    mount.add("post", lambda result: Return(Return(("hooked", *result.value))))
-    try:
-        assert shop.run("pre", itself_hookable) == ("hooked", "inner", 2.0)
-    finally:
-        mount.clear()
-    assert shop.price("tea", rate=3.0) == ("inner", 3.0)
 
 
 # Refusals
@@ -701,19 +677,6 @@ def test_a_reserved_word_that_the_target_has_a_parameter_called_like_is_warned_o
     if kind in ("post", "always"):
         target(7)
         assert seen == [7]
-
-
-def test_a_warning_of_a_reserved_word_that_is_an_error_leaves_the_hook_off() -> None:
-    @hookable
-    def target(result: int) -> int:
-        return result
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        target.post(lambda call: None)
-        with pytest.raises(HookWarning):
-            target.post(lambda result: None)
-    assert len(hooks(target)) == 1
 
 
 @given(signatures())

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from aspecthook import Args, HookTypeError, hookable, hooks
+from aspecthook import HookTypeError, hookable, hooks
 from aspecthook._core.law.callables import HANDS_ON
 
 log: list[object] = []
@@ -127,28 +127,6 @@ def test_cancellation_passes_exception_hooks_unless_they_name_it(style: str, whe
 
 
 # Many tasks
-
-
-def test_calls_that_run_at_once_have_each_their_own_state() -> None:
-    @hookable
-    async def target(number: int) -> int:
-        await asyncio.sleep(0)
-        return number
-
-    @target.pre
-    async def before(call: Any, number: int) -> Args:
-        await asyncio.sleep(0)
-        call.state.number = number
-        return Args(number=number * 2)
-
-    @target.post
-    def after(call: Any, result: int) -> tuple[int, int, int]:
-        return call.state.number, call.arguments["number"], result
-
-    async def main() -> list[object]:
-        return await asyncio.gather(*map(target, range(50)))
-
-    assert run(main()) == [(number, number * 2, number * 2) for number in range(50)]
 
 
 def test_a_task_that_a_hook_started_runs_the_hook_although_it_is_not_reentrant() -> None:
@@ -289,31 +267,6 @@ def test_awaitable_answer_of_a_sync_one_yield_hook_is_awaited(value: object, fai
             asyncio.run(fetch())
     else:
         assert asyncio.run(fetch()) == (value or "page")
-
-
-@pytest.mark.parametrize("kind", ["pre", "item", "exception", "post", "always"])
-def test_an_async_hook_on_a_sync_generator_is_refused(kind: Any) -> None:
-    @hookable
-    def numbers() -> Iterator[int]:
-        yield 1
-
-    async def late() -> None: ...
-
-    with pytest.raises(HookTypeError, match="is async, but .* is a sync generator"):
-        hooks(numbers).add(kind, late)
-
-
-def test_a_sync_around_hook_of_an_async_generator_may_hand_its_stream_on() -> None:
-    @hookable
-    async def count() -> AsyncIterator[int]:
-        yield 1
-
-    count.around(lambda proceed: proceed())
-
-    async def main() -> list[int]:
-        return [item async for item in count()]
-
-    assert asyncio.run(main()) == [1]
 
 
 class AsyncCall:

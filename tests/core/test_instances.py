@@ -221,19 +221,6 @@ def test_a_method_that_names_its_instance_otherwise_is_a_hook_that_does_not_keep
     assert gone() is None
 
 
-def test_instance_without_weak_references_is_refused_with_advice() -> None:
-    class Slotted:
-        __slots__ = ()
-
-        @hookable
-        def method(self) -> int:
-            return 1
-
-    with pytest.raises(MountError, match="__weakref__"):
-        hooks(Slotted().method)
-    assert Slotted().method() == 1
-
-
 def test_a_function_without_a_named_first_parameter_has_no_hooks_of_an_instance() -> None:
     class Odd:
         @hookable
@@ -290,19 +277,6 @@ def test_two_looks_at_one_instance_are_one_mount_point(account: Account) -> None
     log.clear()
     account.withdraw(1)
     assert log == ["again", "last"]
-
-
-def test_arguments_may_be_named_self_behind_a_positional_only_one(account: Account) -> None:
-    # The call failed: `self` was a parameter of the library's own stand-in.
-    class Form:
-        @hookable
-        def fill(this, /, **fields: int) -> dict[str, int]:
-            return fields
-
-    form = Form()
-    hooks(form.fill).pre(lambda: None)
-    assert form.fill(self=1, args=2) == {"self": 1, "args": 2}
-    assert form.fill(self=1, args=2) == {"self": 1, "args": 2}
 
 
 @pytest.mark.parametrize("paused", ["class", "instance"])
@@ -406,16 +380,6 @@ def test_a_hook_that_refers_to_its_instance_keeps_it_alive_until_it_is_removed(r
     mount.clear()
     del mount
     assert gone()
-
-
-def test_two_instances_whose_hooks_refer_to_each_other_may_be_weak() -> None:
-    one, two = Room(), Room()
-    hooks(one.enter).pre(two.noted, weak=True)
-    hooks(two.leave).pre(one.noted, weak=True)
-    one.enter(), two.leave()
-    gone = [freed(one), freed(two)]
-    del one, two
-    assert all(is_gone() for is_gone in gone)
 
 
 def test_code_whose_mount_point_is_gone_says_so() -> None:
