@@ -123,7 +123,7 @@ class Members(Attribute):
         return self._members
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter(Chain(self._members).everything())
+        return iter(Chain(self._members).hooks)
 
     def __len__(self) -> int:
         return len(self._members)

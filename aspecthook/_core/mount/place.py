@@ -312,7 +312,7 @@ class Place(Occupancy):
             # It then marks this code as stale, and the loop begins again.
             moved = self.moved = Moved()
             chain = mount.arranged()
-            if not self.instances and not chain.everything():
+            if not self.instances and not chain.hooks:
                 # An interrupted change has left this: nothing to run, and the stand-in still in place.
                 mount.tidy()
                 return self.original

@@ -108,7 +108,7 @@ class MountPoint(Members):
         from .rows import rows_of
 
         chain = self.chain()
-        acting = chain.everything()
+        acting = chain.hooks
         if not acting:
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
         site = self.site()
@@ -137,7 +137,7 @@ class MountPoint(Members):
 
         from .rows import rows_of
 
-        return draw(self.name, rows_of(self.chain().everything(), self.chains()))
+        return draw(self.name, rows_of(self.chain().hooks, self.chains()))
 
     def __repr__(self) -> str:
         return f"<mount point {self.title(len(self._members))}>"
@@ -196,7 +196,7 @@ class MountPoint(Members):
     ) -> Callable[..., Any]:
         """Return a function that makes calls of its own with a chain, around the target or another one."""
         owner = cast("MountPoint", getattr(self, "parent", self))  # the code of an instance's is in its class
-        if owner.place is None or not (owner.place.opened or chain.everything()):
+        if owner.place is None or not (owner.place.opened or chain.hooks):
             return self.function if target is None else target
         return owner.place.bind(chain, target=target, site=site)
 
