@@ -305,7 +305,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     around hook that is a plain function is refused: it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
-    kept = Chain(tuple(hook for hook in mount.chain().everything() if not hasattr(hook.function, CREATES)))
+    kept = Chain(tuple(hook for hook in mount.chain().hooks if not hasattr(hook.function, CREATES)))
     for hook in kept.around:
         if hook.style != "generator":
             raise HookTypeError(
