@@ -27,7 +27,6 @@ from tests.oracle import law as _law
 from tests.oracle.calls import attempt
 from tests.oracle.recording import (
     CLOSE,
-    DROP,
     NEXT,
     SEND,
     THROW,
@@ -131,7 +130,7 @@ class Replay:
             came, raised = "raised", RuntimeError("generator raised StopAsyncIteration")  # PEP 479
         except BaseException as error:
             came, raised = "raised", error
-        if came == "item" and noted.how in (CLOSE, DROP):
+        if came == "item" and noted.how == CLOSE:
             came = "end"
         if came == "end" and self.style == "async generator":
             answer = None
