@@ -9,7 +9,7 @@ from aspecthook._core.law.callables import identity
 from aspecthook._core.law.hook import EXCEPTION, check_options, instead_of
 from aspecthook._core.law.kinds import KINDS, Kind, meant_kind
 from aspecthook._core.law.options import OPTIONS, Options
-from aspecthook._core.mount.members import check_types
+from aspecthook._core.mount.kind_hooks import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, printable
 from aspecthook._hints import Any, NamedTuple, cast
 
