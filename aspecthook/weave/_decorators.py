@@ -97,6 +97,8 @@ class Wrap(Maker):
 class _Copy(MountPoint):
     """The mount point of the copy of a target that a decorator is given: its calls run what is inside the hook."""
 
+    is_listed = False
+
     __slots__ = ("hands_to",)
 
     def __init__(self, function: FunctionType, name: str, run: Callable[..., Any]) -> None:
@@ -104,9 +106,6 @@ class _Copy(MountPoint):
         self.hands_to = run
         # Not `add`, as it is no hook of a user.
         self.insert(Hook("pre", _nothing, EXCEPTION, {}, self, None, again=True))
-
-    def is_listed(self) -> bool:
-        return False
 
 
 def _nothing() -> None:

@@ -70,7 +70,7 @@ class InstanceMountPoint(MountPoint):
         self.mentions = parent.mentions
         self._key = id(instance)
         try:
-            self.instance = weakref.ref(instance, _Gone(parent, self._key))
+            self.instance = weakref.ref(instance, _dropping(parent, self._key))
         except TypeError:
             raise MountError(
                 f"{parent.name}: hooks on one {type(instance).__name__} would keep it alive, as it cannot be referred "
@@ -146,17 +146,13 @@ class InstanceMountPoint(MountPoint):
         return place.bind(self.chain())
 
 
-@final
-class _Gone:
-    """Called when an instance that carries hooks dies."""
+def _dropping(parent: MountPoint, key: int) -> Callable[[object], None]:
+    """Return what is called when an instance that carries hooks dies."""
+    ref = weakref.ref(parent)
 
-    __slots__ = ("_key", "_parent")
+    def drop(_: object, ending: Callable[[], bool] = is_ending) -> None:
+        mount = ref()
+        if mount is not None and key in mount.instances and not ending():
+            mount.forget_instance(key)
 
-    def __init__(self, parent: MountPoint, key: int) -> None:
-        self._parent = weakref.ref(parent)
-        self._key = key
-
-    def __call__(self, _: object, ending: Callable[[], bool] = is_ending) -> None:
-        parent = self._parent()
-        if parent is not None and self._key in parent.instances and not ending():
-            parent.forget_instance(self._key)
+    return drop

@@ -276,7 +276,7 @@ class Place(Occupancy):
 
     # Linking
 
-    def current(self, arranged: Callable[[], Chain]) -> Callable[..., Any]:
+    def current(self, chain: Callable[[], Chain]) -> Callable[..., Any]:
         """Link the chain as it is now, put the code in, and return a function that runs it; under the lock."""
         while True:
             function = self._ref()
@@ -286,12 +286,12 @@ class Place(Occupancy):
             if not self.is_ours(function.__code__):
                 # A stranger's code is in the function, and calls a copy of ours.
                 if self._aside is None:
-                    self._aside = self.bind(arranged(), instances=bool(self.instances))
+                    self._aside = self.bind(chain(), instances=bool(self.instances))
                 return self._aside
             # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
             # It then marks this code as stale, and the loop begins again.
             moved = self.moved = Moved()
-            code, linked = self._link(arranged(), moved)
+            code, linked = self._link(chain(), moved)
             if self.moved is moved:
                 self.moved = linked
             if self.moved is linked and moved.run is None:

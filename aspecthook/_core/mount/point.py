@@ -87,12 +87,11 @@ class MountPoint(Attribute):
 
     __slots__ = (
         "__weakref__",
-        "_chain",
-        "_members",
         "_site",
         "emission",
         "instances",
         "linked",
+        "members",
         "mentions",
         "name",
         "pauses",
@@ -106,6 +105,8 @@ class MountPoint(Attribute):
     of_object: ClassVar[bool] = False
     # Whether it belongs to one instance, and runs its hooks in the place of the mount point of the function.
     of_instance: ClassVar[bool] = False
+    # Whether `hooks()` shows it.
+    is_listed: ClassVar[bool] = True
     # What the function hands its calls to, if that is all that it does.
     hands_to: Callable[..., Any] | None = None
 
@@ -122,7 +123,8 @@ class MountPoint(Attribute):
         self.name: str = printable(name) if name else qualified(function)
         # Returns the mounted function; None once it is gone.
         self.ref: Callable[[], FunctionType | None] = weakref.ref(function)
-        self._members: tuple[Hook, ...] = ()
+        # The hooks in the order in which they were added.
+        self.members: tuple[Hook, ...] = ()
         self.mentions: Mentions = NO_MENTIONS
         # One object for each `paused()` block that is open.
         self.pauses: frozenset[object] = _NO_PAUSES
@@ -133,8 +135,6 @@ class MountPoint(Attribute):
         # Where its code is; None before the first hook.
         self.place: Place | None = None
         self._site: MountSite | None = None
-        # The chain as it was last arranged, with the members that it was made of; None: arrange it anew.
-        self._chain: tuple[object, Chain] | None = None
         # Whether a call may have linked the chain since a change began.
         self.linked = True
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
@@ -156,21 +156,16 @@ class MountPoint(Attribute):
         return function
 
     @property
-    def members(self) -> tuple[Hook, ...]:
-        """The hooks in the order in which they were added."""
-        return self._members
-
-    @property
     @under_lock
     def displaced(self) -> bool:
         """Whether somebody else has put their code where ours was."""
         return self.place is not None and self.place.displaced
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter(Chain(self._members).everything())
+        return iter(Chain(self.members).everything())
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.members)
 
     def __contains__(self, hook: object) -> bool:
         return bool(self._matching(hook))
@@ -182,7 +177,7 @@ class MountPoint(Attribute):
     def _matching(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means."""
         key = key_of(self.unbound(meant))
-        return [hook for hook in self._members if key in (hook.identity, hook.name, id(hook))]
+        return [hook for hook in self.members if key in (hook.identity, hook.name, id(hook))]
 
     def _find(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means.
@@ -192,7 +187,7 @@ class MountPoint(Attribute):
         """
         found = self._matching(meant)
         if not found:
-            names = sorted({hook.name for hook in self._members})
+            names = sorted({hook.name for hook in self.members})
             shown = ", ".join(names) or "none at all"
             near = nearest(meant, names) if isinstance(meant, str) else ""
             raise HookLookupError(f"{self.name} has no hook {brief(meant)}; its hooks: {shown}{near}")
@@ -217,7 +212,7 @@ class MountPoint(Attribute):
         return as_html(self.title(len(self)), rows_of(self, self.chains()))
 
     def __repr__(self) -> str:
-        return f"<mount point {self.title(len(self._members))}>"
+        return f"<mount point {self.title(len(self.members))}>"
 
     def __dir__(self) -> list[str]:
         return [*KINDS, *_PUBLIC]
@@ -257,10 +252,6 @@ class MountPoint(Attribute):
         from .rows import rows_of
 
         return draw(self.name, rows_of(self.chain().everything(), self.chains()))
-
-    def is_listed(self) -> bool:
-        """Whether it has hooks that run when somebody calls its function."""
-        return bool(self._members) and self.is_alive()
 
     def is_alive(self) -> bool:
         """Whether the function, or the instance, is still there."""
@@ -370,7 +361,7 @@ class MountPoint(Attribute):
             HookOrderError: Its `before` and `after` contradict those of others.
         """
         if not hook.again and hook.identity in self.mentions:
-            older = next((one for one in self._members if not one.again and one.is_again(hook)), None)
+            older = next((one for one in self.members if not one.again and one.is_again(hook)), None)
             if older is not None:
                 were, are = older.meaning(), hook.meaning()
                 if were == are:
@@ -386,10 +377,10 @@ class MountPoint(Attribute):
 
         def store() -> None:
             while True:  # until no finalizer has made a change meanwhile
-                before = self._members
+                before = self.members
                 after = (*before, hook)
-                if self._members is before:
-                    self._members = after
+                if self.members is before:
+                    self.members = after
                     return
 
         self.count(hook, 1)
@@ -428,14 +419,14 @@ class MountPoint(Attribute):
     def discard(self, hooks: tuple[Hook, ...]) -> None:
         """Remove hooks; those that are gone already are skipped."""
         gone = {*hooks}
-        off = [*filter(gone.__contains__, self._members)]
+        off = [*filter(gone.__contains__, self.members)]
 
         def store() -> None:
             while True:  # as in `insert`
-                before = self._members
+                before = self.members
                 after = tuple(filterfalse(gone.__contains__, before))
-                if self._members is before:
-                    self._members = after
+                if self.members is before:
+                    self.members = after
                     return
 
         if off:
@@ -445,7 +436,7 @@ class MountPoint(Attribute):
 
     def clear(self) -> None:
         """Remove all hooks."""
-        self.discard(self._members)
+        self.discard(self.members)
 
     # Pausing
 
@@ -488,7 +479,7 @@ class MountPoint(Attribute):
             hook.gate, hook.paused = gate, paused
             hook.reshape()
 
-        if hook in self._members and (hook.paused, hook.gate) != (paused, gate):
+        if hook in self.members and (hook.paused, hook.gate) != (paused, gate):
             self._change(store)
 
     @under_lock
@@ -505,29 +496,17 @@ class MountPoint(Attribute):
 
     def acting(self) -> tuple[Hook, ...]:
         """Return the hooks that are not paused, in the order in which they were added."""
-        return () if self.pauses else tuple([hook for hook in self._members if not hook.paused])
+        return () if self.pauses else tuple([hook for hook in self.members if not hook.paused])
 
-    def arranged(self) -> Chain:
-        """Return the chain that runs now, arranged anew."""
-        return Chain(self.acting())
-
-    @under_lock
     def chain(self) -> Chain:
-        """Return the chain that runs now; until the next change it is kept, for those who ask often."""
-        members = self._members
-        kept = self._chain
-        if kept is None or kept[0] is not members:
-            pending = self._chain = (None, Chain(()))
-            kept = (members, self.arranged())
-            if self._chain is pending:  # otherwise a signal handler has changed something meanwhile
-                self._chain = kept
-        return kept[1]
+        """Return the chain that runs now."""
+        return Chain(self.acting())
 
     def chains(self) -> Iterator[tuple[Hook, ...]]:
         """Yield the hooks of every chain that a hook added here becomes part of."""
-        yield self._members
+        yield self.members
         for instance in list(self.instances.values()):  # a copy: an instance may die meanwhile
-            yield self._members + instance.members
+            yield self.members + instance.members
 
     def code(self) -> CodeType:
         """Return the target's original code, hooked or not."""
@@ -574,7 +553,7 @@ class MountPoint(Attribute):
             _depth = before + 1
             if place.opened and not self._is_needed():
                 self.tidy()  # an interrupted change has left the stand-in in place, with nothing to run
-            return place.current(self.arranged)
+            return place.current(self.chain)
         finally:
             _depth = before
 
@@ -585,7 +564,6 @@ class MountPoint(Attribute):
         if not self._hold():
             self._open()
         store()
-        self._chain = None
         if self.linked:  # a finalizer or a signal handler that has called the function has linked the chain as it was
             self._hold()
         self._settle()
@@ -613,7 +591,7 @@ class MountPoint(Attribute):
             elif place is not None and opened:
                 place.close()
                 self._forget()
-                if not self._members and not self.instances:  # no finalizer has added a hook meanwhile
+                if not self.members and not self.instances:  # no finalizer has added a hook meanwhile
                     return
             else:
                 return
@@ -621,7 +599,7 @@ class MountPoint(Attribute):
     def _is_needed(self) -> bool:
         if self.instances or self.pauses:
             return bool(self.instances)
-        for hook in self._members:  # noqa: SIM110  # each change asks, and mostly the first one acts
+        for hook in self.members:  # noqa: SIM110  # each change asks, and mostly the first one acts
             if not hook.paused:
                 return True
         return False
@@ -651,7 +629,7 @@ class MountPoint(Attribute):
             module = watch_module(function, self)  # held here, so that it is not unloaded before the place is open
             place.weak = module is None
             place.open()
-            for hook in self._members:
+            for hook in self.members:
                 self.watch(hook)
         except BaseException:  # an interrupt, before there is anything to run
             if not place.opened:
@@ -661,7 +639,7 @@ class MountPoint(Attribute):
     def _forget(self) -> None:
         """Remove the mount point from a function that was never made hookable."""
         function = self.ref()
-        if function is not None and not self._members:
+        if function is not None and not self.members:
             attributes = function.__dict__
             if isinstance(attributes, Attributes) and attributes.mount is self:
                 attributes.leave(function)
