@@ -18,16 +18,7 @@ _REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib",
 def run(
     config: str | None, changes: list[str], *, resume: str | None, trusted: bool, overwrite: bool, print_config: bool
 ) -> int:
-    """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C.
-
-    Args:
-        config: A file whose settings override the defaults.
-        changes: What overrides these, each ``"section.key=value"``.
-        resume: The checkpoint to continue from; ``""`` for the furthest in the folder of the run.
-        trusted: Whether the ``config.json`` of the folder that is resumed may run code.
-        overwrite: Whether to begin in a folder that holds a run.
-        print_config: Whether to print the settings instead.
-    """
+    """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     try:
         for name in _REQUIRED:  # now, since some are used at the end of a training
             if find_spec(name) is None:

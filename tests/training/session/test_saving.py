@@ -21,7 +21,6 @@ from aspecthook.training.session import (
     MonitoredTrainingSession,
     SessionRunHook,
     StopAtStepHook,
-    SummarySaverHook,
     _hooks,
 )
 from tests.training.kit import both
@@ -128,7 +127,6 @@ def hooks_of(folder: Path) -> list[Any]:
         Counts(),
         StopAtStepHook(num_steps=9),
         LoggingTensorHook(["loss"], every_n_iter=4),
-        SummarySaverHook(save_steps=2, summaries={"summary": "loss"}),
         CheckpointSaverHook(folder, save_steps=2),
     ]
 
