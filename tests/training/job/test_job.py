@@ -300,8 +300,10 @@ def received(folder: Path, **sections: Any) -> Path:
         {"plot": {"path": "../{bait}"}},
         {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
         {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
-        {"hooks": [{"type": "TensorBoard"}]},  # writes to "logs" in the current folder
-        {"hooks": "TensorBoard"},
+        {"hooks": [{"type": "CSVLogger", "filename": "here"}]},
+        {"hooks": ["History"]},
+        {"hooks": "History"},
+        {"hooks": [{"type": "BackupAndRestore", "backup_dir": "backup"}]},
         {"hooks": [{"type": "SummarySaverHook", "save_steps": 1, "output_dir": "here"}]},
         {"hooks": [{"type": "CheckpointLoaderHook", "path": "here"}]},
         {"report": {"git_status": True}},  # runs the filters that the folder's git configuration names
