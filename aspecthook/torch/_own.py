@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
-from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.original import copy_description
@@ -241,7 +240,3 @@ class OwnMountPoint(MountPoint):
         if self._opening is not None:
             self._opening.hold()
             self._opening.function = None
-
-    @under_lock
-    def chain(self) -> Chain:
-        return Chain(self.acting())

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .hooks._guards import EarlyStoppingHook, NanGuardHook, NanLossError
     from .hooks._hook import HOOKS, DistSamplerSeedHook, Hook
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
-    from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+    from .logging._files import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
+    from .logging._loggers import IterTimerHook, LoggerHook
     from .logging._progress import ProgressHook
     from .logging._row import Row, Sink
     from .logging._tensorboard import TensorboardLoggerHook
-    from .logging._timers import IterTimerHook
     from .loop._runner import Runner
     from .registry._registry import Registry
     from .report._curves import PlotHook
@@ -71,9 +71,9 @@ load_lazily(
         "hooks._optimizer": "AmpOptimizerHook OptimizerHook",
         "hooks._hook": "DistSamplerSeedHook HOOKS Hook",
         "schedules._hooks": "LrUpdaterHook MomentumUpdaterHook",
-        "logging._loggers": "CsvLoggerHook JsonLoggerHook LoggerHook TextLoggerHook",
+        "logging._files": "CsvLoggerHook JsonLoggerHook TextLoggerHook",
+        "logging._loggers": "IterTimerHook LoggerHook",
         "hooks._ema": "EMAHook",
-        "logging._timers": "IterTimerHook",
         "report._curves": "PlotHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",

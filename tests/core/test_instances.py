@@ -21,7 +21,6 @@ from aspecthook import (
     hookable,
     hooks,
 )
-from aspecthook._core.mount.instance import _InstanceFirst
 from tests.oracle.laws import check_laws
 
 
@@ -473,22 +472,6 @@ def test_two_instances_whose_hooks_refer_to_each_other_may_be_weak() -> None:
     gone = [freed(one), freed(two)]
     del one, two
     assert all(is_gone() for is_gone in gone)
-
-
-def test_code_whose_mount_point_is_gone_says_so() -> None:
-    def first() -> _InstanceFirst:
-        class Account:
-            @hookable
-            def pay(self) -> None: ...
-
-        account = Account()
-        hooks(account.pay).pre(lambda: None)
-        return _InstanceFirst(hooks(account.pay), hooks(Account.pay).place)
-
-    kept = first()
-    gc.collect()
-    with pytest.raises(MountError, match="that this code belonged to is gone; was its function's __dict__ cleared"):
-        kept()
 
 
 class Alike:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, Self, TypeVar, assert_type, overload
 
-from aspecthook import Args, MountPoint, Return, hookable, hooks
+from aspecthook import Args, MountPoint, hookable, hooks
 
 T = TypeVar("T")
 
@@ -103,7 +103,6 @@ assert_type(Shop.price(shop, "tea", qty=2), float)
 assert_type(corner.price("tea"), float)
 assert_type(corner.cheapest(), float)
 assert_type(shop.first(["a"]), str)
-assert_type(shop.at_least_one(0), Args | None)
 assert_type(asyncio.run(shop.fetch("tea")), float)
 assert_type(shop.table(), dict[str, Any])
 assert_type(Shop.with_rebate(shop, 0.0).rebate, float)
@@ -126,16 +125,13 @@ def discount(self: Shop, result: float) -> float | None:
     return result - self.rebate
 
 
-assert_type(discount(shop, 2.0), float | Return[float] | None)
-
-
 def text(result: float) -> str:
     return str(result)
 
 
 def wrong_hooks() -> None:
-    Shop.price.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-    shop.price.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    Shop.price.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    shop.price.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 # Classmethods and staticmethods
@@ -203,15 +199,6 @@ def a_wrong_swap() -> None:
     Box(3).swap("")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-# Hooks of the class: `Box.swap` alone is Unknown in part, for pyright, as any method of a generic class is.
-@Box[Any].swap.post
-def swapped(result: object) -> None: ...
-
-
-assert_type(swapped(3), None)
-hooks(Box[Any].swap).add("pre", lambda thing: None)
-
-
 # Whole classes, and methods that are there already, stay what they are for a type checker: functions that can be
 # overridden, special methods, properties with setters. No decorator of a class can change the types of its methods, so
 # `hooks(Till.add).pre` reaches their mount points, and `Till.add.pre` is an error.
@@ -234,8 +221,8 @@ class Till:
         self.total = float(value)
 
 
-@hookable(only=("__len__",))
 class Shelf:
+    @hookable
     def __len__(self) -> int:
         return 3
 
@@ -278,16 +265,8 @@ class Priced(Protocol):
     def price(self, item: str) -> float: ...
 
 
-class PricedByNumber(Protocol):
-    def price(self, item: int) -> float: ...
-
-
 def total(one: Priced) -> float:
     return one.price("tea")
-
-
-def total_by_number(one: PricedByNumber) -> float:
-    return one.price(3)
 
 
 @dataclass
@@ -309,22 +288,6 @@ class Parser:
         return int(text) if isinstance(text, str) else float(text)
 
 
-class Thermometer:
-    kelvin = 273.15
-
-    @property
-    @hookable
-    def celsius(self) -> float:
-        return self.kelvin - 273.15
-
-    @celsius.setter
-    def celsius(self, value: float) -> None:
-        self.kelvin = value + 273.15
-
-
-thermometer = Thermometer()
-thermometer.celsius = 3.0
-assert_type(thermometer.celsius, float)
 assert_type(Point(3).moved(by=4), Point)
 assert_type(Parser().parse("3"), int)
 assert_type(Parser().parse(b"3"), float)
@@ -332,11 +295,8 @@ assert total(shop) == 2.0  # pyright: ignore[reportArgumentType]
 
 
 def wrong_uses_of_these() -> None:
-    total_by_number(shop)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Point(3).moved("far")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Parser().parse(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
-    thermometer.celsius = "hot"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
-    thermometer.celsius.pre  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 # Overriding: to a type checker, a hookable method is an object and no method, as that of `functools.cache` is. mypy
@@ -373,16 +333,6 @@ class WithPlain(Base):
         return "plain"
 
     def price(self, item: str) -> float:
-        return 2.0
-
-
-class WithOtherParameters(Base):
-    @hookable
-    def name(self, short: bool) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
-        return "other"
-
-    @hookable
-    def price(self, item: int) -> float:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         return 2.0
 
 

@@ -179,7 +179,7 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
         if isinstance(value, dict) and all(isinstance(key, str) for key in extra):
             revised[place] = extra.copy()
         else:
-            problem = f"replaces **{name} by {described(value)}; give a dict of names"
+            problem = f"replaces **{name} by {described(extra)}; give a dict of names"
     elif signature.varkw is not None:
         revised[signature.varkw] = {**cast("dict[str, object]", revised[signature.varkw]), name: value}
     else:

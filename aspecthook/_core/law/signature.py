@@ -279,7 +279,8 @@ class Shown:
             if own.varkw is None or not isinstance(value, dict):
                 return False
             kept = {*self._keywords, *own.names[own.positional : own.regular]}
-            kwargs = {key: one for key, one in kwargs.items() if key in kept} | value
+            kwargs = {key: one for key, one in kwargs.items() if key in kept}
+            kwargs |= cast("dict[str, object]", value)
         elif name not in self.ordinary:  # ``*args``
             if not isinstance(value, (tuple, list)):
                 return False

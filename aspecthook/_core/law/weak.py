@@ -55,7 +55,8 @@ class Weakly(NamedTuple):
     def callable(self) -> Callable[..., Any] | None:
         """Return the callable; None once it is gone."""
         owner: Any = self.ref()
-        found: Callable[..., Any] = owner if owner is None or self.inner is call else self.inner.__get__(owner)
+        inner: Any = self.inner
+        found: Callable[..., Any] | None = owner if owner is None or inner is call else inner.__get__(owner)
         return found
 
     def predicate(self, predicate: Callable[..., Any]) -> Callable[..., Any]:

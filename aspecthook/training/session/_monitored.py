@@ -421,7 +421,7 @@ class Estimator:
             return [arrays(one) for one in runner.predict(_batches(runner, input_fn, None))]
 
     def _runner(self) -> Runner:
-        runner: object = self._make()
+        runner: Nested = self._make()
         if not isinstance(runner, Runner):
             raise HookTypeError(f"the model_fn of an Estimator returned {described(runner)}; return a Runner(...)")
         return runner

@@ -53,9 +53,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "LoggingTensorHook": {"tensors": ["loss"], "every_n_iter": 1},
     "ModelCheckpoint": {"filepath": "best"},
 }
-# `write_graph` and `write_images` are refused unless they are false. `warmup_by_epoch` has no effect without a warm-up.
-OTHERWISE = {"TensorBoard": {"write_graph", "write_images"}, "LrUpdaterHook": {"warmup_by_epoch"}}
-OTHERWISE["MomentumUpdaterHook"] = OTHERWISE["LrUpdaterHook"]
+# `warmup_by_epoch` has no effect without a warm-up.
+OTHERWISE = {name: {"warmup_by_epoch"} for name in ("LrUpdaterHook", "MomentumUpdaterHook")}
 
 
 def flags() -> list[tuple[str, str]]:

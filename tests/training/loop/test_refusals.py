@@ -107,8 +107,6 @@ def test_resuming_from_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("hook", "options", "says"),
     [
-        (EMAHook("constant", begin_epoch=9), {}, "EMAHook(begin_epoch=9) would never begin: the run has 2 epochs"),
-        (EMAHook("stochastic", begin_step=9), {"max_epochs": None, "max_iters": 8}, "the run has 8 iterations"),
     ],
 )
 def test_an_average_that_would_never_begin_is_refused(hook: Any, options: dict[str, Any], says: str) -> None:
