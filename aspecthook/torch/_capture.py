@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack, cast, final
@@ -24,15 +24,20 @@ Each: TypeAlias = Callable[[Any], Any]
 # Any: outputs of modules are whatever they return.
 def mapped(value: Any, function: Each, kind: type) -> Any:
     """Return a value in which each object of a kind is replaced by what a function returns."""
-    made: Any = type_of(value)  # not isinstance, which would narrow the value
+    made: Any = type_of(value)
     if issubclass(made, kind):
         return function(value)
-    if issubclass(made, (tuple, list)):
-        row = [mapped(one, function, kind) for one in cast("Iterable[Any]", value)]
-        return cast("Any", made)(*row) if hasattr(made, "_fields") else cast("Any", made)(row)
+    if _is_any(made, tuple, list):
+        row = [mapped(one, function, kind) for one in value]
+        return made(*row) if hasattr(made, "_fields") else made(row)
     if issubclass(made, Mapping):
         return {key: mapped(one, function, kind) for key, one in value.items()}
     return value
+
+
+def _is_any(kind: type, *kinds: type) -> bool:
+    """Whether a type is one of some kinds; for a type checker it is not narrowed."""
+    return issubclass(kind, kinds)
 
 
 def copied(tensor: Tensor) -> Tensor:
