@@ -119,7 +119,7 @@ class CheckpointHook(Hook):
 
     def before_run(self, runner: Run) -> None:
         """Find the folder, and remove the old files that a killed run had no time to remove."""
-        folder = self.out_dir if self.out_dir is not None else folder_of(runner, self._who, "out_dir=...")
+        folder = self.out_dir if self.out_dir is not None else folder_of(runner.work_dir, self._who, "out_dir=...")
         for files in (self._files, self._best):
             files.folder = folder
             files.prune(runner)

@@ -262,7 +262,7 @@ class _FileLoggerHook(LoggerHook):
                 file.begin(None if self._loaded is None else self._loaded["file"], is_new=runner.progress.iter == 0)
 
     def _open(self, runner: Run) -> LineFile | None:
-        path = self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
+        path = self.path or own_path(folder_of(runner.work_dir, type(self).__name__, "path=..."), self.default)
         return self.kind(path, runner.logger)
 
     def state_dict(self) -> dict[str, Any]:

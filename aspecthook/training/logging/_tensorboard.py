@@ -145,7 +145,9 @@ class TensorboardLoggerHook(LoggerHook):
     def _begin(self, runner: Run, *, rerun: bool) -> None:
         if self.sink is None or not rerun:
             done = runner.progress.iter
-            folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
+            folder = self.log_dir or own_path(
+                folder_of(runner.work_dir, "TensorboardLoggerHook", "log_dir=..."), "tf_logs"
+            )
             self.sink: Sink | None = EventFile(folder, runner.logger, start=done + 1 if done else 0)
 
 

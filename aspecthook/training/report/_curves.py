@@ -51,7 +51,7 @@ class CurvesHook(LoggerHook):
 
     def _begin(self, runner: Run, *, rerun: bool) -> None:
         relative, who = not self.path.is_absolute(), type(self).__name__
-        self._target = own_path(folder_of(runner, who, "path='/...'"), self.path) if relative else self.path
+        self._target = own_path(folder_of(runner.work_dir, who, "path='/...'"), self.path) if relative else self.path
         if self._loaded is None and not rerun:
             self.rows = []
         self.end = "running"

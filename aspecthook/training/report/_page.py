@@ -29,7 +29,7 @@ from aspecthook.training.logging._line_files import LineFile
 from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._numbers import duration_text, short_text
 from aspecthook.training.logging._row import Row
-from aspecthook.training.loop._names import named
+from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._run import Run
 
 from ._curves import CurvesHook

@@ -24,9 +24,8 @@ from aspecthook._core.law.call import Call
 from aspecthook._errors import HookAnswerError, HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import newest
-from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training.loop._dialect import Binding, Dialect, Stage
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import Stage
 
 from ._fetches import Reader, entry_of, fed, mapped
 from ._protocol import (

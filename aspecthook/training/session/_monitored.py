@@ -17,11 +17,9 @@ from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookTypeError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import newest
-from aspecthook.training.loop._dialect import Binding, attach
-from aspecthook.training.loop._names import name_in_list
+from aspecthook.training.loop._dialect import Binding, Stage, attach, name_in_list
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
 
 from ._bindings import CREATES, after_step, before_step, list_of_hooks, session_state

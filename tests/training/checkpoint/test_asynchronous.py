@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aspecthook.training import EMAHook, Hook, Runner, TrainingError
-from aspecthook.training.checkpoint import _format, load, newest
+from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook
+from aspecthook.training.loop import _runner
 from tests.training.kit import both, data, run_of, same, state
 
 Write = Callable[..., None]
@@ -65,8 +66,8 @@ def contents(folder: Path) -> dict[str, Any]:
 
 def slowed(monkeypatch: pytest.MonkeyPatch, write: Callable[[Write, Any], None]) -> None:
     """Replace what writes a file by a function that is given it, and its path."""
-    original = _format.write_packed
-    monkeypatch.setattr(_format, "write_packed", lambda path, *rest: write(lambda: original(path, *rest), path))
+    original = _runner.write_packed
+    monkeypatch.setattr(_runner, "write_packed", lambda path, *rest: write(lambda: original(path, *rest), path))
 
 
 def after(event: threading.Event) -> Callable[[Write, Any], None]:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook.training import TrainingError
-from aspecthook.training.data import check_loader
 from aspecthook.training.data._loading import ArrayDataset, DataLoader, collated, permutation
+from aspecthook.training.loop._checks import check_loader
 from tests.training.kit import with_torch
 
 
@@ -227,12 +227,11 @@ def test_a_position_inside_other_data_is_refused_and_their_beginning_is_not(ther
             lambda: DataLoader(iter([1]), 2),  # type: ignore[arg-type]
             "iterator is not a data set; give an object with __len__ and __getitem__",
         ),
-        (lambda: check_loader(3), "int, which cannot be iterated"),
-        (lambda: check_loader([], "the val loader"), "the val loader has no batches: it is empty"),
-        (lambda: check_loader(DataLoader([], 4)), "it is empty"),
+        (lambda: check_loader(3, "the data"), "int, which cannot be iterated"),
+        (lambda: check_loader([], "the val loader"), r"the val loader has no batches: \[\] is empty"),
         (
-            lambda: check_loader(DataLoader(range(3), 4, drop_last=True)),
-            "3 samples, fewer than one batch of 4, .*; give a smaller batch_size, or drop_last=False",
+            lambda: check_loader(DataLoader(range(3), 4, drop_last=True), "it"),
+            r"DataLoader\(3 samples, 0 batches\) is empty, or drop_last=True leaves out .* give a smaller batch_size",
         ),
     ],
 )
@@ -372,7 +371,6 @@ def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
     dataset: Any = Counting(3)
     with pytest.raises(TrainingError, match="does not make batches"):
         Resumable(TorchLoader(dataset, batch_size=None))
-    check_loader(Resumable(TorchLoader(dataset)))
     assert repr(Resumable(TorchLoader(dataset, 2))) == "Resumable(3 samples, 2 batches)"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.loop._stages import IN_ORDER, NAMES
+from aspecthook.training.loop._dialect import IN_ORDER, NAMES
 from tests.training.kit import Optimizer, data, run_of
 from tests.training.loop.test_runner import make
 

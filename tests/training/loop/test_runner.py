@@ -14,7 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import Args, ConfigError, HookOptionError, HookSignatureError, HookTypeError, Return, hooks
+from aspecthook import (
+    Args,
+    AspecthookError,
+    ConfigError,
+    HookOptionError,
+    HookSignatureError,
+    HookTypeError,
+    Return,
+    hooks,
+)
 from aspecthook.training import HOOKS, Hook, Runner, TrainingError
 from aspecthook.training.loop import _steps
 from aspecthook.training.loop._interrupts import Terminated
@@ -341,17 +350,17 @@ def test_an_interrupt_ends_the_iteration_saves_and_is_raised_again(name: str, tm
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"max_epochs": 0}, "max_epochs=0"),
-        ({"max_epochs": True}, "max_epochs=True"),
+        ({"max_epochs": 0}, "Runner: max_epochs=0; give a number from 1 up"),
+        ({"max_epochs": True}, "max_epochs=True is not a whole number"),
         ({"accumulate": 0}, "accumulate=0"),
         ({"workflow": [("trian", 1)]}, "did you mean 'train'"),
-        ({"workflow": ["train"]}, "give pairs of a mode"),
-        ({"workflow": [("train", 0)]}, "give pairs of a mode"),
+        ({"workflow": ["train"]}, "give pairs of 'train' or 'val' and a number"),
+        ({"workflow": [("train", 0)]}, "the number after 'train'=0; give a number from 1 up"),
         ({"workflow": [("val", 1)]}, "never ends"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(AspecthookError, match=says):
         make(**options)
 
 
