@@ -68,7 +68,7 @@ class ProxyMountPoint(MountPoint):
             owner, self.short = place
             self.owner = weakref.ref(owner)
             self._entries.append(Entry(self.owner, self.short, vars(owner).get(self.short, ABSENT)))
-            shell = classes.ReadProxy if binding == "read" else classes.MethodProxy
+            shell = classes.MethodProxy
         self.proxy: Any = shell(original, self)
 
     @property

@@ -82,7 +82,7 @@ def span(
             made.set_attributes(dict(attributes or {}))
 
             def end(result: Any, exc: BaseException | None) -> None:
-                recorded.end(0.0, result, exc)
+                recorded.end(0.0, exc, result)
                 end_span(made, recorded)
 
             # It is the current one in each turn; what comes of the call is noted at the end.

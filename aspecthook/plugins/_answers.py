@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import FunctionType
 
-from aspecthook._core.law.call import Described, Site
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.signature import Emission, Shown
 from aspecthook._core.mount.instance import InstanceMountPoint
@@ -72,8 +72,8 @@ class _Noting(Site):
         self._own = own
         self._hook_of = hook_of
 
-    def find(self, kind: str, function: object) -> Described | None:
-        return self._hook_of[function] if kind == "on" else self._own.find(kind, function)
+    def who(self, kind: str, function: object) -> str | None:
+        return self._hook_of[function].who if kind == "on" else self._own.who(kind, function)
 
     def shown(self) -> Shown | None:
         return self._own.shown()

@@ -18,11 +18,10 @@ from aspecthook._hints import Any, cast, final
 from aspecthook._watching import current, failure, is_watched
 from aspecthook.weave._steps import AsyncSteps
 
-from ._calls import Function
-from ._recorder import CLOCK, End, RecordedTurns, Recorder
+from ._calls import Function, RecordedCall
+from ._recorder import CLOCK, IGNORED, Recorder
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 
 # Before and after all hooks that users add.
 _FIRST, _LAST = -1, 101
@@ -32,18 +31,15 @@ _FIRST, _LAST = -1, 101
 class _Recording(Maker):
     """A hook that is made for each function of some styles."""
 
-    def __init__(
-        self, kind: Kind, make: Callable[[MountPoint], Callable[..., Any]], priority: int, *, turns: bool = False
-    ) -> None:
+    def __init__(self, kind: Kind, make: Callable[[MountPoint], Callable[..., Any]]) -> None:
         super().__init__(make)
         self.kind = kind
-        self.priority = priority
+        self.priority = _LAST if kind == "always" else _FIRST
         self._make = make
-        self._turns = turns
 
     def fits(self, mount: Owner) -> bool:
         """Whether it is for such a function: the hook that sees turns is for those that run in turns."""
-        return not self._turns or mount.site().signature.style != "function"
+        return self.kind != "around" or mount.site().signature.style != "function"
 
     def make(self, mount: Owner, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
         """Make the hook of one function."""
@@ -64,9 +60,9 @@ class Hooks:
         self._arguments = arguments
         self._functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
         self._key = f"tape {id(recorder)}"  # in the `state` of a call that has turns: the recorded one
-        self.pre = _Recording("pre", self._pre, _FIRST)
-        self.around = _Recording("around", self._around, _FIRST, turns=True)
-        self.always = _Recording("always", self._always, _LAST)
+        self.pre = _Recording("pre", self._pre)
+        self.around = _Recording("around", self._around)
+        self.always = _Recording("always", self._always)
 
     def _function(self, mount: MountPoint) -> Function:
         found = self._functions.get(mount)
@@ -74,81 +70,81 @@ class Hooks:
             site = mount.site()
             file, line = site.definition() or (None, None)
             found = self._functions[mount] = Function(site.label, file, line, site)
+            signature = site.signature
+            has_names = signature.regular > signature.positional or signature.varkw is not None
+            found.named = has_names or signature.style != "function" or self._recorder.live
         return found
 
     def _pre(self, mount: MountPoint) -> Callable[..., None]:
-        function, signature = self._function(mount), mount.site().signature
-        if signature.style != "function":
-            return self._begin_with_turns(function)
+        function = self._function(mount)
+        if mount.site().signature.style != "function":
+            return self._start(function)
         if self._recorder.live:
-            return _live_begin(self._recorder, function, arguments=self._arguments)
+            return _live_begin(self._recorder, function, keep=self._arguments)
         if not self._arguments:
             return _timed_begin(self._recorder, function)
-        named = signature.regular > signature.positional or signature.varkw is not None
-        return (_begin_named if named else _begin)(self._recorder, function)
+        return (_begin_named if function.named else _begin)(self._recorder, function)
 
     def _always(self, mount: MountPoint) -> Callable[..., None]:
         function, style = self._function(mount), mount.site().signature.style
         if style != "function":
-            return self._end_with_turns(function, style)
-        end = End(function)
+            return self._stop(function, style)
         if self._recorder.live:
-            return _live_end(self._recorder, end, arguments=self._arguments)
-        return (_end if self._arguments else _timed_end)(self._recorder, end)
+            return _live_end(self._recorder, function, keep=self._arguments)
+        return (_end if self._arguments else _timed_end)(self._recorder, function)
 
     # Hooks of functions with turns, which find their call in `call.state`
 
-    def _begin_with_turns(self, function: Function) -> Callable[[Call], None]:
+    def _started(self, function: Function, call: Call) -> RecordedCall:
+        """Start a recorded call; it is known before that is noted, since a RecursionError may come in between."""
+        given = (call.args, call.kwargs) if self._arguments else None
+        recorded = call.state[self._key] = self._recorder.start(function, given)
+        self._recorder.note("start", recorded)
+        return recorded
+
+    def _start(self, function: Function) -> Callable[[Call], None]:
+        here = self._recorder.here
+
+        def start(call: Call) -> None:
+            if here.note is not IGNORED and is_watched():
+                self._started(function, call)
+
+        return start
+
+    def _stop(self, function: Function, style: str) -> Callable[..., None]:
         recorder, key, keep = self._recorder, self._key, self._arguments
 
-        def begin(call: Call) -> None:
-            strand = recorder.here.strand
-            if not strand.busy and is_watched():
-                # Known before it is noted: a RecursionError may come in between, and then its end is to be noted.
-                recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
-                recorder.note_turn(strand, recorded, "begin")
-
-        return begin
-
-    def _end_with_turns(self, function: Function, style: str) -> Callable[..., None]:
-        recorder, key, keep = self._recorder, self._key, self._arguments
-
-        def end(call: Call, result: object, exc: BaseException | None) -> None:
-            strand = recorder.here.strand
+        def stop(call: Call, result: object, exc: BaseException | None) -> None:
             recorded = call.state.get(key)
-            if strand.busy or (recorded is None and not is_watched()):
+            if recorder.here.note is IGNORED or (recorded is None and not is_watched()):
                 return
             if recorded is None:  # an earlier hook has ended the call before it was seen to begin
-                recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
-                recorder.note_turn(strand, recorded, "begin")
+                recorded = self._started(function, call)
             if not recorded.ended:
-                recorder.note_end(strand, recorded, result if keep else None, failure(style, exc))
+                recorder.note("stop", recorded, failure(style, exc), result if keep else None)
 
-        return end
+        return stop
 
     def _around(self, mount: MountPoint) -> Callable[..., Any]:
         recorder, key = self._recorder, self._key
 
-        def turns(call: Call) -> RecordedTurns | None:
-            recorded = call.state.get(key)
-            return None if recorded is None else RecordedTurns(recorder, recorded)
-
         def generator(call: Call, proceed: Callable[[], Any]) -> Any:
-            seen = turns(call)
-            return proceed() if seen is None else _driven(seen, proceed())
+            recorded = call.state.get(key)
+            return proceed() if recorded is None else _driven(recorder, recorded, proceed())
 
         async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
-            seen, source = turns(call), proceed()
+            recorded, source = call.state.get(key), proceed()
             # Of what is awaited and is no coroutine, such as a future, there are no turns.
-            return await (_awaited(seen, source) if seen is not None and hasattr(source, "send") else source)
+            has_turns = recorded is not None and hasattr(source, "send")
+            return await (_awaited(recorder, recorded, source) if has_turns else source)
 
         def async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
-            seen = turns(call)
-            if seen is None:
+            recorded = call.state.get(key)
+            if recorded is None:
                 return proceed()
 
             async def step(made: Callable[..., Any], *args: Any) -> Any:
-                return await _awaited(seen, made(*args))
+                return await _awaited(recorder, recorded, made(*args))
 
             return AsyncSteps(proceed(), step)
 
@@ -156,26 +152,26 @@ class Hooks:
         return {"generator": generator, "coroutine": of_coroutine}.get(style, async_generator)
 
 
-def _driven(turns: RecordedTurns, source: Any) -> Generator[Any, Any, Any]:
-    """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380)."""
+def _driven(recorder: Recorder, recorded: RecordedCall, source: Any) -> Generator[Any, Any, Any]:
+    """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380), and note its turns."""
     step, sent = source.send, None
     while True:
-        turns.enter()
+        recorder.enter(recorded)
         try:
             item = step(sent)
         except StopIteration as stop:
             return stop.value
         finally:
             sent = None  # else the exception that was thrown in and this frame would keep each other alive
-            turns.leave()
+            recorder.leave(recorded)
         try:
             sent = yield item
         except GeneratorExit:
-            turns.enter()
+            recorder.enter(recorded)
             try:
                 source.close()
             finally:
-                turns.leave()
+                recorder.leave(recorded)
             raise
         except BaseException as error:
             step, sent = source.throw, error
@@ -183,7 +179,7 @@ def _driven(turns: RecordedTurns, source: Any) -> Generator[Any, Any, Any]:
             step = source.send
 
 
-_awaited: Callable[[RecordedTurns, Any], Any] = coroutine(_driven)
+_awaited: Callable[[Recorder, Any, Any], Any] = coroutine(_driven)
 
 
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.
@@ -197,7 +193,7 @@ def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
             around = outer()
         except RecursionError:  # which may need a frame more than the end of this call, see `variable`
             around = None
-        here.note((function, clock(), args, None, around))
+        here.note(("begin", function, clock(), around, args))
 
     return begin
 
@@ -208,18 +204,18 @@ def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
     def begin(*args: Any, **kwargs: Any) -> None:
         try:
             around = outer()
-        except RecursionError:  # which may need a frame more than the end of this call, see `variable`
+        except RecursionError:  # likewise
             around = None
-        here.note((function, clock(), args, kwargs, around))
+        here.note(("begin", function, clock(), around, (args, kwargs)))
 
     return begin
 
 
-def _end(recorder: Recorder, about: End) -> Callable[..., None]:
+def _end(recorder: Recorder, function: Function) -> Callable[..., None]:
     here, clock = recorder.here, CLOCK[0]
 
     def end(result: object, exc: BaseException | None) -> None:
-        here.note((about, clock(), result, exc))
+        here.note(("end", function, clock(), exc, result))
 
     return end
 
@@ -228,57 +224,45 @@ def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
     here, clock = recorder.here, CLOCK[0]
 
     def begin() -> None:
-        note = here.note
-        note(function)
-        note(clock())
+        here.note(("begin", function, clock(), None, None))
 
     return begin
 
 
-def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
+def _timed_end(recorder: Recorder, function: Function) -> Callable[..., None]:
     here, clock = recorder.here, CLOCK[0]
 
     def end(exc: BaseException | None) -> None:
-        note = here.note
-        if exc is None:
-            note(about)
-            note(clock())
-        else:
-            note((about, clock(), None, exc))
+        here.note(("end", function, clock(), exc, None))
 
     return end
 
 
-def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> Callable[..., None]:
-    here, clock, outer = recorder.here, CLOCK[0], current.get
+def _live_begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
+    here, clock, outer, read = recorder.here, CLOCK[0], current.get, recorder.read_now
 
     def begin(*args: Any, **kwargs: Any) -> None:
-        strand = here.strand
-        if not strand.busy:
-            try:
-                around = outer()
-            except RecursionError:
-                around = None
-            given = (args, kwargs) if arguments else (None, None)
-            strand.note((function, clock(), *given, around))
-            try:
-                recorder.take_now(strand)
-            except RecursionError:  # there is no room for a call of it; see there
-                pass
+        try:
+            around = outer()
+        except RecursionError:  # likewise
+            around = None
+        here.note(("begin", function, clock(), around, (args, kwargs) if keep else None))
+        try:
+            read()
+        except RecursionError:  # there is no room for a call of it; see `Recorder._read`
+            pass
 
     return begin
 
 
-def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..., None]:
-    here, clock = recorder.here, CLOCK[0]
+def _live_end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
+    here, clock, read = recorder.here, CLOCK[0], recorder.read_now
 
     def end(result: object, exc: BaseException | None) -> None:
-        strand = here.strand
-        if not strand.busy:
-            strand.note((about, clock(), result if arguments else None, exc))
-            try:
-                recorder.take_now(strand)
-            except RecursionError:  # there is no room for a call of it; see there
-                pass
+        here.note(("end", function, clock(), exc, result if keep else None))
+        try:
+            read()
+        except RecursionError:  # likewise
+            pass
 
     return end

@@ -228,7 +228,7 @@ def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[Re
     error = entry.get("error")
     exc = None if error is None else RecordedError(printable(str(error["type"])), printable(str(error["message"])))
     if entry["duration"] is not None:
-        call.end(call.begin + _seconds(entry["duration"] / 1e9), None, exc)
+        call.end(call.begin + _seconds(entry["duration"] / 1e9), exc)
     if "arguments" in entry or "result" in entry:
         arguments = {printable(name): printable(str(text)) for name, text in entry.get("arguments", {}).items()}
         call.set_texts(arguments, _text(entry.get("result")))

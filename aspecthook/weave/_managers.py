@@ -172,7 +172,7 @@ def _using_coroutine(factory: Callable[..., Any], _: Site, who: object) -> Any:
 
 def _using_generator(factory: Callable[..., Any], site: Site, who: object) -> Any:
     def hook(proceed: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return within(site, hook, _yielding(_sync(factory(*args, **kwargs), who)), proceed, None)
+        return within(site, hook, _yielding(_sync(factory(*args, **kwargs), who)), proceed)
 
     return hook
 
@@ -181,8 +181,8 @@ def _using_async_generator(factory: Callable[..., Any], site: Site, who: object)
     def hook(proceed: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         manager = factory(*args, **kwargs)
         if _enters_async(type_of(manager)):
-            return awithin(site, hook, _ayielding(manager), proceed, None)
-        return awithin(site, hook, _yielding(_sync(manager, who)), proceed, None)
+            return awithin(site, hook, _ayielding(manager), proceed)
+        return awithin(site, hook, _yielding(_sync(manager, who)), proceed)
 
     return hook
 

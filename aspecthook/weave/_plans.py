@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import FunctionType, ModuleType
 
-from aspecthook._core.law.hook import instead_of
+from aspecthook._core.law.callables import identity
+from aspecthook._core.law.hook import EXCEPTION, check_options, instead_of
 from aspecthook._core.law.kinds import KINDS, Kind, meant_kind
 from aspecthook._core.law.options import OPTIONS, Options
+from aspecthook._core.mount.members import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, printable
 from aspecthook._hints import Any, NamedTuple, cast
 
 from ._aspects import has_marks, marked
-from ._finding import Plan, Where
+from ._finding import Plan, Wanted, Where
 from ._pointcut import Pointcut
 from ._pytorch import WORDS, model_of, refuse_words
 from ._spots import Chosen, shown, type_name
 from ._weaving import Scope, Weaving
-from ._woven import Wanted
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -44,7 +45,6 @@ def begin(
     aspect: object,
     where: Where | None,
     scope: Scope,
-    again: bool,
 ) -> Weaving:
     """Make the weaving that was asked for, and weave what is imported.
 
@@ -64,7 +64,7 @@ def begin(
     else:
         refuse_words(target, names, words)
         plans = _of_functions(target, given)
-    return Weaving(tuple(plans), scope=scope, again=again).begin()
+    return Weaving(tuple(plans), scope=scope).begin()
 
 
 def _of_functions(target: object, given: _Given) -> list[Plan]:
@@ -104,20 +104,28 @@ def _check(options: Options, scope: object, where: object) -> None:
         raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
     for option in options:
         if option not in OPTIONS:
-            known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
+            known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope"]
             meant = meant_kind(option, known) or "; its hooks and options: help(weave)"
             if option in _ASPECTS:
                 meant = f"; it is an aspect: weave(target, aspect={option}(...)), with aspecthook.aspects.{option}"
             raise WeaveError(f"weave takes no {option!r}{meant}")
-    _refuse_weak(options)
 
 
-def _refuse_weak(options: Options) -> None:
+def _want(kind: Kind, function: Any, types: tuple[type[BaseException], ...], options: Options, label: str) -> Wanted:
+    """Return one hook that is to be woven.
+
+    Some targets may be imported later, but options that are wrong anywhere are refused now.
+    """
     if options.get("weak"):
         raise WeaveError(
             "weak=True is not for weavings: a weaving keeps its hooks until it is removed; add the hook with "
             "hooks(target), or remove the weaving when its object goes"
         )
+    if types:
+        check_types(kind, types, label)
+    meaning = frozenset(check_options(kind, function, options, label).items())
+    key = (kind, identity(function), frozenset(types or EXCEPTION), meaning)
+    return Wanted(kind, function, types, options, key)
 
 
 def _aim(target: object) -> object:
@@ -150,8 +158,7 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
                         f"{called}={brief(hook)} is an exception type, and cannot be a hook on {label}; give the hook "
                         f"for it, as in exception={{KeyError: hook}}"
                     )
-                # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
-                found.append(Wanted(cast("Kind", kind), one, types, options, label))
+                found.append(_want(cast("Kind", kind), one, types, options, label))
     return found
 
 
@@ -193,10 +200,9 @@ def _of_aspect(aspect: Any, target: object, given: _Given) -> list[Plan]:
                 f"the method {method.__name__!r} of {label} is marked {mark.kind!r} without a pointcut; name one in "
                 f"the mark, or give the target: weave(target, aspect=...)"
             )
-        own = cast("Options", {**given.options, **mark.options})
-        _refuse_weak(own)
+        options = cast("Options", {**given.options, **mark.options})
         aimed = target if mark.pointcut is None else Pointcut(mark.pointcut)
-        plans.append(Plan(aimed, (Wanted(mark.kind, method, mark.types, own, label),), given.where))
+        plans.append(Plan(aimed, (_want(mark.kind, method, mark.types, options, label),), given.where))
     return plans
 
 

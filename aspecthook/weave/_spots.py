@@ -8,15 +8,13 @@ instead.
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 import sys
 from collections.abc import Callable
-from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
+from functools import cached_property, partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -44,10 +42,14 @@ from ._members import ACCESSORS, CACHING, Member, function_in, member_of
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
-_READ = (MemberDescriptorType, GetSetDescriptorType)
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-# Our code names `print` for `explain`, but no call of a hook uses it, so that it can be woven.
-_SPARED = frozenset(("print",))
+# The builtins that our code calls when hooks run; a test compares them with the code.
+_NEEDED = frozenset(
+    (
+        *("all", "any", "callable", "compile", "dir", "eval", "getattr", "hasattr", "hash", "id", "isinstance"),
+        *("issubclass", "iter", "len", "max", "min", "next", "repr", "setattr", "sorted", "sum", "vars"),
+    )
+)
 # Functions whose result depends on the caller's frame, which would be ours.
 _LOOKING_BACK = frozenset(
     {("builtins", name) for name in ("locals", "globals", "vars", "dir", "eval", "exec", "super")}
@@ -170,11 +172,10 @@ def _in_module(member: Member) -> Spot:
     if not callable(value):
         raise _refusal(member.label, f"is a value, of type {type_name(value)}", "weave a function that uses it")
     _refuse_streams(value, member)
-    if not isinstance(value, (BuiltinFunctionType, partial, CACHING)):
-        instance = _instance(value, member.label)
-        if instance is not None:
-            return instance
-    if member.owner is builtins and member.name in _needed():
+    instance = _instance(value, member.label)
+    if instance is not None:
+        return instance
+    if member.owner is builtins and member.name in _NEEDED:
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
     if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
@@ -210,27 +211,6 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
     return Spot(function, lambda: for_instance(mount_for(function), instance))
 
 
-@lru_cache
-def _needed() -> frozenset[str]:
-    """Return the names of the builtins that our code calls when hooks run."""
-    found: set[str] = set()
-    for name, module in list(sys.modules.copy().items()):
-        if name.startswith("aspecthook._"):
-            for value in list(vars(module).values()):
-                holders = [value, *vars(value).values()] if isinstance(value, type) else [value]
-                for holder in holders:
-                    function = function_in(holder, "fget")
-                    if function is not None:
-                        found |= _names(function.__code__)
-    return frozenset(found & vars(builtins).keys()) - _SPARED
-
-
-def _names(code: CodeType) -> set[str]:
-    inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
-    own = {str(step.argval) for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
-    return own.union(*inner)
-
-
 # In a class
 
 
@@ -249,33 +229,22 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     if member.name == "__new__" and getattr(value, "__self__", None) is cls:
         why = f"is how C code makes instances of {cls.__name__}, and CPython does not let it be put back"
         raise _refusal(member.label, why, "weave the functions that call it")
-    inner = bind(value, None, cls) if binding != "read" else None
-    _refuse_streams(inner, member)
+    _refuse_streams(bind(value, None, cls), member)
     load_proxies()
     function = getattr(value, "__func__", value)
     mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
     return Spot(function, mount, loose=True)
 
 
-def _refuse_unread(value: property, member: Member) -> None:
-    if getattr(value, member.accessor) is None:
-        has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
-        name = member.label.removesuffix(f".{member.accessor}")
-        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{name}.{has}'")
-    if member.accessor != "fget":
-        raise _refusal(member.label, "is not a Python function", "weave the functions that call it")
-
-
 def _binding(value: Any, member: Member) -> Binding:
     kind = type_name(value)
     found: Any = value  # which type checkers do not narrow
-    if isinstance(value, property):
-        _refuse_unread(value, member)
-        return "read"
-    if isinstance(value, _READ) or kind == "_tuplegetter":
-        if member.name.startswith("__"):
-            raise _refusal(member.label, "is read by Python itself", "weave a method that uses it")
-        return "read"
+    if isinstance(value, property) and getattr(value, member.accessor) is None:
+        has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
+        name = member.label.removesuffix(f".{member.accessor}")
+        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{name}.{has}'")
+    if isinstance(value, (property, MemberDescriptorType, GetSetDescriptorType)) or kind == "_tuplegetter":
+        raise _refusal(member.label, "is read without Python code", "weave a method that uses it")
     # A wrapper around another method binds as that method does.
     inner: Any = value.func if isinstance(value, (partialmethod, singledispatchmethod)) else value
     if isinstance(inner, (classmethod, ClassMethodDescriptorType)):
@@ -313,7 +282,7 @@ def spot_of_object(target: Any) -> Spot | None:
     _refuse_made_anew(target)
     if isinstance(target, MethodType):
         return _method(target)
-    if isinstance(target, (*_C_METHODS, ClassMethodDescriptorType, *_READ)):
+    if isinstance(target, (*_C_METHODS, ClassMethodDescriptorType)):
         cls: type[Any] = target.__objclass__
         return spot_of(_in_owner(cls, target.__name__, target, cls))
     function = function_in(target, "fget")
@@ -332,14 +301,13 @@ def _refuse_made_anew(target: Any) -> None:
     found = member_of(inner)
     if type(inner) is FunctionType:
         # partialmethod, and up to 3.13 singledispatchmethod, make functions whose code has this name in functools.
-        made = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
-        made = made or ("__wrapped__" in vars(inner) and mount_of(inner) is None and _is_made_by(found, inner))
+        of_functools = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
+        copied = "__wrapped__" in vars(inner) and mount_of(inner) is None
     else:
         kind = type_of(inner)
-        python = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  # not whether there is one
-        # From 3.14 on singledispatchmethod makes callable objects.
-        made = python and (kind.__module__ == "functools" or _is_made_by(found, inner))
-    if made:
+        copied = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  # not whether there is one
+        of_functools = copied and kind.__module__ == "functools"  # singledispatchmethod from 3.14 on
+    if of_functools or (copied and _is_made_by(found, inner)):
         label = found.label if found is not None else shown(inner)
         instead = f"name it in a pointcut: '{label}'" if found is not None else _inner(inner)
         raise _refusal(label, "is made anew at each access", instead)
@@ -365,7 +333,7 @@ def _anywhere(target: Any) -> Spot:
             f"is a method of one {kind.__name__}, which has no place for a hook",
             f"weave a subclass of {kind.__name__}, or the functions that call it",
         )
-    instance = None if isinstance(target, (BuiltinFunctionType, partial, CACHING)) else _instance(target, shown(target))
+    instance = _instance(target, shown(target))
     if instance is not None:
         return instance
     raise _refusal(shown(target), "is in no imported module, so there is nowhere to put a hook", _inner(target))

@@ -193,11 +193,13 @@ class Source(Writer):
                 self._replace(group.hook, function)
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
-            with self.block("else:"):
-                self.line(f'$result = $returned($site, "pre", {function}, $answer)')
+            with self.block("elif $type($answer) is $Return:"):
+                self.line("$result = $answer.value")
                 if looped:
                     self.line("$skipped = True")
                 self.line("break")
+            with self.block("else:"):
+                self.line(self.wrong("pre", function))
         if looped:
             with self.block("if $skipped:"):
                 self.line("break")
@@ -310,8 +312,8 @@ class Source(Writer):
     def _value_hook(self, kind: Kind, group: Group, subject: str) -> None:
         """Write a hook whose answer, if not None, replaces its subject."""
         with self.hook(kind, group) as function, self.block("if $answer is not None:"):
-            returned = f'$returned($site, "{kind}", {function}, $answer)'
-            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {returned}")
+            settled = f'$settled($site, "{kind}", {function}, $answer)'
+            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {settled}")
             if kind == "post" and self.wants_call:
                 self.line(f"$call._result = {subject}")
 

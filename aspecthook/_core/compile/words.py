@@ -23,10 +23,10 @@ TABLE: Mapping[str, object] = {
         *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration, TypeError),
         # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
-        *(answers.returned, answers.revise, answers.settled, answers.unnamed_values, answers.wrong, tally.together),
+        *(answers.revise, answers.settled, answers.unnamed_values, answers.wrong, tally.together),
         # Hooks with one `yield`, and streams.
-        *(streams.end, streams.ended, streams.fail, streams.failed, streams.never_yielded),
-        *(streams.abegin, streams.aended, streams.afail, streams.start),
+        *(streams.ended, streams.failed, streams.never_yielded),
+        *(streams.abegin, streams.aended, streams.afailed, streams.start),
         *(streams.lazy, streams.relay, streams.stream, streams.within),
         *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
         # The rest of a chain after one of its hooks has raised.

@@ -39,9 +39,9 @@ def checked(hook: Hook, call: Call, answer: Any) -> Any:
     return answer
 
 
-def invoke(hook: Hook, call: Call, values: Values, item: object) -> Any:
-    """Call a hook with what it asks for."""
-    args, kwargs = given_to(hook, hook.asks, call, values, item=item)
+def invoke(hook: Hook, call: Call, values: Values, item: object = None, proceed: object = None) -> Any:
+    """Call a hook with what it asks for: return its answer, or the generator if it yields."""
+    args, kwargs = given_to(hook, hook.asks, call, values, item, proceed)
     return hook.function(*args, **kwargs)
 
 
@@ -56,7 +56,7 @@ def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
 
 
 def _holds(predicate: Predicate, hook: Hook, call: Call, values: Values, item: object) -> Any:
-    args, kwargs = given_to(hook, predicate.asks, call, values, item=item)
+    args, kwargs = given_to(hook, predicate.asks, call, values, item)
     return predicate.holds(*args, **kwargs)
 
 
@@ -74,12 +74,6 @@ def replace(hook: Hook, call: Call, answer: Args) -> None:
         if not hook.isolate:
             raise
         hook.failed(error)
-
-
-def open_hook(hook: Hook, call: Call, proceed: Target, values: Values) -> Any:
-    """Call an around hook: return its answer, or the generator if it yields."""
-    args, kwargs = given_to(hook, hook.asks, call, values, proceed=proceed)
-    return hook.function(*args, **kwargs)
 
 
 def awaitable(answer: object) -> bool:
@@ -136,7 +130,7 @@ def _shown_argument(site: Site, values: Values, name: str) -> Any:
 
 
 def given_to(
-    hook: Hook, asks: Asks, call: Call, values: Values, proceed: object = None, item: object = None
+    hook: Hook, asks: Asks, call: Call, values: Values, item: object = None, proceed: object = None
 ) -> tuple[list[object], dict[str, object]]:
     """Return the positional and the keyword arguments that a hook asks for."""
     positional: list[object] = []

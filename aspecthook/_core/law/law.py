@@ -29,7 +29,6 @@ from .invoke import (
     invoke,
     is_due,
     leave,
-    open_hook,
     replace,
     whole,  # sync: drop
 )
@@ -183,7 +182,7 @@ async def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any
         return result
 
     try:
-        answer = open_hook(hook, call, proceed, values)
+        answer = invoke(hook, call, values, proceed=proceed)
         if hook.proceeds:
             answer = await whole(answer, results)  # sync: drop
             return settled(site, "around", hook.function, answer)

@@ -17,7 +17,6 @@ from .invoke import (
     invoke,
     is_due,
     leave,
-    open_hook,
     replace,
 )
 from .order import Chain
@@ -169,7 +168,7 @@ def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
         return result
 
     try:
-        answer = open_hook(hook, call, proceed, values)
+        answer = invoke(hook, call, values, proceed=proceed)
         if hook.proceeds:
             return settled(site, "around", hook.function, answer)
         begin, ended, failed = ONE_YIELD[hook.style]

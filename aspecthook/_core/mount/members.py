@@ -50,7 +50,7 @@ _NO_PAUSES: frozenset[object] = frozenset()
 class Members(Attribute):
     """The hooks of one mount point, whatever that is and however its function runs them."""
 
-    __slots__ = ("_members", "emission", "mentions", "name", "pauses", "place", "provides", "woven")
+    __slots__ = ("_members", "emission", "mentions", "name", "pauses", "place", "provides")
 
     # Whether it belongs to one object, and not to the function that runs there.
     of_object: ClassVar[bool] = False
@@ -78,8 +78,6 @@ class Members(Attribute):
         self.emission: Emission | None = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
-        # What weavings share at this mount point; kept here, so that all of it dies together.
-        self.woven: tuple[Any, ...] = ()
         # Where its code is, a `Place`; None before the first hook.
         self.place: Any = None
 
@@ -99,6 +97,10 @@ class Members(Attribute):
 
     def arranged(self) -> Chain:
         """Return the chain that runs now, arranged anew."""
+        raise NotImplementedError
+
+    def tidy(self) -> None:
+        """Complete a change that was interrupted; under the lock."""
         raise NotImplementedError
 
     def watch(self, hook: Hook) -> None:

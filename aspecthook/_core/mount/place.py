@@ -17,7 +17,6 @@ from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.compile.show import FREE_THREADED, hide, show_again
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
-from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Shown, shown_by
 from aspecthook._errors import MountError
@@ -82,11 +81,11 @@ class MountSite(Site, Witness):
             self._shown = (shown_by(function, self.signature, original, signature_of),)
         return self._shown[0]
 
-    def find(self, kind: str, function: object) -> Hook | None:
-        """Return the hook of a kind that a function is, for messages."""
+    def who(self, kind: str, function: object) -> str | None:
+        """Return the hook of a kind that a function is, as messages describe it; None if it is none any more."""
         mount = self._mount()
         found = [] if mount is None else [hook for hooks in mount.chains() for hook in hooks]
-        return next((hook for hook in found if hook.kind == kind and hook.function is function), None)
+        return next((hook.who for hook in found if hook.kind == kind and hook.function is function), None)
 
     def __call__(self) -> Callable[..., Any]:
         mount = self._mount()
@@ -210,11 +209,14 @@ class Place(Occupancy):
             hide(self.ours)
         if stub is None:
             found = template(self.site.signature, None, free=len(self.before.co_freevars))
-            stub = self._stub_code = self._links().link(found, _NO_CHAIN, None, {})[0]
+            stub = self._links().link(found, _NO_CHAIN, None, {})[0]
+            if not self.opened:
+                return  # a collection has dropped the last hook meanwhile, that of an instance, and closed the place
+            self._stub_code = stub
         elif self._hidden is not None:
             show_again(stub, self._hidden)
         self._hidden = None
-        self.opened, self.stranded = True, False
+        self.stranded = False
         code = function.__code__
         if code is self.before or self.is_ours(code):
             self.put(stub)
@@ -312,7 +314,7 @@ class Place(Occupancy):
             chain = mount.arranged()
             if not self.instances and not chain.everything():
                 # An interrupted change has left this: nothing to run, and the stand-in still in place.
-                self.close()
+                mount.tidy()
                 return self.original
             code, linked = self._link(chain, moved)
             if self.moved is moved:
@@ -349,7 +351,7 @@ class Place(Occupancy):
                 "first": self.site,
             }
             linker = Linker(self.site.signature, self.before, self.site.label, facts, self._space)
-            if self._keeps:
+            if self._keeps and facts["instances"] is self.instances:  # a finalizer may have hooked the first instance
                 self._linker = linker
         return linker
 

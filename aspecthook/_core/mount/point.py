@@ -289,9 +289,6 @@ class MountPoint(Members):
         if self.place is None or not self.place.opened:
             self._forget()
 
-    def ensure(self) -> None:
-        """Reinstall the proxy if somebody has put the original back. Nothing to do for functions."""
-
     # The weak form
 
     def watch(self, hook: Hook) -> None:

@@ -50,6 +50,6 @@ def check_loader(loader: object, name: str) -> None:
         )
     if length_of(loader) == 0:
         raise TrainingError(
-            f"{name} has no batches: {brief(loader)} is empty, or drop_last=True leaves out its only batch, which is "
-            "smaller; check where its samples come from, or give a smaller batch_size"
+            f"{name} has no batches: it is empty, or has fewer samples than a batch, which drop_last=True leaves out; "
+            "check where its samples come from, or give a smaller batch_size"
         )

@@ -212,8 +212,6 @@ def test_a_session_leaves_nothing_on_the_runner_nor_alive() -> None:
         assert len(runner.hooks) == 3
         session.run("loss")
     assert runner.hooks == [mine]
-    with pytest.raises(TrainingError, match="closed"):
-        session.session
     runner.fit([1.0])
     gone = weakref.ref(runner)
     del runner, session
@@ -246,7 +244,7 @@ def test_a_session_that_cannot_begin_leaves_nothing_on_the_runner() -> None:
 def test_one_runner_has_one_session_at_a_time() -> None:
     runner = plain()
     with MonitoredTrainingSession(runner, [1.0]) as session:
-        with pytest.raises(TrainingError, match="has a session already"):
+        with pytest.raises(TrainingError, match="while this runner is fitting"):
             MonitoredTrainingSession(runner, [1.0])
         session.run()
     MonitoredTrainingSession(runner, [1.0]).close()

@@ -20,7 +20,6 @@ from aspecthook.training.session import (
     LoggingTensorHook,
     MonitoredTrainingSession,
     SessionRunHook,
-    StepCounterHook,
     StopAtStepHook,
     SummarySaverHook,
     _hooks,
@@ -138,7 +137,6 @@ def hooks_of(folder: Path) -> list[Any]:
         StopAtStepHook(num_steps=9),
         LoggingTensorHook(["loss"], every_n_iter=4),
         SummarySaverHook(save_steps=2, summaries={"summary": "loss"}),
-        StepCounterHook(every_n_steps=3),
         CheckpointSaverHook(folder, save_steps=2),
     ]
 
