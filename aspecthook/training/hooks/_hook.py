@@ -11,7 +11,7 @@ from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
 from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._dialect import GENERAL, IN_ORDER, NAMES, WORDS, Binding, Dialect
+from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
 from aspecthook.training.loop._run import Run
 from aspecthook.training.registry._registry import Registry
 
@@ -87,20 +87,6 @@ class Hook:
     # As mmengine names them.
     is_last_train_epoch = is_last_epoch
     is_last_train_iter = is_last_iter
-
-    def get_triggered_stages(self) -> list[str]:
-        """Return the stages that this hook is called at, in the order in which a run reaches them.
-
-        Example:
-            >>> from aspecthook.training import Hook
-            >>> class Announce(Hook):
-            ...     def after_train_epoch(self): ...
-            ...     def before_run(self): ...
-            >>> Announce().get_triggered_stages()
-            ['before_run', 'after_train_epoch']
-        """
-        methods = _DIALECT.methods(self)
-        return [name for name in IN_ORDER if name in methods]
 
 
 def _idle(name: str) -> Callable[..., Any]:

@@ -79,22 +79,6 @@ GENERAL: dict[str, str] = {
 }
 
 
-def _nested(name: str, *inner: str) -> tuple[str, ...]:
-    return (f"before_{name}", *inner, f"after_{name}")
-
-
-def _of_mode(mode: str, in_iter: Iterable[str] = (), after_epoch: Iterable[str] = ()) -> tuple[str, ...]:
-    return _nested(mode, *_nested(f"{mode}_epoch", *_nested(f"{mode}_iter", *in_iter)), *after_epoch)
-
-
-_STEP = [name for part in ("forward", "backward", "optimizer_step") for name in _nested(part)]
-
-# The names that begin with "before_" and "after_", in the order in which a run calls them; those of checkpoints last.
-IN_ORDER: tuple[str, ...] = (
-    *_nested("run", *_of_mode("train", _STEP, _of_mode("val")), *_of_mode("test"), *_of_mode("predict")),
-    *(name for name in NAMES if name.endswith("_checkpoint")),
-)
-
 # The methods
 
 

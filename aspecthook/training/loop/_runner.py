@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -502,20 +502,18 @@ class Runner(Run):
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-        else:
-            self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
-            if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
-                self.logger.warning(
-                    "the hooks after it had not all been called, so the run that is resumed from %s lacks what they "
-                    "would have done; for an exact one, resume from an earlier checkpoint",
-                    path,
-                )
+            return cause
+        self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
+        if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
+            self.logger.warning(
+                "the hooks after it had not all been called, so the run that is resumed from %s lacks what they would "
+                "have done; for an exact one, resume from an earlier checkpoint",
+                path,
+            )
         return cause
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
         if folder is not None and self.rank == 0:
-            try:
+            with suppress(OSError):  # the run is complete all the same
                 (folder / _INTERRUPTED).unlink(missing_ok=True)
-            except OSError as error:  # the run is complete all the same
-                self.logger.warning("%s could not be removed: %s", folder / _INTERRUPTED, error)
