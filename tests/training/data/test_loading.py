@@ -375,37 +375,6 @@ def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
 
 
 @with_torch
-@given(layouts, st.integers(1, 24), st.booleans())
-@settings(deadline=None)
-def test_pytorchs_loaders_are_divided_anew_too(rows: list[tuple[int, int, int]], length: int, shuffle: bool) -> None:
-    from torch.utils.data import DataLoader as TorchLoader
-
-    from aspecthook.training.data import Resumable
-
-    def order_of(size: int, world: int, state: Any, count: int | None) -> tuple[list[int], Any]:
-        read: list[list[int]] = []
-        now = state
-        for rank in range(world):
-            dataset: Any = Counting(length)
-            loader = Resumable(TorchLoader(dataset, size, shuffle=shuffle), seed=3, rank=rank, world_size=world)
-            loader.load_state_dict(json.loads(json.dumps(state)))
-            left, batches = loader.batches_left(), iter(loader)
-            number = left if count is None else min(left, count)
-            read.append(joined([next(batches).tolist() for _ in range(number)]))
-            now = loader.state_dict()
-            assert len([*batches]) == left - number
-        return [one for row in zip(*read, strict=True) for one in row], now
-
-    start = {"epoch": 1, "position": 0}
-    whole = order_of(1, 1, start, None)[0]
-    seen, state = [], start
-    for number, (size, world, count) in enumerate(rows):
-        more, state = order_of(size, world, state, None if number + 1 == len(rows) else count)
-        seen += more
-    assert seen[:length] == whole and sorted(whole) == list(range(length))
-
-
-@with_torch
 @pytest.mark.parametrize(
     ("change", "says"),
     [({"batch_sampler": True}, "order was 'SequentialSampler' and is"), ({"world": 2}, "world_size was 1 and is 2")],

@@ -82,17 +82,3 @@ def test_the_questions_of_mmengines_hooks_are_those_of_mmcvs() -> None:
         (False, True, True, False),
         (True, False, True, True),
     ]
-
-
-def test_cosine_restart_is_built_by_the_name_of_mmcv_and_sets_the_rates() -> None:
-    rates: list[float] = []
-    runner = run_of("numpy", max_epochs=4)
-    config = {"type": "CosineRestartLrUpdaterHook", "periods": [2, 2], "restart_weights": [1, 0.5], "min_lr": 0.0}
-    runner.register_hook(config)
-    hooks(runner.train_epoch).post(lambda runner: rates.extend(runner.current_lr()))
-    runner.fit(data(1))
-    assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
-    lr_config = {key: value for key, value in config.items() if key != "type"}
-    other = run_of("numpy", max_epochs=4)
-    other.register_training_hooks({"policy": "CosineRestart", **lr_config})
-    assert other.hooks[0].policy == runner.hooks[0].policy
