@@ -14,11 +14,9 @@ from functools import lru_cache, partial, wraps
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
-from aspecthook._core.law import law, law_sync
-from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import a_function, signature_of, style_of
 from aspecthook._core.law.hook import EXCEPTION, Hook, Maker, Owner
-from aspecthook._core.law.streams import streamed
+from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookTypeError, brief, described, printable, unblamed
@@ -162,17 +160,11 @@ class _Inside:
     @unblamed
     def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""
-        mount = self._found()
-        chain, site = mount.chain(), mount.site()
-        values = site.signature.join(args, kwargs)
-        call, own = Call(site, values), self.hook()
+        mount, own = self._found(), self.hook()
+        chain = mount.chain()
         places = [place for place, hook in enumerate(chain.around, 1) if hook.function is own]
         inner = chain.around[places[0] :] if places else ()  # a hook that was removed meanwhile has nothing inside
-        target = mount.inner()
-        if "generator" in site.signature.style:
-            return streamed(inner, call, target, values)
-        room: Any = law if site.signature.style == "coroutine" else law_sync
-        return room.inside(inner, call, room.body(chain.on, call, target), values)
+        return mount.separate(Chain(()).replaced({"around": inner, "on": chain.on}))(*args, **kwargs)
 
     def _found(self) -> MountPoint:
         mount = self._mount()

@@ -29,9 +29,9 @@ from aspecthook import (
     hookable,
     hooks,
 )
-from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.order import Chain
 from aspecthook.testing._calls import Given, values_of
+from tests.oracle import law as _law
 from tests.properties.signatures import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")

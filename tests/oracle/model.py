@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from types import NoneType
 from typing import Any, cast
 
-from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import type_of
@@ -27,6 +26,7 @@ from aspecthook._values import shortened
 from aspecthook.testing._calls import Given, values_of
 from aspecthook.testing._mount import mapped
 from aspecthook.testing._steps import TARGET
+from tests.oracle import law as _law
 from tests.oracle.calls import attempt
 from tests.oracle.recording import NotedStep as Step
 from tests.oracle.recording import NotedTrace as Trace

@@ -15,7 +15,6 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, cast, final
 
-from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Hook, Predicate
@@ -24,6 +23,7 @@ from aspecthook._values import shortened
 from aspecthook.testing._mount import mapped
 from aspecthook.testing._recording import given_of, labels, words_of
 from aspecthook.testing._steps import TARGET
+from tests.oracle import law as _law
 from tests.oracle.calls import attempt
 from tests.oracle.recording import (
     CLOSE,

@@ -219,8 +219,8 @@ def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> N
     writer.line(f"return ${a}relay($source, $run.leave)" if hook.leaves else "return $source")
 
 
-# The body of an event: its subscribers, one after another, and what becomes of their answers. It does what `law.emit`
-# and `tally` do by interpretation.
+# The body of an event: its subscribers, one after another, and what becomes of their answers. `emit`
+# in `tests/oracle/law.py` does the same by interpretation.
 
 
 def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:

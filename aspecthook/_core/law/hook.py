@@ -178,8 +178,10 @@ class Hook(Handle):
         "__weakref__",
         "_mount",
         "added",
+        "after",
         "again",
         "asks",
+        "before",
         "conditions",
         "doubts",
         "failures",
@@ -248,6 +250,9 @@ class Hook(Handle):
         else:
             # The key of its callable.
             self.identity: Any = _shared(identity(function))
+        # The keys of the hooks that it runs before, and after.
+        self.before: tuple[object, ...] = self.conditions.before
+        self.after: tuple[object, ...] = self.conditions.after
         self.reshape()
 
     def _read(self, site: Site, mount: Owner) -> None:
@@ -306,12 +311,13 @@ class Hook(Handle):
             raise HookOptionError(
                 f"{who} cannot be weak: once it is gone, nothing would run the target; use pre and post hooks"
             )
-        for option, _, meant in self.mentioned():
-            if not isinstance(meant, str):
-                raise HookOptionError(
-                    f"{who} is weak, and has {option}={brief(meant)}, which it would keep alive; give the name of that "
-                    f"hook"
-                )
+        for option in ("before", "after"):
+            for meant in several(self.options.get(option)):
+                if meant is not None and not isinstance(meant, str):
+                    raise HookOptionError(
+                        f"{who} is weak, and has {option}={brief(meant)}, which it would keep alive; give the name of "
+                        f"that hook"
+                    )
         hook_ref = weakref.ref(self)
 
         def gone(_: object, ending: Callable[[], bool] = is_ending) -> None:
@@ -328,22 +334,10 @@ class Hook(Handle):
             holds = self.options["when"] = self.weak.predicate(self.when.holds)
             self.when = self.when._replace(holds=holds, awaits=False)
 
-    # The options that decide its place in the order, and whether its failure is logged and the call goes on.
-
     @property
     def priority(self) -> int:
         """Its priority, from 0 to 100: the hook with the lowest one runs first."""
         return self.conditions.priority
-
-    @property
-    def before(self) -> tuple[object, ...]:
-        """The keys of the hooks that it runs before."""
-        return self.conditions.before
-
-    @property
-    def after(self) -> tuple[object, ...]:
-        """The keys of the hooks that it runs after."""
-        return self.conditions.after
 
     @property
     def isolate(self) -> bool:

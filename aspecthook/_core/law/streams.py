@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from functools import partial
 
 from aspecthook._errors import HookAnswerError, described, unblamed
 from aspecthook._hints import Any, cast
 
-from .answers import Values, hook_at, proceed_with, settled
-from .call import Call, Site
-from .guard import Entry
-from .invoke import Hooks, Target, invoke, is_due, leave
+from .answers import hook_at, settled
+from .call import Site
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -96,13 +93,6 @@ async def afailed(site: Site, function: object, hook: AsyncGenerator[Any, Any], 
         raise _yielded_twice(site, function)
     finally:
         del error  # for the reason in `failed`
-
-
-# For each style of one-yield hook: what begins it, what ends it with a result, and with an exception.
-ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
-    "generator": (begin, ended, failed),
-    "async generator": (abegin, aended, afailed),
-}
 
 
 def never_yielded(site: Site, function: object) -> HookAnswerError:
@@ -276,39 +266,3 @@ async def awithin(
         answer = ended(site, function, hook, None)
     if answer is not None:
         settled(site, "around", function, answer)  # what it answers goes nowhere, but must be an answer
-
-
-# The stream of one call.
-
-
-def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
-    """Return the stream of a generator, sync or async, inside its around hooks."""
-    site = call._site
-    if not hooks:
-        args, kwargs = site.signature.split(values)
-        return target(*args, **kwargs)
-    hook, asynchronous = hooks[0], site.signature.style == "async generator"
-
-    def inner(values: Values) -> Any:
-        return streamed(hooks[1:], call, target, values)
-
-    def proceed(*unnamed: Any, **changes: Any) -> Any:
-        return inner(tuple(proceed_with(site, hook.function, unnamed, changes, values)))
-
-    def opened() -> Any:
-        if not is_due(hook, call, values) or not (entry := hook.admit()):
-            return inner(values)
-        try:
-            answer = invoke(hook, call, values, proceed=proceed)
-            if hook.proceeds:
-                source: Any = (astream if asynchronous else stream)(site, hook.function, answer)
-            else:
-                source = (awithin if asynchronous else within)(site, hook.function, answer, partial(inner, values))
-        except BaseException:
-            leave(entry)
-            raise
-        return (arelay if asynchronous else relay)(source, entry.leave) if isinstance(entry, Entry) else source
-
-    if hook.gate is None and hook.when is None and hook.guard is None:
-        return opened()
-    return alazy(opened) if asynchronous else lazy(opened)

@@ -14,12 +14,13 @@ from types import CodeType, FunctionType
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
 from aspecthook._core.compile.show import origins_of, render
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookLookupError, plural, printable, qualified
-from aspecthook._hints import Any
+from aspecthook._hints import Any, cast
 
 from .lock import under_lock
 from .members import Members
@@ -189,6 +190,15 @@ class MountPoint(Members):
         """Return what a call runs inside of all hooks: the function as it was."""
         place = self.place
         return place.original if place is not None and place.opened else self.function
+
+    def separate(
+        self, chain: Chain, target: Callable[..., Any] | None = None, site: Site | None = None
+    ) -> Callable[..., Any]:
+        """Return a function that makes calls of its own with a chain, around the target or another one."""
+        owner = cast("MountPoint", getattr(self, "parent", self))  # the code of an instance's is in its class
+        if owner.place is None or not (owner.place.opened or chain.everything()):
+            return self.function if target is None else target
+        return owner.place.bind(chain, target=target, site=site)
 
     def site(self) -> MountSite:
         """Return what generated code and messages need to know of the function as it is now."""

@@ -476,6 +476,7 @@ class Runner(Run):
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
+        self.writes.wait()  # a hook may have begun a save before the run, and what it writes would be swept away
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.hooks._early_stop import EarlyStoppingHook
+from aspecthook.training.hooks._guards import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._line_files import LineFile

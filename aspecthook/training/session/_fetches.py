@@ -70,7 +70,7 @@ def arrays(values: Nested) -> Nested:
             return TorchBackend().to_array(value)
         import numpy as np
 
-        from aspecthook.training.backends.net._values import detach
+        from aspecthook.training.backends._autograd import detach
 
         value = detach(value)
         return np.array(value) if isinstance(value, np.ndarray) else value

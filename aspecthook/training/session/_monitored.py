@@ -12,13 +12,12 @@ from typing import Any, Self, TypeAlias, cast, final
 
 from aspecthook import hookable
 from aspecthook import hooks as hooks_of
-from aspecthook._core.law import law_sync
-from aspecthook._core.law.call import Call
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookOptionError, HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
-from aspecthook.training.backends._choose import backend_of
+from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
 from aspecthook.training.loop._checks import check_loader
 from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
@@ -301,8 +300,8 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """Run a body that pauses, inside the hooks that a stage has now.
 
     The user enters a stage in one call of `MonitoredTrainingSession.run` and leaves it in a later one, and still it is
-    one call by law 1: its body is a generator, and the interpreter of the law runs the hooks of the stage around it. A
-    plain function that is an around hook is refused: it cannot be left in the middle.
+    one call by law 1: its body is a generator, and the hooks of the stage run around it as around any generator. An
+    around hook that is a plain function is refused: it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
     kept = Chain(tuple(hook for hook in mount.chain().everything() if not hasattr(hook.function, CREATES)))
@@ -313,10 +312,11 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
                 "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"
             )
 
-    def target(*_: object) -> Pauses:
-        return body()
+    def paused(run: Run) -> Pauses:  # noqa: ARG001  # the parameters of a stage
+        return (yield from body())
 
-    return law_sync.generate(kept, Call(mount.site(), (run,)), target)
+    call = mount.separate(kept, paused, Site(mount.name, paused.__code__, mount.site().function))
+    return cast("Pauses", call(run))
 
 
 @final

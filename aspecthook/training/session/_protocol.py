@@ -18,7 +18,7 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookAnswerError, HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import newest
-from aspecthook.training.hooks._nan import NanLossError
+from aspecthook.training.hooks._guards import NanLossError
 from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
 from aspecthook.training.loop._run import Run
 

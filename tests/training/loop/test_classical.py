@@ -61,17 +61,17 @@ def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
     assert len(runner.hooks) == 1
 
 
-def test_the_questions_of_mmengines_hooks_are_those_of_mmcvs() -> None:
+def test_a_hook_is_asked_whether_an_iteration_or_an_epoch_is_the_last() -> None:
     seen: list[Any] = []
 
     class Ask(Hook):
         def after_train_iter(self, runner: Any) -> None:
             seen.append(
                 (
-                    self.every_n_train_iters(runner, 2),
-                    self.every_n_train_iters(runner, 2, start=1),
-                    self.is_last_train_epoch(runner),
-                    self.is_last_train_iter(runner),
+                    self.every_n_iters(runner, 2),
+                    self.every_n_iters(runner, 2, start=1),
+                    self.is_last_epoch(runner),
+                    self.is_last_iter(runner),
                 )
             )
 
