@@ -222,9 +222,10 @@ def name_of(run: Run, hook: object, given: object) -> str:
     return given
 
 
-def _has_state(hook: Any) -> bool:
-    if not hasattr(hook, "state_dict"):
+def _has_state(hook: object) -> bool:
+    state_of = getattr(hook, "state_dict", None)
+    if state_of is None:
         return False
     with suppress(Exception):  # it may have one only when the run has begun
-        return bool(hook.state_dict())
+        return bool(state_of())
     return True

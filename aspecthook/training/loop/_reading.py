@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_tensor, map_leaves
+from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 
 from ._checks import length_of
 
@@ -101,7 +101,7 @@ class Reading:
         if saved is None and start and loader is self._loader and self._epoch == epoch:
             saved = self.state_of(loader, epoch, start)  # the run has left the epoch early, and goes on
         self._loader, self._epoch = loader, epoch
-        layout = {} if saved is None else saved["layout"]
+        layout: Mapping[str, Any] = {} if saved is None else saved["layout"]
         own = saved.get("own") if saved is not None and is_stateful(loader) else None
         if own is None and 0 < start == layout.get("batches"):
             return iter(()), start  # only the hooks after the epoch are left, whatever the data are now
@@ -113,8 +113,9 @@ class Reading:
             loader.load_state_dict(state)
             self._first = start - loader.state_dict()["position"]
             return iter(loader), start + loader.batches_left()
-        if hasattr(loader, "set_epoch"):
-            loader.set_epoch(epoch)
+        set_epoch = getattr(loader, "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(epoch)
         length = length_of(loader)
         ended = own is not None and saved is not None and saved["ended"]
         if start and not ended:
@@ -201,7 +202,7 @@ def _unpacked(state: Any) -> Any:
     """Undo `_packed`."""
 
     def is_packed(value: object) -> bool:
-        return isinstance(value, Mapping) and value.keys() == {_TENSOR}
+        return is_any(value, Mapping) and set(cast("Mapping[str, object]", value)) == {_TENSOR}
 
     def unpack(leaf: Any) -> Any:
         return import_module("torch").tensor(leaf[_TENSOR]) if is_packed(leaf) else leaf

@@ -124,7 +124,7 @@ class Run:
         accumulate: int = 1,
         amp: bool = False,
         seed: int | None = None,
-        logger: Any = None,
+        logger: logging.Logger | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         from aspecthook.training.backends import backend_of
@@ -173,7 +173,7 @@ class Run:
         self.registered: list[Registered] = []
         # Where it writes
         self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
-        self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.logger: logging.Logger = logging.getLogger("aspecthook.training") if logger is None else logger
         self.rank, self.world_size = rank_and_world_size()
         self.writes: Writes = Writes()
 

@@ -124,7 +124,7 @@ class Runner(Run):
         self.registered.append(Registered(hook, name, attach(self, hook, bindings, priority, "training hook")))
         return hook
 
-    def remove_hook(self, hook: Any) -> None:
+    def remove_hook(self, hook: object) -> None:
         """Remove the methods of a hook from the stages; a stage that has begun still calls them.
 
         Raises:
@@ -179,7 +179,7 @@ class Runner(Run):
 
     # Entry points
 
-    def fit(self, train: Any, val: Any = None) -> None:
+    def fit(self, train: object, val: object = None) -> None:
         """Train, and validate where the workflow says so; without "val" in the workflow, after each epoch.
 
         Raises:
@@ -215,7 +215,7 @@ class Runner(Run):
                 "runner, or wait until it has ended"
             )
 
-    def prepare(self, train: Any, val: Any) -> None:
+    def prepare(self, train: object, val: object) -> None:
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
@@ -235,19 +235,19 @@ class Runner(Run):
             random.seed(self.seed)
             self.backend.seed(self.seed)
 
-    def validate(self, loader: Any) -> dict[str, Any]:
+    def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
         with self._switched("val", loader):
             self.val_loop()
         return dict(self.logs)
 
-    def test(self, loader: Any) -> dict[str, Any]:
+    def test(self, loader: object) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
         with self._switched("test", loader):
             self.test_loop()
         return dict(self.logs)
 
-    def predict(self, loader: Any) -> list[Any]:
+    def predict(self, loader: object) -> list[Any]:
         """Return what the model computes for each batch."""
         with self._switched("predict", loader):
             self.predictions = []
@@ -255,7 +255,7 @@ class Runner(Run):
             return self.predictions
 
     @contextmanager
-    def _switched(self, mode: str, loader: Any) -> Generator[None]:
+    def _switched(self, mode: str, loader: object) -> Generator[None]:
         """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
         check_loader(loader, f"the data for {mode}")
         with _state.undisturbed(self) if self.busy else nullcontext():

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
-from aspecthook.training.backends._state import map_leaves
+from aspecthook.training.backends._state import is_any, map_leaves
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
 from ._dialect import named
@@ -63,7 +63,7 @@ def parts_of(run: Run) -> dict[str, Part]:
         "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
         "data": Part(
             lambda: reading.state_of(run.loaders.get("train"), progress.epoch, progress.inner_iter),
-            lambda state: setattr(reading, "saved", state),
+            partial(setattr, reading, "saved"),
         ),
         "logs": Part(
             lambda: {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))}, load_logs
@@ -147,8 +147,8 @@ def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> N
         *([] if run.optimizer is None else [(run.optimizer, "param_groups")]),
     ):
         undo.callback(setattr, owner, name, getattr(owner, name))
-    # The very objects, which schedules hold.
-    for group in [] if run.optimizer is None else run.optimizer.param_groups:
+    groups: list[dict[str, Any]] = [] if run.optimizer is None else run.optimizer.param_groups
+    for group in groups:  # the very objects, which schedules hold
         _keep_items(group, undo)
     for name, part in parts.items():
         if name not in ("hooks", "data"):
@@ -178,8 +178,8 @@ def _state_in(run: Run, checkpoint: Mapping[str, Any], name: str) -> Any:
         return checkpoint.get(name)
     if name not in checkpoint:
         raise TrainingError(f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
-    ranks: object = checkpoint.get("ranks")
-    if name == "random" and isinstance(ranks, list):  # if there were fewer ranks, several have the generators of one
+    ranks: Any = checkpoint.get("ranks")
+    if name == "random" and is_any(ranks, list):  # if there were fewer ranks, several have the generators of one
         return [checkpoint[name], *ranks][run.rank % (len(ranks) + 1)]
     return checkpoint[name]
 

@@ -16,6 +16,7 @@ from typing import Any
 from aspecthook._errors import brief, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather, highest, process_group
+from aspecthook.training.backends._state import is_any
 
 from ._checks import length_of
 from ._interrupts import Terminated
@@ -223,7 +224,7 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
     run.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
 
 
-def is_divided(loader: Any) -> bool:
+def is_divided(loader: object) -> bool:
     """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
     return process_group() is not None and layout_of(loader).get("world_size", 1) > 1
 
@@ -235,7 +236,7 @@ def loss_of(run: Run, batch: Any) -> Any:
     """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
     if hasattr(run.model, "train_step"):
         made = run.model.train_step(batch, run.optimizer)
-        if not isinstance(made, dict) or "loss" not in made:
+        if not is_any(made, dict) or "loss" not in made:
             raise TrainingError(
                 f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
                 "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
@@ -251,7 +252,7 @@ def loss_of(run: Run, batch: Any) -> Any:
     return made["loss"]
 
 
-def _check_single(loss: Any) -> None:
+def _check_single(loss: object) -> None:
     size = prod(getattr(loss, "shape", ()))
     if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
         what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
@@ -271,9 +272,9 @@ def outputs_of(run: Run, batch: Any) -> Any:
 
 def inputs_of(batch: Any) -> Any:
     """Return what a model is called with to predict."""
-    if isinstance(batch, (tuple, list)):
+    if is_any(batch, tuple, list):
         return batch[0]
-    return batch["inputs"] if isinstance(batch, Mapping) and "inputs" in batch else batch
+    return batch["inputs"] if is_any(batch, Mapping) and "inputs" in batch else batch
 
 
 def _computed(run: Run, batch: Any) -> dict[str, Any]:
@@ -287,9 +288,9 @@ def _computed(run: Run, batch: Any) -> dict[str, Any]:
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:
-    if isinstance(batch, (tuple, list)) and len(batch) == 2:
+    if is_any(batch, tuple, list) and len(batch) == 2:
         return batch[0], batch[1]
-    if isinstance(batch, Mapping) and "inputs" in batch and "targets" in batch:
+    if is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
         return batch["inputs"], batch["targets"]
     raise TrainingError(
         f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
