@@ -25,7 +25,7 @@ from aspecthook.training.hooks._monitor import Monitor, known_rule
 from aspecthook.training.logging._files import LineFile
 from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._row import duration_text, number_text
-from aspecthook.training.loop._names import named
+from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._run import Run
 
 from ._curves import Curve, CurvesHook, curves_of, drawn

@@ -20,9 +20,8 @@ from aspecthook.training._options import function, optional_number
 from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
 from aspecthook.training.loop._checks import check_loader
-from aspecthook.training.loop._dialect import attach, is_session_hook
+from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
 from aspecthook.training.loop._logs import logged_by
-from aspecthook.training.loop._names import name_in_list
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
