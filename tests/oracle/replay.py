@@ -65,7 +65,7 @@ class Replay:
         self.acting: list[object] = []
         self.site = site_of(self.mount)
         self.style = self.mount.site().signature.style
-        self.hooked = bool(traced.chain.everything())
+        self.hooked = bool(traced.chain.hooks)
         self.chain = mapped(traced.chain, self.double)
 
     def playing(self) -> Generator[None]:

@@ -162,7 +162,7 @@ class MountPoint(Attribute):
         return self.place is not None and self.place.displaced
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter(Chain(self.members).everything())
+        return iter(Chain(self.members).hooks)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -216,7 +216,7 @@ class MountPoint(Attribute):
         from .rows import table_of
 
         chain = self.chain()
-        acting = chain.everything()
+        acting = chain.hooks
         if not acting:
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
         site = self.site()
@@ -245,7 +245,7 @@ class MountPoint(Attribute):
 
         from .rows import rows_of
 
-        return draw(self.name, rows_of(self.chain().everything(), self.chains()))
+        return draw(self.name, rows_of(self.chain().hooks, self.chains()))
 
     def is_alive(self) -> bool:
         """Whether the function, or the instance, is still there."""
@@ -520,7 +520,7 @@ class MountPoint(Attribute):
     ) -> Callable[..., Any]:
         """Return a function that makes calls of its own with a chain, around the target or another one."""
         owner = cast("MountPoint", getattr(self, "parent", self))  # the code of an instance's is in its class
-        if owner.place is None or not (owner.place.opened or chain.everything()):
+        if owner.place is None or not (owner.place.opened or chain.hooks):
             return self.function if target is None else target
         return owner.place.bind(chain, target=target, site=site)
 
