@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -349,3 +350,15 @@ def test_members_are_in_the_order_in_which_they_were_added() -> None:
     late = hooks(target).add("pre", lambda: None, name="late", priority=90)
     early = hooks(target).add("pre", lambda: None, name="early", priority=10)
     assert hooks(target).members == (late, early) and list(hooks(target)) == [early, late]
+
+
+def test_pausing_one_hook_leaves_those_that_were_added_after_it() -> None:
+    ran: list[str] = []
+
+    @hookable
+    def target() -> None: ...
+
+    first, _ = [hooks(target).add("pre", partial(ran.append, name), name=name) for name in ("first", "second")]
+    hooks(target).set_paused((first,), paused=True)
+    target()
+    assert ran == ["second"]
