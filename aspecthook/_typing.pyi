@@ -90,7 +90,7 @@ class AddsAround(Generic[A]):
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
-    @overload  # `around.wrap(...)` and `around.using(...)`
+    @overload  # `around.wrap(...)`
     def __call__(self, hook: Made, /, **options: Unpack[Adding]) -> Made: ...
     @overload
     def __call__(self, hook: Callable[Q, A], /, **options: Unpack[Adding]) -> Callable[Q, Any]: ...
@@ -376,7 +376,7 @@ AnyClass = TypeVar("AnyClass", bound=type)
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 class ToHookable(Protocol):
-    """``hookable(name=...)`` and ``hookable(only=...)``: the decorator for the target."""
+    """``hookable(name=...)``: the decorator for the target."""
 
     @overload
     def __call__(self, target: AnyClass, /) -> AnyClass: ...

@@ -51,7 +51,7 @@ def limited(
 ) -> Aspect:
     """Limit how often a function is called. Async functions wait without blocking their loop.
 
-    How many calls run at once is limited by ``around.using(threading.Semaphore(3))``, or a semaphore of the loop.
+    How many calls run at once is limited by an around hook that yields inside ``with semaphore:``.
 
     Args:
         rate: At most so many calls begin in any `per` seconds.

@@ -113,11 +113,7 @@ def _config_option(**more: Any) -> Callable[[Any], Any]:
 
 _OPTIONS = (
     click.option("--redact", multiple=True, metavar="NAME", help="Show no argument of this name, such as '*token*'."),
-    click.option(
-        "--sample", type=click.FloatRange(0, 1), default=1.0, metavar="SHARE", help="Record this share of trees."
-    ),
     click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record this many levels of the tree."),
-    click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process."),
     click.option("--arguments/--no-arguments", default=True, help="Record values too [so], or times alone: faster."),
     click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200]."),
     click.option(
@@ -159,7 +155,7 @@ def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **op
       aspecthook trace app.py
       aspecthook trace 'shop.*:*' -- app.py --port 8000
       aspecthook trace '__main__:*' --redact '*token*' -o calls.html -- app.py
-      aspecthook trace 'shop:Cart.*' --sample 0.01 -o calls.json -- -m shop
+      aspecthook trace 'shop:Cart.*' --max-depth 3 -o calls.json -- -m shop
       aspecthook trace 'shop.*:*, !shop.views:*' -- pytest tests
     """
     program = _program()
@@ -214,7 +210,7 @@ def _attach(process: int, targets: tuple[str, ...], config: str | None, **given:
 
     if not targets and config is None:
         raise click.UsageError("there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE")
-    options = {name: given.pop(name) for name in ("redact", "sample", "max_depth", "max_calls", "arguments")}
+    options = {name: given.pop(name) for name in ("redact", "max_depth", "arguments")}
     return attach(process, {"targets": targets, "options": options, "config": config}, **given)
 
 
@@ -279,7 +275,7 @@ def _explain(target: str, config: str | None) -> int:
       aspecthook explain --config aspects.toml requests.sessions:Session.send
     """
     from aspecthook import explain
-    from aspecthook.training.registry._import_paths import import_path
+    from aspecthook.training.registry._configs import import_path
 
     from ._config import apply
 
@@ -376,7 +372,7 @@ def _train(
     examples:
       aspecthook train                                      25 epochs with NumPy, in some seconds
       aspecthook train --epochs 5 --set optimizer.lr=0.01
-      aspecthook train --backend torch --set model.type=cnn --work-dir work_dirs/cnn
+      aspecthook train --backend torch --work-dir work_dirs/torch
       aspecthook train --resume                             continue the run in work_dirs/digits
       aspecthook train --print-config > run.toml            write all settings to a file, to edit them
       aspecthook train --config run.toml                    train with them

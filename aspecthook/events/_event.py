@@ -11,7 +11,6 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from aspecthook._core.compile.copies import Witness
 from aspecthook._core.compile.link import Linker, Template
 from aspecthook._core.compile.source import Source
 from aspecthook._core.law.call import Site
@@ -189,7 +188,7 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
     made = Template(text, free=len(code.co_freevars))
-    facts: dict[str, object] = {"site": site, "first": Witness()}
+    facts: dict[str, object] = {"site": site, "first": None}
     linked, _ = Linker(signature, code, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # Tracebacks and `inspect` show the source of the stub.
     return linked.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

@@ -157,7 +157,7 @@ class WiredPoint(MountPoint):
         # Linked now and not by the next call, which may come anywhere: in a garbage collection in the middle of
         # `compile`, which CPython 3.11 cannot enter again, or in an import for which the owner of the lock waits.
         if self.place is not None and self.place.opened:
-            self.place.current()
+            self.current()
 
     def _connect(self, *, on: bool) -> None:
         for plug in self._plugs:

@@ -36,14 +36,23 @@ class _Recording(Maker):
         self.kind = kind
         self.priority = _LAST if kind == "always" else _FIRST
         self._make = make
+        self._made: weakref.WeakKeyDictionary[MountPoint, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
     def fits(self, mount: Owner) -> bool:
         """Whether it is for such a function: the hook that sees turns is for those that run in turns."""
-        return self.kind != "around" or mount.site().signature.style != "function"
+        return self.kind != "around" or (mount.site().signature.style != "function" and not self._is_on(mount))
+
+    def _is_on(self, mount: Owner) -> bool:
+        """Whether an earlier target has meant this function: a call of it is recorded once."""
+        made = self._made.get(cast("MountPoint", mount))
+        return made is not None and any(one.function is made and one.gate is None for one in cast("Any", mount).members)
 
     def make(self, mount: Owner, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
         """Make the hook of one function."""
-        return self._make(cast("MountPoint", mount))
+        if self._is_on(mount):
+            return lambda: None
+        made = self._made[cast("MountPoint", mount)] = self._make(cast("MountPoint", mount))
+        return made
 
 
 @final
@@ -88,39 +97,31 @@ class Hooks:
     def _always(self, mount: MountPoint) -> Callable[..., None]:
         function, style = self._function(mount), mount.site().signature.style
         if style != "function":
-            return self._stop(function, style)
+            return self._stop(style)
         if self._recorder.live:
             return _live_end(self._recorder, function, keep=self._arguments)
         return (_end if self._arguments else _timed_end)(self._recorder, function)
 
     # Hooks of functions with turns, which find their call in `call.state`
 
-    def _started(self, function: Function, call: Call) -> RecordedCall:
-        """Start a recorded call; it is known before that is noted, since a RecursionError may come in between."""
-        given = (call.args, call.kwargs) if self._arguments else None
-        recorded = call.state[self._key] = self._recorder.start(function, given)
-        self._recorder.note("start", recorded)
-        return recorded
-
     def _start(self, function: Function) -> Callable[[Call], None]:
-        here = self._recorder.here
+        recorder, key, keep = self._recorder, self._key, self._arguments
 
         def start(call: Call) -> None:
-            if here.note is not IGNORED and is_watched():
-                self._started(function, call)
+            if recorder.here.note is not IGNORED and is_watched():
+                # Known before it is noted, since a RecursionError may come in between.
+                given = (call.args, call.kwargs) if keep else None
+                recorded = call.state[key] = recorder.start(function, given)
+                recorder.note("start", recorded)
 
         return start
 
-    def _stop(self, function: Function, style: str) -> Callable[..., None]:
+    def _stop(self, style: str) -> Callable[..., None]:
         recorder, key, keep = self._recorder, self._key, self._arguments
 
         def stop(call: Call, result: object, exc: BaseException | None) -> None:
             recorded = call.state.get(key)
-            if recorder.here.note is IGNORED or (recorded is None and not is_watched()):
-                return
-            if recorded is None:  # an earlier hook has ended the call before it was seen to begin
-                recorded = self._started(function, call)
-            if not recorded.ended:
+            if recorded is not None and not recorded.ended:
                 recorder.note("stop", recorded, failure(style, exc), result if keep else None)
 
         return stop

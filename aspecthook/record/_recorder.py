@@ -2,7 +2,7 @@
 
 What runs in one thread is a stack at any moment: a call is inside the innermost one that runs, and a coroutine or a
 generator runs only during its turns. So hooks note no more than begins, turns and ends, each thread in a queue of its
-own, and the calls are made of these notes when somebody looks; or at once, where they are streamed or limited.
+own, and the calls are made of these notes when somebody looks; or at once, where they go to a sink.
 
 The invariant: nothing that goes wrong here reaches the program.
 """
@@ -13,8 +13,8 @@ import os
 import sys
 import threading
 import weakref
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from itertools import count
 from time import perf_counter, time
 
@@ -23,7 +23,7 @@ from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
-from ._sinks import Sink, Sinks
+from ._sinks import Outlet, To
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
@@ -46,43 +46,6 @@ Row: TypeAlias = tuple[str, Any, float, Any, Any]
 
 # What takes the notes of a thread in which a sink, or a `repr` for it, runs: what they call is not recorded.
 IGNORED: Callable[[Row], None] = deque[Any](maxlen=0).extend
-
-
-@final
-class Limits:
-    """Which calls of one recording are left out: whole trees by ``sample``, and what is too deep or too many."""
-
-    def __init__(self, sample: float, max_depth: int | None, max_calls: int | None) -> None:
-        self._sample, self._max_depth, self._max_calls = sample, max_depth, max_calls
-        self.active = sample < 1.0 or max_depth is not None or max_calls is not None
-        # How many calls, by the name of the limit.
-        self.left_out: Counter[str] = Counter()
-        self._kept = 0
-        self._random: Any = None
-
-    def keep(self, call: RecordedCall) -> bool:
-        """Whether a call is recorded; if not, count it, unless it is inside one that is left out."""
-        parent = call.parent
-        if parent is not None and not parent.kept:
-            return False
-        if parent is None and self._sample < 1.0 and self._draw() >= self._sample:
-            why = "sample"
-        elif self._max_depth is not None and call.depth >= self._max_depth:
-            why = "max_depth"
-        elif self._max_calls is not None and self._kept >= self._max_calls:
-            why = "max_calls"
-        else:
-            self._kept += 1
-            return True
-        self.left_out[why] += 1
-        return False
-
-    def _draw(self) -> float:
-        if self._random is None:
-            from random import Random
-
-            self._random = Random()  # one of our own: the program may have seeded the module's
-        return float(self._random.random())
 
 
 @final
@@ -119,16 +82,15 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(self, redaction: Redaction, limits: Limits) -> None:
+    def __init__(self, redaction: Redaction, max_depth: int | None = None, to: To = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
-        self.limits = limits
-        self.sinks = Sinks(())
-        # Whether calls are made at once, and not when somebody looks; and whether they are kept.
-        self.live = limits.active
-        self.keeps = True
+        self._max_depth = max_depth
+        self.outlet = Outlet(to, self.started)
+        # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
+        self.live = self.outlet.sink is not None
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
         self._collecting = threading.RLock()
@@ -139,12 +101,6 @@ class Recorder:
         self._numbers = count(1)
         self.here = Here(self)
         _recorders.add(self)
-
-    def open_sinks(self, sinks: Sequence[Sink]) -> None:
-        """Send calls to sinks, and do not keep them."""
-        if sinks:
-            self.sinks = Sinks(sinks)
-            self.live, self.keeps = True, False
 
     # What the hooks of coroutines and of generators do
 
@@ -158,6 +114,8 @@ class Recorder:
 
     def note(self, what: str, call: RecordedCall, exc: BaseException | None = None, result: Any = None) -> None:
         """Note what happens to a call that was started."""
+        if self.here.note is IGNORED:
+            return
         at = CLOCK[0]()
         if what == "stop":  # known at once, as a call stops once
             call.end(at - self.epoch, exc, result)
@@ -233,7 +191,7 @@ class Recorder:
                 return
             except Exception as error:
                 notes[:0] = rows[place + 5 :]
-                self.sinks.complain(f"a call could not be recorded: {error!r:.200}")
+                self.outlet.complain(f"a call could not be recorded: {error!r:.200}")
 
     def _take(self, strand: Strand, rows: list[Any], place: int) -> None:
         """Take one note; the comment at the top of the module says what is in it."""
@@ -273,16 +231,16 @@ class Recorder:
         call.recursive = parent is not None and call.label in parent.labels
         if call.task is None and top is not None and parent is top:
             call.task = top.task
-        if self.limits.active:
-            call.kept = self.limits.keep(call)
-        if not call.kept:
+        too_deep = self._max_depth is not None and call.depth >= self._max_depth
+        if too_deep or (parent is not None and not parent.kept):
+            call.kept = False
             return
         if self.redaction.active:
             call.arguments  # noqa: B018  # what is redacted is known before any text is made
-        if self.keeps:
-            self._fresh.append(call)
+        if self.live:
+            self.outlet.begin(call)
         else:
-            self.sinks.begin(call)
+            self._fresh.append(call)
 
     def _running(self, strand: Strand, function: Function, at: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
@@ -301,13 +259,11 @@ class Recorder:
             call.result  # noqa: B018  # likewise
         # In the child of a fork, what had begun before is for the parent to write.
         if call.process == self.process:
-            self.sinks.write(call)
+            self.outlet.write(call)
 
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)
         strand.inside.append(0.0)
-        if self.sinks.entering and call.kept:
-            self.sinks.send("enter", call)
 
     def _pop(self, strand: Strand, ended: RecordedCall, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
@@ -323,20 +279,18 @@ class Recorder:
                 inside = length
             if strand.inside:
                 strand.inside[-1] += inside
-            if self.sinks.entering and popped.kept:
-                self.sinks.send("leave", popped)
 
     @property
     def is_closed(self) -> bool:
         """Whether its calls go nowhere any more."""
-        return not self.keeps and not self.sinks.all
+        return self.live and self.outlet.sink is None
 
     def close(self) -> None:
-        """Write what has not ended, and close the sinks."""
+        """Write what has not ended, and close the sink."""
         here = self.here
         here.note = IGNORED
         try:
-            self.sinks.close(self.limits.left_out)
+            self.outlet.close()
         finally:
             here.note = here.strand.notes.extend
 
@@ -346,7 +300,7 @@ class Recorder:
         self.collect()
         self.process = os.getpid()
         self.strands[:] = [self.here.strand]
-        self.sinks.forked()
+        self.outlet.forked()
 
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:

@@ -199,9 +199,7 @@ def _shortest(machine: type[Any], story: list[Step], error: Exception) -> Except
     if again is None or type(again) is not type(error):
         return error
     steps, found = _minimal(machine, story, again)
-    test = source_of_test(machine, getattr(found, "law", "") or "story", map(repr, steps))
-    found.add_note(f"To see it again:\n\n{test}\n")
-    return found
+    return with_test(found, machine, map(repr, steps))
 
 
 def _minimal(machine: type[Any], story: list[Step], error: Exception) -> tuple[list[Step], Exception]:
@@ -265,6 +263,13 @@ def _simplest(
 
 
 # A failure, written as a test that repeats it
+
+
+def with_test(error: Exception, machine: type[Any], lines: Iterable[str]) -> Exception:
+    """Add a test that repeats a failure to an error, as a note."""
+    test = source_of_test(machine, getattr(error, "law", "") or "story", lines)
+    error.add_note(f"To see it again:\n\n{test}\n")
+    return error
 
 
 def source_of_test(machine: type[Any], name: str, lines: Iterable[str]) -> str:

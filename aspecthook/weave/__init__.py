@@ -4,7 +4,7 @@ For maintainers: `_plans` makes of the arguments of `weave` the hooks (`_aspects
 targets (`_pointcut`, or objects). `_finding` searches the modules for the `_members` that are meant, and `_spots` says
 where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; `_calls` restricts
 them to the calls that are meant. `_pytorch` leads to the room that knows the modules and tensors of PyTorch.
-`_decorators` and `_managers` make around hooks of any decorator and any context manager; for generators by `_steps`.
+`_decorators` makes around hooks of any decorator; for generators by `_steps`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def weave(
     from . import _plans
 
     kinds = dict(pre=pre, around=around, on=on, item=item, exception=exception, post=post, always=always)
-    return _plans.begin(target, names, kinds, options, aspect=aspect, where=where, scope=scope)
+    return _plans.begin(target, names, kinds, options, aspect, where, scope)
 
 
 # Names that few programs need are loaded when they are first used.

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from functools import lru_cache, partial, wraps
+from operator import is_
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
@@ -35,6 +36,7 @@ _FUNCTIONS = ("func", "function", "fn", "f", "wrapped", "method", "user_function
 
 # A call that runs in this context, and the calls around it: which hook it runs, the arguments that the hook was given,
 # and its `proceed`. This is how a decorated function finds its call, as its own arguments must be those of the target.
+_Call: TypeAlias = "tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]"
 _Running: TypeAlias = "tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any], _Running | None]"
 _running: ContextVar[_Running | None] = ContextVar("aspecthook_running", default=None)
 
@@ -48,7 +50,8 @@ class Wrap(Maker):
         if not callable(given):
             if hasattr(given, "__enter__") or hasattr(given, "__aenter__"):
                 raise HookTypeError(
-                    f"around.wrap is given {brief(given)}, which is a context manager; write around.using(...)"
+                    f"around.wrap is given {brief(given)}, which is a context manager; write a hook that enters it, as "
+                    f"in `def hook(): with manager: yield`"
                 )
             raise HookTypeError(
                 f"around.wrap({brief(given)}) is given no decorator; give what would stand after the @, such as "
@@ -67,9 +70,10 @@ class Wrap(Maker):
         except Exception as error:
             why = f"the decorator raises {type(error).__name__}: {error}"
             raise HookTypeError(f"{who} cannot be applied to this {style}: {why}{_FACTORY}") from error
-        _check_decorated(decorated, style, who)
-        _check_parameters(decorated, point, who)
-        made: FunctionType = _AROUND[style](decorated, inside)
+        why = _why_unfit(decorated, style) or _why_a_factory(decorated, point)
+        if why:
+            raise HookTypeError(f"{who}: the decorator {why}")
+        made: FunctionType = _around(style, decorated, inside)
         setattr(made, "decorated", decorated)
         inside.hook = weakref.ref(made)
         return self.dress(made)
@@ -93,6 +97,8 @@ class Wrap(Maker):
 class _Copy(MountPoint):
     """The mount point of the copy of a target that a decorator is given: its calls run what is inside the hook."""
 
+    is_listed = False
+
     __slots__ = ("hands_to",)
 
     def __init__(self, function: FunctionType, name: str, run: Callable[..., Any]) -> None:
@@ -100,9 +106,6 @@ class _Copy(MountPoint):
         self.hands_to = run
         # Not `add`, as it is no hook of a user.
         self.insert(Hook("pre", _nothing, EXCEPTION, {}, self, None, again=True))
-
-    def is_listed(self) -> bool:
-        return False
 
 
 def _nothing() -> None:
@@ -138,12 +141,8 @@ class _Inside:
             if call is None:
                 return self._run_anew(args, kwargs)
             _, given, named, proceed, _ = call
-            if len(args) == len(given) and ((not named and not kwargs) or _are_same(kwargs, named)):
-                for value, was in zip(args, given, strict=True):
-                    if value is not was:
-                        break
-                else:
-                    return proceed()
+            if len(args) == len(given) and all(map(is_, args, given)) and _are_same(kwargs, named):
+                return proceed()
             return proceed(**self._changes(args, kwargs, given, named))
 
         _Copy(copy, mount.name, run)
@@ -175,60 +174,71 @@ class _Inside:
 
 def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two dicts have the very same values."""
-    return one.keys() == other.keys() and all(other[name] is value for name, value in one.items())
+    return one.keys() == other.keys() and all(map(is_, one.values(), map(other.__getitem__, one)))
 
 
-def _check_decorated(decorated: Any, style: str, who: object) -> None:
-    """Refuse what a decorator has made if it could never work in the place of its target."""
+def _why_unfit(decorated: Any, style: str) -> str:
+    """Return why what a decorator has made could never work in the place of its target; empty if it could."""
     if not callable(decorated):
-        raise HookTypeError(
-            f"{who}: the decorator returns {described(decorated)}, which cannot be called; give another"
-        )
+        return f"returns {described(decorated)}, which cannot be called; give another"
     if isinstance(decorated, _CACHE) and style != "function":
-        raise HookTypeError(
-            f"{who} would keep the {style} object itself, which can run only once; give a cache that is made for "
-            f"{'coroutines, such as async_lru.alru_cache' if style == 'coroutine' else 'what it yields'}"
-        )
+        fit = "coroutines, such as async_lru.alru_cache" if style == "coroutine" else "what it yields"
+        return f"would keep the {style} object itself, which can run only once; give a cache that is made for {fit}"
     made = style_of(decorated)
     if made not in (style, "function"):
-        raise HookTypeError(
-            f"{who}: the decorator makes {a_function(made)} of a {style}, and its callers expect what a {style} "
-            f"returns; give a decorator that keeps its sort"
+        return (
+            f"makes {a_function(made)} of a {style}, and its callers expect what a {style} returns; give a decorator "
+            f"that keeps its sort"
         )
-    if style == "coroutine" and made == "function":
-        inner = decorated
-        while style_of(inner) == "function":
-            inner = getattr(inner, "__wrapped__", None)
-            if not callable(inner):
-                raise HookTypeError(
-                    f"{who}: the decorator makes a sync function of a coroutine function. Nothing has run yet when "
-                    f"that returns; give a decorator for coroutine functions"
-                )
+    inner = decorated
+    while style == "coroutine" and style_of(inner) == "function":
+        inner = getattr(inner, "__wrapped__", None)
+        if not callable(inner):
+            return (
+                "makes a sync function of a coroutine function. Nothing has run yet when that returns; give a "
+                "decorator for coroutine functions"
+            )
+    return ""
 
 
-def _check_parameters(decorated: Any, point: MountPoint, who: object) -> None:
-    """Refuse what a decorator has made if it does not take the arguments of the target: a factory makes such."""
+def _why_a_factory(decorated: Any, point: MountPoint) -> str:
+    """Return why a decorator seems to be what makes decorators: its result does not take the target's arguments."""
     signature, site = signature_of(decorated), point.site()
     if signature is None or hasattr(decorated, "__wrapped__"):
-        return
+        return ""
     args, kwargs = site.signature.split(site.signature.placeholders)
-    taken = list(signature.parameters)
+    taken, offers = list(signature.parameters), site.offers()
     try:
         signature.bind(*args, **kwargs)
     except TypeError:
-        fits = False
+        pass
     else:
         # A decorator calls what it is given by one of these names, and a target seldom has a parameter called so.
-        fits = len(taken) != 1 or taken[0] not in _FUNCTIONS or taken[0] in site.offers()
-    if not fits:
-        raise HookTypeError(
-            f"{who}: the decorator returns what takes {printable(', '.join(taken)) or 'nothing'}, and {point.name} "
-            f"takes {', '.join(site.offers()) or 'nothing'}{_FACTORY}"
-        )
+        if len(taken) != 1 or taken[0] not in _FUNCTIONS or taken[0] in offers:
+            return ""
+    shown = printable(", ".join(taken)) or "nothing"
+    return f"returns what takes {shown}, and {point.name} takes {', '.join(offers) or 'nothing'}{_FACTORY}"
 
 
-def _enter(inside: _Inside, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Token[Any]:
-    return _running.set((inside, args, kwargs, proceed, _running.get()))
+# A decorated generator may call the target in any of its steps: so each step is made in its call.
+
+
+@unblamed
+def _in_call(call: _Call, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    token = _running.set((*call, _running.get()))
+    try:
+        return step(*args, **kwargs)
+    finally:
+        _leave(token)
+
+
+@unblamed
+async def _in_async_call(call: _Call, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    token = _running.set((*call, _running.get()))
+    try:
+        return await step(*args, **kwargs)
+    finally:
+        _leave(token)
 
 
 def _leave(token: Token[Any]) -> None:
@@ -239,75 +249,25 @@ def _leave(token: Token[Any]) -> None:
 
 
 @unblamed
-def _around_function(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        # `_enter` and `_leave` written out, as two calls would take longer than all of this; nobody drops a function in
-        # the middle of its call.
+def _around(style: str, decorated: Callable[..., Any], inside: _Inside) -> Any:
+    """Return the hook that runs a decorated function."""
+
+    def function(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        # `_in_call` written out, as another call would take longer than all of this.
         token = _running.set((inside, args, kwargs, proceed, _running.get()))
         try:
             return decorated(*args, **kwargs)
         finally:
             _running.reset(token)
 
-    return hook
+    async def coroutine(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        return await _in_async_call((inside, args, kwargs, proceed), decorated, *args, **kwargs)
 
-
-@unblamed
-def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    async def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        token = _enter(inside, args, kwargs, proceed)
-        try:
-            return await decorated(*args, **kwargs)
-        finally:
-            _leave(token)
-
-    return hook
-
-
-# A decorated generator may call the target in any of its steps: so each step is made in its call.
-
-_InCall: TypeAlias = tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
-
-
-@unblamed
-def _in_call(call: _InCall, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    token = _enter(*call)
-    try:
-        return step(*args, **kwargs)
-    finally:
-        _leave(token)
-
-
-@unblamed
-async def _in_async_call(call: _InCall, step: Callable[..., Any], *args: Any) -> Any:
-    token = _enter(*call)
-    try:
-        return await step(*args)
-    finally:
-        _leave(token)
-
-
-def _around_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        turn = partial(_in_call, (inside, args, kwargs, proceed))
-        source = turn(decorated, *args, **kwargs)
-        return Steps(source, turn) if hasattr(source, "__next__") else source
-
-    return hook
-
-
-def _around_async_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+    def generator(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
         call = inside, args, kwargs, proceed
         source = _in_call(call, decorated, *args, **kwargs)
+        if style == "generator":
+            return Steps(source, partial(_in_call, call)) if hasattr(source, "__next__") else source
         return AsyncSteps(source, partial(_in_async_call, call)) if hasattr(source, "asend") else source
 
-    return hook
-
-
-_AROUND: dict[str, Callable[[Callable[..., Any], _Inside], Any]] = {
-    "function": _around_function,
-    "coroutine": _around_coroutine,
-    "generator": _around_generator,
-    "async generator": _around_async_generator,
-}
+    return {"function": function, "coroutine": coroutine}.get(style, generator)

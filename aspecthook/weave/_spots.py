@@ -33,9 +33,9 @@ from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._foreign.binding import Binding, bind
 from aspecthook._foreign.carrier import inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
-from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
+from aspecthook._foreign.point import mount_in_class, mount_in_module, proxied
 from aspecthook._foreign.proxies import load_proxies
-from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, cast, final
+from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
 
@@ -75,9 +75,7 @@ class Spot(NamedTuple):
     function: Any
     made: Callable[[], MountPoint] | None  # returns the mount point; under the lock. None: that of the function
     heir: type[Any] | None = None  # the class whose calls are meant, if others share the function
-    in_place: bool = False
     loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
-    place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
 
     def mount(self) -> MountPoint:
         """Return the mount point; under the lock."""
@@ -105,16 +103,14 @@ def spot_of(member: Member) -> Spot:
     _check_allowed(member.module, getattr(member.owner, "__name__", None), member.name, member)
     mount = proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
-        return _of_proxied(mount)
+        return Spot(mount.original, lambda: mount, loose=True)
     if mount is not None:  # our proxy stands elsewhere for this member: the original is meant
         member = member._replace(value=mount.original)
     function = function_in(member.value, member.accessor)
-    if function is not None:
-        meant = _calls_meant(function, member)
-        if meant != "through the class":
-            _check_allowed(function.__module__, function.__module__, function.__qualname__, member)
-            heir: Any = (member.heir or member.owner) if meant == "by first argument" else None
-            return Spot(function, None, heir, in_place=True)
+    spot = _in_place(function, member) if function is not None else None
+    if spot is not None:
+        _check_allowed(spot.function.__module__, spot.function.__module__, spot.function.__qualname__, member)
+        return spot
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
@@ -130,38 +126,31 @@ def _check_allowed(module: object, home: object, name: str, target: Member | Fun
         raise _refusal(label, why, "weave what calls it")
 
 
-def _of_proxied(mount: ProxyMountPoint) -> Spot:
-    """Return the spot of a callable that has a proxy already."""
-    return Spot(mount.original, lambda: mount, loose=True)
-
-
-# The calls of a function that are meant: all; those whose first argument is of the class; or those through the class,
-# which needs a proxy in it.
-_Calls: TypeAlias = Literal["all", "by first argument", "through the class"]
 _FIRST = frozenset(("self", "cls", "mcs", "mcls", "metacls"))
 
 
-def _calls_meant(function: FunctionType, member: Member) -> _Calls:
-    """Return which calls of a function are meant by a member, which a class may inherit or share with others."""
-    cls = member.owner
+def _in_place(function: FunctionType, member: Member) -> Spot | None:
+    """Return the spot of a Python function; None if only its calls through a class are meant: a proxy goes there.
+
+    A class may inherit the function, or share it with others. Then the calls are meant whose first argument is of the
+    class; but a static method, and an ordinary function called as ``Shop.add(1, 2)``, is not passed one.
+    """
+    cls, static = member.owner, isinstance(member.value, staticmethod)
     if member.heir is not None:
-        return "through the class" if isinstance(member.value, staticmethod) else "by first argument"
-    if not isinstance(cls, type):
-        return "all"
+        return None if static else Spot(function, None, member.heir)
+    home = (function.__module__, function.__qualname__.rpartition(".")[0])
+    if not isinstance(cls, type) or home == (cls.__module__, cls.__qualname__):
+        return Spot(function, None)
     found = member_of(function)
-    named = function.__module__ == cls.__module__ and function.__qualname__.rpartition(".")[0] == cls.__qualname__
-    if named or (found is not None and found.owner is cls):
-        return "all"
-    static = isinstance(member.value, staticmethod)
-    if member.name == "__new__" or not (static or type_of(member.value) is FunctionType):
-        return "by first argument"  # a class method and a property, too
-    # Called as `Shop.add(1, 2)`, an ordinary function is not passed the class.
-    first = function.__code__.co_varnames[: function.__code__.co_argcount][:1]
-    if not static and first and first[0].strip("_") in _FIRST:
-        return "by first argument"
-    known = found is not None and any(function_in(found.value, word) is function for word in ACCESSORS)
+    if found is not None and found.owner is cls:
+        return Spot(function, None)
+    first = function.__code__.co_varnames[: min(function.__code__.co_argcount, 1)]
+    is_method = type_of(member.value) is not FunctionType or (bool(first) and first[0].strip("_") in _FIRST)
+    if member.name == "__new__" or (is_method and not static):
+        return Spot(function, None, cls)
     # A function that no other name leads to was made for this class, as a decorator makes a closure around a method.
-    return "through the class" if known else "all"
+    known = found is not None and any(function_in(found.value, word) is function for word in ACCESSORS)
+    return None if known else Spot(function, None)
 
 
 # In a module
@@ -180,8 +169,7 @@ def _in_module(member: Member) -> Spot:
     if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     load_proxies()
-    place = (cast("ModuleType", member.owner), member.name)
-    return Spot(value, lambda: mount_in_module(value, member.label), loose=True, place=place)
+    return Spot(value, lambda: mount_in_module(value, member.label), loose=True)
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
@@ -278,7 +266,7 @@ def spot_of_object(target: Any) -> Spot | None:
     """
     mount = proxied(target)
     if mount is not None:
-        return _of_proxied(mount)
+        return Spot(mount.original, lambda: mount, loose=True)
     _refuse_made_anew(target)
     if isinstance(target, MethodType):
         return _method(target)
@@ -288,7 +276,7 @@ def spot_of_object(target: Any) -> Spot | None:
     function = function_in(target, "fget")
     if function is not None:
         _check_allowed(function.__module__, None, "", function)
-        return Spot(function, None, in_place=True)
+        return Spot(function, None)
     owner = member_of(target)
     if owner is not None and owner.value is target:
         return spot_of(owner)

@@ -16,10 +16,10 @@ from aspecthook._core.law.callables import code_of, identity
 from aspecthook._core.law.hook import Hook, Maker, Predicate
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
-from aspecthook._foreign.places import with_index
+from aspecthook._errors import AspecthookError, WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
+from aspecthook._foreign.places import indexed
 from aspecthook._foreign.point import ProxyMountPoint
-from aspecthook._hints import Any, Literal, NamedTuple, Never, TypeAlias, final
+from aspecthook._hints import Literal, NamedTuple, Never, TypeAlias, final
 
 from ._calls import Blocks, Calls
 from ._finding import Plan, Spots, Wanted, spots_in_modules, spots_of_objects
@@ -47,10 +47,6 @@ class _Held(NamedTuple):
     hook: Hook
     calls: Calls | None  # None: all calls of the function, whatever class they are for
 
-    def has(self, cls: type[Any] | None) -> bool:
-        """Whether it acts for the calls of a class already, or for all if that is None."""
-        return self.calls is None or self.calls.has(cls)
-
 
 @final
 class Weaving:
@@ -75,7 +71,7 @@ class Weaving:
         self._plans = plans
         # The hooks of each mount point, which goes with its function.
         self._hooks: weakref.WeakKeyDictionary[MountPoint, tuple[_Held, ...]] = weakref.WeakKeyDictionary()
-        # Mount points that nothing else keeps: those of proxies, while their hooks are paused; and after the removal
+        # Mount points that nothing else may keep: those of proxies, while their hooks are paused; and after the removal
         # those that are displaced, which have to remember what was put over them.
         self._kept: set[MountPoint] = set()
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
@@ -95,7 +91,7 @@ class Weaving:
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
         """The mount points that carry the hooks, without those whose functions are gone."""
-        return tuple([mount for mount in list(self._hooks) if mount.ref() is not None])
+        return tuple([mount for mount in list(self._hooks) if mount.is_alive()])
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -122,9 +118,10 @@ class Weaving:
         return self._blocks is None or self._entered > 0
 
     @under_lock
+    @indexed
     def _find_displaced(self) -> set[MountPoint]:
         # A whole set and no `any`: a mount point that is no longer displaced heals when it is asked.
-        return with_index(lambda: {mount for mount in self.mounts if mount.displaced})
+        return {mount for mount in self.mounts if mount.displaced}
 
     def check(self) -> None:
         """Make sure that everything that was asked for has been found.
@@ -154,6 +151,7 @@ class Weaving:
     # Changing
 
     @under_lock
+    @indexed
     def remove(self) -> None:
         """Remove the hooks. Further calls do nothing."""
         if self._gone:
@@ -161,15 +159,12 @@ class Weaving:
         self._removed = True
         unwatch(self._watcher)
         self._kept.update(self.mounts)  # so that none goes with its last hook
-        with_index(self._remove_hooks)
-        # A handle that is kept would keep the mount points, and the callables that they have replaced.
-        self._kept = self._find_displaced()
-        self._gone = True  # last, so that an interrupted removal can be repeated
-
-    def _remove_hooks(self) -> None:
         for mount, row in list(self._hooks.items()):
             mount.discard(tuple([held.hook for held in row]))
             mount.tidy()
+        # A handle that is kept would keep the mount points, and the callables that they have replaced.
+        self._kept = self._find_displaced()
+        self._gone = True  # last, so that an interrupted removal can be repeated
 
     def pause(self) -> None:
         """Disable the hooks in all threads, until `resume`."""
@@ -180,15 +175,11 @@ class Weaving:
         self._set_paused(paused=False)
 
     @under_lock
+    @indexed
     def _set_paused(self, *, paused: bool) -> None:
         self._paused = paused
-
-        def change() -> None:
-            for mount, row in list(self._hooks.items()):
-                mount.set_paused(tuple([held.hook for held in row]), paused=paused)
-
-        if not self._removed:
-            with_index(change)
+        for mount, row in [] if self._removed else list(self._hooks.items()):
+            mount.set_paused(tuple([held.hook for held in row]), paused=paused)
 
     # Typed as Never, so that a type checker reports the call.
     def __call__(self, function: object, /) -> Never:
@@ -264,9 +255,7 @@ class Weaving:
             # A reload, which another thread makes, takes its module out of `sys.modules` for a moment.
             self._weave(*spots_in_modules(self._plans, self._hook_codes))
             missing = self._missing()
-        for term, module in imported:
-            if term not in missing:
-                continue
+        for term, module in [row for row in imported if row[0] in missing]:
             # A package may have nothing of its own, and everything in the modules below it.
             if not self._hooks or not all(segment.glob == "*" for segment in term.segments):
                 raise WeaveError(why_nothing(term, module))
@@ -282,10 +271,9 @@ class Weaving:
                     mount.moved_on(module)
             self._weave(*spots_in_modules(self._plans, self._hook_codes, module))
         except Exception as error:
-            what, found, reason = str(error).partition(" cannot be woven: ")
-            said = f"{what!r} could not be woven: {reason}" if found else f"{self._shown} could not be woven: {what}"
+            why = error if isinstance(error, AspecthookError) else f"{self._shown} cannot be woven: {error}"
             with WarningsTo(self._listener):
-                warn(f"{module.__name__} is imported, but {said}", WeaveWarning)
+                warn(f"{module.__name__} is imported, but {why}", WeaveWarning)
 
     def _missing(self) -> list[Term]:
         return [term for term in self._terms if term not in self._found]
@@ -296,7 +284,7 @@ class Weaving:
         try:
             self._put_all(spots, undo)
             for _, spot in spots:
-                if spot.in_place:
+                if spot.made is None:
                     warn_of(spot.function)
             self._found |= terms  # last: a term that is found must have its hooks
         except BaseException:
@@ -305,18 +293,13 @@ class Weaving:
             raise
 
     @under_lock
+    @indexed
     def _put_all(self, spots: Spots, undo: list[Callable[[], None]]) -> None:
-        if self._removed:
-            return
-        in_place = {(id(plan), id(spot.function)) for plan, spot in spots if spot.in_place}
-
-        def put() -> None:
-            for plan, spot in spots:
-                # The proxy of an inherited static method calls the function, which is left to the hooks in it.
-                if spot.in_place or (id(plan), id(spot.function)) not in in_place:
-                    self._put(plan.wanted, spot, undo)
-
-        with_index(put)
+        in_place = {(id(plan), id(spot.function)) for plan, spot in spots if spot.made is None}
+        for plan, spot in [] if self._removed else spots:
+            # The proxy of an inherited static method calls the function, which is left to the hooks in it.
+            if spot.made is None or (id(plan), id(spot.function)) not in in_place:
+                self._put(plan.wanted, spot, undo)
 
     def _put(self, several: tuple[Wanted, ...], spot: Spot, undo: list[Callable[[], None]]) -> None:
         """Put hooks on one spot; under the lock."""
@@ -325,11 +308,12 @@ class Weaving:
             row = self._hooks.get(mount, ())
             # A spot that two terms or two marks mean gets the same hook once.
             held = next((one for one in row if one.key == wanted.key), None)
-            if held is not None and held.has(spot.heir):
+            calls = None if held is None else held.calls
+            if held is not None and (calls is None or calls.has(spot.heir)):
                 continue
-            if held is not None and held.calls is not None and held.hook in mount.members:
-                undo.append(partial(held.calls.discard, id(spot.heir)))
-                held.calls.add(spot.heir)
+            if held is not None and calls is not None and held.hook in mount.members:
+                undo.append(partial(calls.discard, id(spot.heir)))
+                calls.add(spot.heir)
                 continue
             if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
                 continue
@@ -347,8 +331,6 @@ class Weaving:
             self._hooks[mount] = (*row, _Held(wanted.key, hook, calls))
         if spot.loose:
             self._kept.add(mount)
-        if spot.place is not None and isinstance(mount, ProxyMountPoint):
-            mount.name_place(*spot.place)
 
     @under_lock
     def _withdraw(self, mount: MountPoint, wanted: Wanted, row: tuple[_Held, ...], before: tuple[Hook, ...]) -> None:

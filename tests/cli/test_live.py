@@ -79,7 +79,7 @@ def test_what_a_process_writes_does_not_control_the_terminal(tmp_path: Path) -> 
     ]
     (tmp_path / "calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (line,) = LiveTree(tmp_path).read(final=True)
-    table, _ = summary(tmp_path)
+    table = summary(tmp_path)
     assert all(text.isprintable() for text in (line.text, *str(table).splitlines()))
 
 
@@ -110,7 +110,8 @@ def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
     def work(number: int) -> None: ...
 
     folder = tmp_path / "calls"
-    with record(work, to=folder / ""):
+    folder.mkdir()
+    with record(work, to=folder / "1.jsonl"):
         for number in range(10):
             work(number)
     monkeypatch.setattr(_report, "_MOST_ON_PAGE", 3)

@@ -20,7 +20,6 @@ from aspecthook import (
     hookable,
     hooks,
 )
-from aspecthook._core.mount.instance import _InstanceFirst
 from tests.oracle.laws import check_laws
 
 
@@ -380,22 +379,6 @@ def test_a_hook_that_refers_to_its_instance_keeps_it_alive_until_it_is_removed(r
     mount.clear()
     del mount
     assert gone()
-
-
-def test_code_whose_mount_point_is_gone_says_so() -> None:
-    def first() -> _InstanceFirst:
-        class Account:
-            @hookable
-            def pay(self) -> None: ...
-
-        account = Account()
-        hooks(account.pay).pre(lambda: None)
-        return _InstanceFirst(hooks(account.pay), hooks(Account.pay).place)
-
-    kept = first()
-    gc.collect()
-    with pytest.raises(MountError, match="that this code belonged to is gone; was its function's __dict__ cleared"):
-        kept()
 
 
 class Alike:

@@ -43,7 +43,7 @@ SHOP = [
     call(1, 0, 0, 1_000_000, arguments={"cart": "<Cart>"}, result="None"),
     call(4, 2, 2_000_000, 250_000, thread="worker-1", result="[1, 2]"),
     call(5, 3, 1_000_000, 900_000, task="Task-1", turns=[[1_000_000, 100_000], [1_700_000, 200_000]], result="None"),
-    {"left_out": 1234, "why": "max_calls"},
+    {"left_out": 1234, "why": "they began later"},
     call(6, 0, 3_000_000, None, arguments={"cart": "<empty>"}),
     {**HEADER, "process": 8, "parent": 7, "started": 1764e6 + 0.001, "command": ["child"]},
     function(0, "shop.db:load", 5),

@@ -38,7 +38,7 @@ class AllHooks:
     __slots__ = ()
 
     def __iter__(self) -> Iterator[MountPoint]:
-        return iter([mount for mount in mount_points() if mount.is_listed()])
+        return iter([mount for mount in mount_points() if mount.members and mount.is_listed and mount.is_alive()])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -9,7 +9,9 @@ from aspecthook._core.law.callables import code_of, name_of
 from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.law.options import Priority
 from aspecthook._errors import nearest, printable
-from aspecthook._show.table import Row
+from aspecthook._show.table import Row, as_html, as_text
+
+__all__ = ["as_html", "as_text", "rows_of", "shown_name", "where"]
 
 _NAMES = {int(one): one.name for one in Priority}
 

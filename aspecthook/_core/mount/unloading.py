@@ -21,10 +21,9 @@ from types import FunctionType, ModuleType
 from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.weak import is_ending
-from aspecthook._hints import final
+from aspecthook._hints import Any, final
 
 from .lock import under_lock
-from .members import Members
 
 
 @final
@@ -35,11 +34,12 @@ class _Watched:
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
+        # Any, here and below: mount points, whose module imports this one.
         # Not a WeakValueDictionary, whose references have callbacks: these are shared with all others to a mount point.
-        self._mounts: dict[object, weakref.ref[Members]] = {}
+        self._mounts: dict[object, weakref.ref[Any]] = {}
         self._limit = 16  # of entries; beyond it, those whose mount points are gone are dropped
 
-    def put(self, key: object, mount: Members) -> Members | None:
+    def put(self, key: object, mount: Any) -> Any:
         """Store a mount point under a key, and return the one that was there."""
         ref = self._mounts.get(key)
         older = ref() if ref is not None else None
@@ -52,7 +52,7 @@ class _Watched:
                 self._limit = 2 * len(self._mounts) + 16
         return older
 
-    def mounts(self) -> list[Members]:
+    def mounts(self) -> list[Any]:
         """Return the mount points that are not gone."""
         return [mount for ref in list(self._mounts.values()) if (mount := ref()) is not None]
 
@@ -61,7 +61,7 @@ _watched: dict[str, _Watched] = {}  # by the name of the module
 _count = 0  # how many modules there were when all were last checked
 
 
-def watch_module(function: FunctionType, mount: Members) -> ModuleType | None:
+def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
     """Watch the module that a function lives as long as, and return it; None: it may die sooner; under the lock.
 
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
@@ -80,7 +80,7 @@ def watch_module(function: FunctionType, mount: Members) -> ModuleType | None:
     return module
 
 
-def watch_hook(hook: object, mount: Members) -> None:
+def watch_hook(hook: object, mount: Any) -> None:
     """Watch the module of a hook that is a constant of a function's code; under the lock.
 
     The module of the hook may refer to the module of the function, which then does not die before it.

@@ -1,6 +1,6 @@
 """Loaders that resume in the middle of an epoch, and a small set of images.
 
-`_position` says where a loader is; `_loading` (NumPy) and `_torch_loading` (PyTorch) read batches.
+`_loading` has the order of an epoch, and reads batches with NumPy; `_torch_loading` reads them with PyTorch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from aspecthook.training.loop._checks import check_loader
 
 with NamesTheLibrary(__name__):
     from ._digits import load_digits
-    from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
+    from ._loading import ArrayDataset, DataLoader, Dataset, collated
 
 if TYPE_CHECKING:
     from ._torch_loading import Resumable
@@ -22,7 +22,6 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "Resumable",
-    "Sampler",
     "check_loader",
     "collated",
     "load_digits",

@@ -5,17 +5,22 @@ Register a callback by ``runner.register_hook(callback)``, whether it is one of 
 
 Inside: `_callback` has the base class, and finds the methods of a callback that do anything. `_lifecycle` makes them
 hooks on the stages of a run, finds out where an epoch ends, and what its logs are. `_run_model` is the model that a
-callback sees. The other modules are the callbacks themselves.
+callback sees. `_monitor` and `_callbacks` are the callbacks themselves.
 """
 
 from __future__ import annotations
 
 from ._callback import Callback
-from ._list import CallbackList
-from ._monitor import EarlyStopping, MonitorCallback, ReduceLROnPlateau
-from ._saving import BackupAndRestore, ModelCheckpoint
-from ._simple import History, LambdaCallback, LearningRateScheduler, TerminateOnNaN
-from ._writers import CSVLogger, ProgbarLogger, TensorBoard
+from ._callbacks import (
+    BackupAndRestore,
+    CallbackList,
+    CSVLogger,
+    History,
+    LambdaCallback,
+    LearningRateScheduler,
+    TerminateOnNaN,
+)
+from ._monitor import EarlyStopping, ModelCheckpoint, MonitorCallback, ReduceLROnPlateau
 
 __all__ = [
     "BackupAndRestore",
@@ -28,8 +33,6 @@ __all__ = [
     "LearningRateScheduler",
     "ModelCheckpoint",
     "MonitorCallback",
-    "ProgbarLogger",
     "ReduceLROnPlateau",
-    "TensorBoard",
     "TerminateOnNaN",
 ]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias
 
 from aspecthook._errors import HookSignatureError
-from aspecthook.training.backends._state import is_any, map_leaves
+from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.loop._dialect import Dialect, Method
 from aspecthook.training.loop._run import Run
 
-from ._run_model import RunModel
+from ._run_model import RunModel, plain_rate
 
 # Any: logs hold numbers and predictions; models and states are those of any library.
 Logs: TypeAlias = dict[str, Any] | None
@@ -42,6 +42,7 @@ class Callback:
     priority: int | str = "NORMAL"
     # Here and not in `__init__`, for subclasses that do not call it.
     params: dict[str, Any] | None = None
+    verbose: int = 0
     _model: Any = None
     _kept: ClassVar[tuple[str, ...] | None] = None  # the attributes that are its state; None if it has none
 
@@ -49,7 +50,7 @@ class Callback:
         """Set ``params``; called before anything begins."""
         self.params = params
 
-    def set_model(self, model: Any) -> None:
+    def set_model(self, model: object) -> None:
         """Set ``model``; called before anything begins."""
         self._model = model
 
@@ -149,12 +150,22 @@ class Callback:
         return self._runner is None or self._runner.rank == 0
 
     @property
-    def _logger(self) -> Any:  # Any: a logger, or an object with its methods
+    def _rate(self) -> float:
+        """The learning rate of the optimizer."""
+        return plain_rate(self.model.optimizer.learning_rate)
+
+    @property
+    def _logger(self) -> logging.Logger:
         """The logger of the run; that of the package in a fit of Keras."""
         return logging.getLogger("aspecthook.training") if self._runner is None else self._runner.logger
 
+    def _report(self, text: str) -> None:
+        """Print what the callback has done, if it is to be verbose."""
+        if self.verbose:
+            print(f"{type(self).__name__}: {text}")
 
-def _copied(value: Any) -> Any:
+
+def _copied(value: object) -> object:
     """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
     return map_leaves(lambda item: item, value)
 
@@ -168,30 +179,11 @@ for _name in METHODS:
     vars(Callback)[_name]._is_default = True
 
 
-def has_state(callback: Any) -> bool:
+def has_state(callback: object) -> bool:
     """Whether a checkpoint keeps a state of a callback, even an empty one."""
-    own: Any = getattr(type(cast("object", callback)), "state_dict", None)
-    return own is not None and (own is not Callback.state_dict or callback._kept is not None)
-
-
-def plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return logs sorted by name, without nested dicts, and with floats wherever a value can be made one.
-
-    Example:
-        >>> plain({"loss": "0.5", "by": {"class": [1, 2]}})
-        {'class': [1, 2], 'loss': 0.5}
-    """
-    result: dict[str, Any] = {}
-    for name, value in sorted((logs or {}).items()):
-        result.update(plain(value) if is_any(value, dict) else {name: _float(value)})
-    return result
-
-
-def _float(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # PyTorch raises one for a tensor of several numbers
-        return value
+    if getattr(type(callback), "state_dict", None) is Callback.state_dict:
+        return isinstance(callback, Callback) and callback._kept is not None
+    return hasattr(callback, "state_dict")
 
 
 def is_of_keras(kind: type) -> bool:
@@ -215,13 +207,6 @@ KERAS = Dialect(
     listing=", ".join(METHODS) + "; others need a name without 'on_'",
 )
 
-# How a method is called, by what it is called for: the arguments, and the same as text.
-_CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
-    "batch": ((0,), {"logs": {}}, "(batch, logs=logs)"),
-    "epoch": ((0, {}), {}, "(epoch, logs)"),
-    "": (({},), {}, "(logs)"),
-}
-
 
 def methods_of(callback: object) -> dict[str, Method]:
     """Return the methods of a callback that do anything, by the events that they are called for."""
@@ -229,21 +214,15 @@ def methods_of(callback: object) -> dict[str, Method]:
         KERAS.check(callback)
     methods = KERAS.methods(callback)
     for event, method in methods.items():
-        _check_signature(callback, event, method)
+        number = next((word for word in ("batch", "epoch") if word in event), None)
+        try:
+            inspect.signature(method).bind(*([] if number is None else [0]), {})
+        except ValueError:  # a builtin may have no signature
+            continue
+        except TypeError as error:
+            call = "(logs)" if number is None else f"({number}, logs)"
+            raise HookSignatureError(
+                f"the callback {type(callback).__name__}: {event}{inspect.signature(method)} is called as "
+                f"{event}{call}, {error}"
+            ) from None
     return methods
-
-
-def _check_signature(callback: object, event: str, method: Method) -> None:
-    older = OLDER.get(event)
-    name = older if older is not None and method == getattr(callback, older, None) else event
-    try:
-        signature = inspect.signature(method)
-    except (TypeError, ValueError):  # a builtin may have none
-        return
-    args, kwargs, call = next(call for part, call in _CALLS.items() if part in event)
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise HookSignatureError(
-            f"the callback {type(callback).__name__}: {name}{signature} is called as {name}{call}, {error}"
-        ) from None

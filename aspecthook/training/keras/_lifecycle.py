@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any, Literal, TypeAlias, cast, final, get_args
 
 from aspecthook._core.law.kinds import Kind
+from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
+from aspecthook.training.logging._row import values_of
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Method
 from aspecthook.training.loop._logs import Means, logged_by, validation_numbers
@@ -24,23 +27,19 @@ from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._steps import validation_follows
 
-from ._callback import KERAS, has_state, is_of_keras, methods_of, plain
+from ._callback import KERAS, has_state, is_of_keras, methods_of
 from ._monitor import mode_by_name
 from ._run_model import RunModel
 
 # An epoch is under way; or trained, while a validation is still to come; or over after a stage of that mode, so that
 # `on_epoch_end` is due.
 Phase: TypeAlias = Literal["open", "trained", "over after train", "over after val"]
+Numbers: TypeAlias = dict[str, Any]  # Any: callbacks may add to logs what they like
 
 
-@final
-class SortedMeans(Means):
-    """Means in the alphabetical order of their names, as Keras has them in logs."""
-
-    def added(self, name: str) -> list[float]:
-        total = super().added(name)
-        self.totals = dict(sorted(self.totals.items()))
-        return total
+def _sorted(logs: Mapping[str, Any]) -> Numbers:
+    """Return logs in the alphabetical order of their names, as Keras has them."""
+    return dict(sorted(logs.items()))
 
 
 @final
@@ -50,9 +49,9 @@ class Epoch:
 
     number: int = 0
     phase: Phase = "open"
-    train: SortedMeans = field(default_factory=SortedMeans)
-    val: dict[str, Any] | None = None  # None until it has had a validation, with or without numbers
-    logs: dict[str, Any] | None = None  # for `on_epoch_end`, and what callbacks have added to them
+    train: Means = field(default_factory=Means)
+    val: Numbers | None = None  # None until it has had a validation, with or without numbers
+    logs: Numbers | None = None  # for `on_epoch_end`, and what callbacks have added to them
 
     @property
     def is_over(self) -> bool:
@@ -65,7 +64,7 @@ class Epoch:
 class Turns:
     """A callback, and the last epochs that its `on_epoch_begin` and its `on_epoch_end` were called for."""
 
-    callback: Any
+    callback: Any  # of our class, of Keras's, or one that only looks like them
     begun: int | None = None
     ended: int | None = None
 
@@ -80,19 +79,18 @@ class KerasLifecycle(Hook):
         self.model = RunModel(runner)
         self.running = False
         self.epoch = Epoch()
-        self._test = SortedMeans()
+        self.test = Means()
         # The means so far, as one dict that the callbacks of a batch share; None until one of them asks.
-        self._train_logs: dict[str, Any] | None = None
-        self._test_logs: dict[str, Any] | None = None
-        self._last: dict[str, Any] = {}  # the logs of the epoch that was the last to end, as they were at first
+        self._so_far: Numbers | None = None
+        self._last: Numbers = {}  # the logs of the epoch that was the last to end, as they were at first
         self._loaded = False  # whether a state was, for the next run
         self._turns: dict[int, Turns] = {}  # by the id of the callback
 
-    def turns_of(self, callback: Any) -> Turns:
+    def turns_of(self, callback: object) -> Turns:
         """Return the turns of a callback, which are noted from now on."""
         return self._turns.setdefault(id(callback), Turns(callback))
 
-    def turns(self) -> list[tuple[str, Turns]]:
+    def _named_turns(self) -> list[tuple[str, Turns]]:
         """Return the turns of the callbacks that are registered, with their names in checkpoints."""
         return [(name, self._turns[id(hook)]) for name, hook in named(self.model.runner) if id(hook) in self._turns]
 
@@ -101,25 +99,25 @@ class KerasLifecycle(Hook):
     def before_run(self, runner: Run) -> None:
         """Introduce the run to the callbacks, and begin with no epoch, unless a state was loaded."""
         self._introduce(runner, runner.max_epochs, "train")
-        for _, turns in self.turns():
-            if hasattr(turns.callback, "resume_run"):  # before any `on_train_begin`
-                turns.callback.resume_run(runner)
+        turns = [one for _, one in self._named_turns()]
+        for one in turns:
+            if hasattr(one.callback, "resume_run"):  # before any `on_train_begin`
+                one.callback.resume_run(runner)
         self.model.resumed = self._loaded
-        if self._loaded:
-            for _, turns in self.turns():
-                kind = type(cast("object", turns.callback))
-                if is_of_keras(kind) and not has_state(turns.callback):
-                    runner.logger.warning("%s of Keras has no state, and begins anew", kind.__name__)
-        else:
-            for _, turns in self.turns():
-                turns.begun = turns.ended = None
+        for one in turns:
+            kind = type(cast("object", one.callback))
+            if not self._loaded:
+                one.begun = one.ended = None
+            elif is_of_keras(kind) and not has_state(one.callback):
+                runner.logger.warning("%s of Keras has no state, and begins anew", kind.__name__)
+        if not self._loaded:
             self.epoch.phase, self.epoch.logs, self._last = "open", None, {}
         self.running, self._loaded = True, False
 
     def _introduce(self, runner: Run, epochs: int | None, mode: str) -> None:
         """Set the model and the params of all callbacks."""
         steps = length_of(runner.loaders.get(mode))
-        callbacks = [turns.callback for _, turns in self.turns()]
+        callbacks = [turns.callback for _, turns in self._named_turns()]
         for callback in callbacks:
             callback.set_model(self.model)
             # Keras's own monitors would look for a metric that Keras has compiled.
@@ -130,15 +128,14 @@ class KerasLifecycle(Hook):
 
     def before_train(self) -> None:
         """End an epoch that a checkpoint was saved in between the calls of `on_epoch_end` of two callbacks."""
-        if self.model.resumed and self.epoch.is_over:
+        if self.model.resumed:
             self._end_epoch_of_all()
 
     def after_run(self) -> None:
         """End an epoch whose validation was due when the run was stopped."""
         if self.epoch.phase == "trained":
             self.epoch.phase = "over after val"
-        if self.epoch.is_over:
-            self._end_epoch_of_all()
+        self._end_epoch_of_all()
 
     def always_run(self) -> None:
         """Note that validations from now on are none of a run."""
@@ -152,10 +149,10 @@ class KerasLifecycle(Hook):
             self.epoch = Epoch(runner.epoch)
         self.epoch.phase, self.epoch.logs = "open", None
 
-    def after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
+    def after_train_iter(self, result: object, logs: Numbers) -> None:
         """Add up what the batch has logged."""
         self.epoch.train.add(result, logs)
-        self._train_logs = None
+        self._so_far = None
 
     def after_train_epoch(self, runner: Run) -> None:
         """Note whether the epoch is trained, and whether it is over."""
@@ -173,20 +170,20 @@ class KerasLifecycle(Hook):
         if epoch.phase == "trained" and not validation_follows(runner):
             epoch.phase = "over after val"
 
-    def logs(self) -> dict[str, Any]:
+    def _logs(self) -> Numbers:
         """Return the logs of the epoch that is over, the same on all ranks; callbacks may add to them."""
         epoch = self.epoch
         if epoch.logs is None:
             # Other hooks may have added numbers since the validation.
             val = {} if epoch.val is None else {**epoch.val, **validation_numbers(self.model.runner.logs)}
-            self._last = dict(sorted(broadcast({**epoch.train.now(), **val}).items()))
+            self._last = _sorted(broadcast({**epoch.train.now(), **val}))
             epoch.logs = dict(self._last)
         return epoch.logs
 
-    def last(self) -> dict[str, Any]:
+    def last(self) -> Numbers:
         """Return the logs of the last epoch of the run, without what callbacks have added."""
         if self.epoch.phase != "open":
-            self.logs()
+            self._logs()
         return dict(self._last)
 
     def end_epoch(self, turns: Turns) -> None:
@@ -194,57 +191,55 @@ class KerasLifecycle(Hook):
         method = KERAS.overridden(turns.callback, "on_epoch_end")
         if method is not None and turns.ended != self.epoch.number:
             turns.ended = self.epoch.number
-            method(self.epoch.number, self.logs())
+            method(self.epoch.number, self._logs())
 
     def _end_epoch_of_all(self) -> None:
-        for _, turns in self.turns():
+        for _, turns in self._named_turns() if self.epoch.is_over else ():
             self.end_epoch(turns)
 
     # Batches and evaluation
 
-    def train_logs(self) -> dict[str, Any]:
-        """Return the means of the epoch so far."""
-        if self._train_logs is None:
-            self._train_logs = self.epoch.train.now()
-        return self._train_logs
-
-    def test_logs(self) -> dict[str, Any]:
-        """Return the means of the validation or the test so far."""
-        if self._test_logs is None:
-            self._test_logs = self._test.now()
-        return self._test_logs
+    def so_far(self, means: Means) -> Numbers:
+        """Return the means of an epoch of training, or of an evaluation, so far."""
+        if self._so_far is None:
+            self._so_far = _sorted(means.now())
+        return self._so_far
 
     def before_val_epoch(self, runner: Run) -> None:
         """Begin a validation, a test or a prediction."""
-        self._test, self._test_logs = SortedMeans(), None
+        self.test = Means()
         if not self.running:
             self._introduce(runner, 1, runner.mode)
 
-    def after_val_iter(self, result: Any, logs: dict[str, Any]) -> None:
+    def after_val_iter(self, result: object, logs: Numbers) -> None:
         """Add up what the batch has logged."""
-        self._test.add(result, logs)
-        self._test_logs = None
+        self.test.add(result, logs)
+        self._so_far = None
+
+    def always_val_epoch(self) -> None:
+        """Forget the means of the evaluation: callbacks of the batch that a hook validates in ask for those of that."""
+        self._so_far = None
 
     before_test_epoch = before_predict_epoch = before_val_epoch
     after_test_iter = after_val_iter
+    always_test_epoch = always_val_epoch
 
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
         """Return how far the epoch has come, and whose turn it is."""
         epoch = self.epoch
-        # What a callback has put into the logs may be anything.
-        storable = {name: one for name, one in plain(epoch.logs).items() if isinstance(one, (float, str))}
         return {
             "epoch": {
                 "number": epoch.number,
                 "train": {name: list(total) for name, total in epoch.train.totals.items()},
                 "val": None if epoch.val is None else dict(epoch.val),
                 "phase": epoch.phase,
-                "logs": None if epoch.logs is None else storable,
+                # What a callback has put into the logs may be anything.
+                "logs": epoch.logs and values_of(epoch.logs),
             },
             "last": self._last,
-            "callbacks": {name: [turns.begun, turns.ended] for name, turns in self.turns()},
+            "callbacks": {name: [turns.begun, turns.ended] for name, turns in self._named_turns()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -252,110 +247,88 @@ class KerasLifecycle(Hook):
         epoch: dict[str, Any] = dict(state["epoch"])
         if epoch["phase"] not in get_args(Phase):
             raise ValueError(f"an epoch is never in the phase {epoch['phase']!r}")
-        epoch["train"] = SortedMeans(epoch["train"])
+        epoch["train"] = Means(epoch["train"])
         self.epoch = Epoch(**epoch)
         self._last = dict(state["last"])
         self._loaded = not self.running
-        for name, turns in self.turns():
+        for name, turns in self._named_turns():
             if name in state["callbacks"]:
                 begun, turns.ended = state["callbacks"][name]
                 # What a callback without a state did when the epoch began is forgotten, so it is called again.
                 turns.begun = begun if has_state(turns.callback) else None
 
 
-# The methods of callbacks as hooks: each function returns the hook on a stage that calls a method of a callback. A hook
-# returns None, since what a method returns is not an answer to the stage.
+@final
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls a method of a callback as a hook; each method here is such a hook for some of the events.
 
+    All of them return None, since what a method returns is not an answer to the stage.
+    """
 
-def _begin(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
-    def call() -> None:
-        method({})
+    life: KerasLifecycle
+    turns: Turns
+    method: Method
 
-    return call
+    def stage(self) -> None:
+        self.method({})
 
+    def train_end(self) -> None:
+        self.method(self.life.last())
 
-def _train_end(life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
-    def call() -> None:
-        method(life.last())
+    def epoch_begin(self) -> None:
+        if self.turns.begun != self.life.epoch.number:
+            self.turns.begun = self.life.epoch.number
+            self.method(self.life.epoch.number, {})
 
-    return call
+    def epoch_end(self, exc: BaseException | None, mode: str) -> None:
+        if exc is None and self.life.epoch.phase == f"over after {mode}":
+            self.life.end_epoch(self.turns)
 
+    def batch_begin(self, inner_iter: int) -> None:
+        self.method(inner_iter, {})
 
-def _epoch_begin(life: KerasLifecycle, turns: Turns, method: Method) -> Method:
-    def call() -> None:
-        if turns.begun != life.epoch.number:
-            turns.begun = life.epoch.number
-            method(life.epoch.number, {})
+    def train_batch_end(self, inner_iter: int) -> None:
+        self.method(inner_iter, self.life.so_far(self.life.epoch.train))
 
-    return call
+    def test_batch_end(self, inner_iter: int) -> None:
+        self.method(inner_iter, self.life.so_far(self.life.test))
 
+    def test_end(self, mode: str, logs: Numbers) -> None:
+        self.method(_sorted(logged_by(mode, logs)))
 
-def _epoch_end(life: KerasLifecycle, turns: Turns, _method: Method) -> Method:
-    # An always hook, since Keras ends all tests before it ends an epoch: on_test_end is called in a post hook.
-    def call(exc: BaseException | None, mode: str) -> None:
-        if exc is None and life.epoch.phase == f"over after {mode}":
-            life.end_epoch(turns)
-
-    return call
-
-
-def _batch_begin(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
-    def call(inner_iter: int) -> None:
-        method(inner_iter, logs={})
-
-    return call
-
-
-def _train_batch_end(life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
-    def call(inner_iter: int) -> None:
-        method(inner_iter, logs=life.train_logs())
-
-    return call
-
-
-def _test_batch_end(life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
-    def call(inner_iter: int) -> None:
-        method(inner_iter, logs=life.test_logs())
-
-    return call
-
-
-def _test_end(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
-    def call(mode: str, logs: dict[str, Any]) -> None:
-        method(dict(sorted(logged_by(mode, logs).items())))
-
-    return call
-
-
-def _predict_batch_end(_life: KerasLifecycle, _turns: Turns, method: Method) -> Method:
-    def call(inner_iter: int, result: Any) -> None:  # Any: a model returns what it likes
+    def predict_batch_end(self, inner_iter: int, result: object) -> None:
         arrays = map_leaves(lambda one: one.detach().cpu().numpy() if is_tensor(one) else one, result)
-        method(inner_iter, logs={"outputs": arrays})
-
-    return call
+        self.method(inner_iter, {"outputs": arrays})
 
 
-_EVENTS: dict[str, tuple[tuple[str, ...], Kind, Callable[[KerasLifecycle, Turns, Method], Method]]] = {
-    "on_train_begin": (("run",), "pre", _begin),
-    "on_train_end": (("run",), "post", _train_end),
-    "on_epoch_begin": (("train_epoch",), "pre", _epoch_begin),
-    "on_epoch_end": (("train_epoch", "val_epoch"), "always", _epoch_end),
-    "on_train_batch_begin": (("train_iter",), "pre", _batch_begin),
-    "on_train_batch_end": (("train_iter",), "post", _train_batch_end),
-    "on_test_begin": (("val_epoch", "test_epoch"), "pre", _begin),
-    "on_test_end": (("val_epoch", "test_epoch"), "post", _test_end),
-    "on_test_batch_begin": (("val_iter", "test_iter"), "pre", _batch_begin),
-    "on_test_batch_end": (("val_iter", "test_iter"), "post", _test_batch_end),
-    "on_predict_begin": (("predict_epoch",), "pre", _begin),
-    "on_predict_end": (("predict_epoch",), "post", _begin),
-    "on_predict_batch_begin": (("predict_iter",), "pre", _batch_begin),
-    "on_predict_batch_end": (("predict_iter",), "post", _predict_batch_end),
+_EVENTS: dict[str, tuple[str, Kind, Callable[..., None]]] = {
+    "on_train_begin": ("run", "pre", Caller.stage),
+    "on_train_end": ("run", "post", Caller.train_end),
+    "on_epoch_begin": ("train_epoch", "pre", Caller.epoch_begin),
+    # An always hook, since Keras ends all tests before it ends an epoch: on_test_end is called in a post hook.
+    "on_epoch_end": ("train_epoch val_epoch", "always", Caller.epoch_end),
+    "on_train_batch_begin": ("train_iter", "pre", Caller.batch_begin),
+    "on_train_batch_end": ("train_iter", "post", Caller.train_batch_end),
+    "on_test_begin": ("val_epoch test_epoch", "pre", Caller.stage),
+    "on_test_end": ("val_epoch test_epoch", "post", Caller.test_end),
+    "on_test_batch_begin": ("val_iter test_iter", "pre", Caller.batch_begin),
+    "on_test_batch_end": ("val_iter test_iter", "post", Caller.test_batch_end),
+    "on_predict_begin": ("predict_epoch", "pre", Caller.stage),
+    "on_predict_end": ("predict_epoch", "post", Caller.stage),
+    "on_predict_batch_begin": ("predict_iter", "pre", Caller.batch_begin),
+    "on_predict_batch_end": ("predict_iter", "post", Caller.predict_batch_end),
 }
 
 
-def bindings(callback: Any, run: Run) -> list[Binding]:
+def bindings(callback: object, run: Run) -> list[Binding]:
     """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them."""
     methods = methods_of(callback)
+    if type(callback).__name__ == "BackupAndRestore" and is_of_keras(type(callback)):
+        raise TrainingError(
+            "BackupAndRestore of Keras restores fits of Keras; register that of aspecthook.training.keras, which can "
+            "resume inside an epoch too"
+        )
     warning = KERAS.misspelt(callback)
     if warning is not None:  # the callback is not of our class, and Keras would accept it
         run.logger.warning("%s", warning)
@@ -363,8 +336,8 @@ def bindings(callback: Any, run: Run) -> list[Binding]:
     life = life or run.register_hook(KerasLifecycle(run))
     turns = life.turns_of(callback)
     return [
-        Binding(Stage(stage, kind), adapt(life, turns, methods[name]))
-        for name, (stages, kind, adapt) in _EVENTS.items()
-        if name in methods
-        for stage in stages
+        Binding(Stage(stage, kind), MethodType(function, Caller(life, turns, methods[event])))
+        for event, (stages, kind, function) in _EVENTS.items()
+        if event in methods
+        for stage in stages.split()
     ]

@@ -1,18 +1,20 @@
-"""Callbacks that watch a number: when it has improved, and what they do when it has not."""
+"""Callbacks that watch a number: they stop, lower the learning rate, or save the model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
 from math import inf
 from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, flag, one_of, whole_number
+from aspecthook.training._templates import filled
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
 from ._callback import Callback, Logs
-from ._run_model import RunModel, rate_of
+from ._run_model import RunModel
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 
@@ -24,6 +26,11 @@ def mode_by_name(monitor: str) -> Mode | None:
     """Return ``"min"`` or ``"max"``, whichever is better for a number of this name; None if that is unknown."""
     rule = known_rule(monitor)
     return None if rule is None else "min" if rule == "less" else "max"
+
+
+def save_freq_of(who: str, value: object) -> Literal["epoch"] | int:
+    """Return when to save: after each epoch, or after so many batches."""
+    return "epoch" if value == "epoch" else whole_number(who, "save_freq", value, 1)
 
 
 class MonitorCallback(Callback):
@@ -53,7 +60,6 @@ class MonitorCallback(Callback):
         0.75
     """
 
-    verbose: int = 0
     _compares = False  # whether it is known to ask `is_better`, later
 
     def __init__(
@@ -69,7 +75,7 @@ class MonitorCallback(Callback):
         self.min_delta: float = abs(finite_number(who, "min_delta", min_delta))
         self._seeks: Mode | None = None if mode == "auto" else mode
 
-    def set_model(self, model: Any) -> None:
+    def set_model(self, model: object) -> None:
         """Set ``model``; raise if it is a run, on which nothing will show whether a greater number is better."""
         super().set_model(model)
         if self._compares and isinstance(model, RunModel):
@@ -85,7 +91,8 @@ class MonitorCallback(Callback):
     def _find_mode(self) -> Mode:
         name = self.monitor.removeprefix("val_")
         if self._seeks is None:
-            for metric in _metrics(self.model):
+            compiled = list(getattr(self.model, "metrics", ()))
+            for metric in [*compiled, *(inner for one in compiled for inner in getattr(one, "metrics", ()))]:
                 if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
                     self._seeks = "max" if metric._direction == "up" else "min"
         self._seeks = self._seeks or mode_by_name(name)
@@ -112,16 +119,6 @@ class MonitorCallback(Callback):
             near = nearest(self.monitor, list(logs))
             self._logger.warning(f"{type(self).__name__}: there is no {self.monitor!r}; there are: {there}{near}")
         return value
-
-    def _report(self, text: str) -> None:
-        if self.verbose:
-            print(f"{type(self).__name__}: {text}")
-
-
-def _metrics(model: Any) -> Iterator[Any]:
-    for metric in getattr(model, "metrics", ()):
-        yield metric
-        yield from getattr(metric, "metrics", ())
 
 
 @HOOKS.register
@@ -175,9 +172,7 @@ class EarlyStopping(MonitorCallback):
         self._reset()
 
     def _reset(self) -> None:
-        self.wait: int = 0
-        self.stopped_epoch: int = 0
-        self.best_epoch: int = 0
+        self.wait = self.stopped_epoch = self.best_epoch = 0
         self.best = None
         self.best_weights: list[Any] | None = None  # Any: arrays
 
@@ -278,7 +273,7 @@ class ReduceLROnPlateau(MonitorCallback):
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Lower the rate if there was no improvement for too long; put the rate of the epoch into `logs`."""
         logs = {} if logs is None else logs
-        logs["learning_rate"] = rate_of(self.model.optimizer)
+        logs["learning_rate"] = self._rate
         value = self.get_monitor_value(logs)
         if value is None:
             return
@@ -289,18 +284,121 @@ class ReduceLROnPlateau(MonitorCallback):
             self.best, self.wait = value, 0
         elif not self.in_cooldown():
             self.wait += 1
-            if self.wait >= self.patience and self._reduce(epoch):
+            if self.wait >= self.patience and self._rate > self.min_lr:
+                self.model.optimizer.learning_rate = max(self._rate * self.factor, self.min_lr)
+                self._report(f"the learning rate after epoch {epoch + 1} is {self._rate:g}")
                 self.cooldown_counter, self.wait = self.cooldown, 0
-
-    def _reduce(self, epoch: int) -> bool:
-        """Lower the rate. Return whether it was above the lowest one."""
-        optimizer = self.model.optimizer
-        if rate_of(optimizer) <= self.min_lr:
-            return False
-        optimizer.learning_rate = max(rate_of(optimizer) * self.factor, self.min_lr)
-        self._report(f"the learning rate after epoch {epoch + 1} is {rate_of(optimizer):g}")
-        return True
 
     def in_cooldown(self) -> bool:
         """Whether the cooldown after a lower rate is under way."""
         return self.cooldown_counter > 0
+
+
+@HOOKS.register
+class ModelCheckpoint(MonitorCallback):
+    """Save the model after each epoch or every so many batches: always, or only when it is the best so far.
+
+    On our runner the files are checkpoints, from which a run can be resumed, whatever their suffix.
+
+    Args:
+        filepath: A template for the names of the files, filled by `str.format` with ``epoch`` and ``batch``, both from
+            1, and with `logs`: ``"runs/{epoch:02d}-{val_loss:.2f}.safetensors"``. ``keras.Model`` requires the suffix
+            ``.keras``, or ``.weights.h5``.
+        monitor: The name of the number in `logs` that decides which model is the best.
+        verbose: 1 to print what is saved.
+        save_best_only: Whether to save only when that number is better than all before. If it is missing, the model is
+            saved, and a warning logged.
+        save_weights_only: Whether to call ``save_weights`` of the model; on our runner the files are the same.
+        mode: See `MonitorCallback`.
+        save_freq: ``"epoch"``, or the number of batches.
+        initial_value_threshold: The best number at first.
+
+    Attributes:
+        best: The best number so far.
+
+    Example:
+        >>> ModelCheckpoint("best.safetensors", monitor="val_accuracy", save_best_only=True).best is None
+        True
+        >>> ModelCheckpoint("{batch}.safetensors", save_freq="batch")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is not a whole number
+    """
+
+    _kept = ("best", "_epoch", "_since", "_last")
+    _epoch = 0
+    _since = 0  # batches since the last save, across epochs
+    _last = -1  # the batch before
+
+    def __init__(
+        self,
+        filepath: str | os.PathLike[str],
+        monitor: str = "val_loss",
+        verbose: int = 0,
+        save_best_only: bool = False,
+        save_weights_only: bool = False,
+        mode: Mode = "auto",
+        save_freq: Literal["epoch"] | int = "epoch",
+        initial_value_threshold: float | None = None,
+    ) -> None:
+        super().__init__(monitor, mode, initial_value_threshold)
+        self.filepath: str = os.fspath(filepath)
+        self.verbose = verbose
+        self.save_best_only: bool = flag("ModelCheckpoint", "save_best_only", save_best_only)
+        self._compares = self.save_best_only
+        self.save_weights_only: bool = flag("ModelCheckpoint", "save_weights_only", save_weights_only)
+        self.save_freq: Literal["epoch"] | int = save_freq_of("ModelCheckpoint", save_freq)
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Remember the epoch."""
+        self._epoch, self._last = epoch, -1
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        """Save if so many batches have passed."""
+        # Keras may run several batches at once, and then calls this for the last of them only.
+        self._since, self._last = self._since + batch - self._last, batch
+        if self.save_freq != "epoch" and self._since >= self.save_freq:
+            self._since = 0
+            self._save(self._epoch, batch, logs or {})
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Save if each epoch is to be saved."""
+        if self.save_freq == "epoch":
+            self._save(epoch, None, logs or {})
+
+    def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
+        path = self._path(epoch, batch, logs)
+        if self.save_best_only and not self._is_best(logs):
+            return
+        if self._runner is None or batch is None:  # other callbacks may look for the file when an epoch ends
+            self._write(path, epoch)
+        else:  # with what other callbacks remember of the batch
+            self._runner.after_stage(lambda: self._write(path, epoch))
+
+    def _write(self, path: str, epoch: int) -> None:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        save = self.model.save_weights if self.save_weights_only else self.model.save
+        save(path, overwrite=True)
+        self._report(f"saved {path} in epoch {epoch + 1}")
+
+    def _is_best(self, logs: dict[str, Any]) -> bool:
+        value = self.get_monitor_value(logs)
+        if value is None or len(getattr(value, "shape", ())) > 0:
+            return True
+        if not self.is_better(value, self.best):
+            self._report(f"{self.monitor} is {value:.5f}; the best was {self.best:.5f}")
+            return False
+        self.best = value
+        return True
+
+    def _path(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> str:
+        fields = {**logs, "epoch": epoch + 1}
+        if batch is not None:
+            fields.setdefault("batch", batch + 1)
+        try:
+            return filled(self.filepath, **fields)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise TrainingError(
+                f"ModelCheckpoint: the template {self.filepath!r} cannot be filled in ({brief(error)}); its fields can "
+                f"be {', '.join(fields)}"
+            ) from error

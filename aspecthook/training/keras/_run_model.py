@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from typing import Any, final
+from collections.abc import Iterable
+from typing import Any, SupportsFloat, final
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
 # Any: weights are arrays, and models take and return what they like.
@@ -21,25 +20,18 @@ class RunModel:
     model does not keep the run alive.
     """
 
-    built = True  # Keras's own callbacks ask
-    metrics: tuple[Any, ...] = ()  # Keras's monitors look here for metrics that it has compiled
+    metrics = ()  # Keras's monitors look here for metrics that it has compiled
     resumed = False  # whether the run continues another one, so that callbacks keep the states that they have
 
     def __init__(self, runner: Run) -> None:
-        # A weak reference: callbacks hold the model, and they are hooks of the run. By `vars`, since `__setattr__` puts
-        # all other attributes among the extras.
-        vars(self).update(_find=ref(runner), _extras={"history": None})
-
-    @property
-    def extras(self) -> dict[str, Any]:
-        """The attributes that callbacks have set."""
-        extras: dict[str, Any] = vars(self)["_extras"]
-        return extras
+        # A weak reference: callbacks hold the model, and they are hooks of the run.
+        self._find = ref(runner)
+        self.history: object = None
 
     @property
     def runner(self) -> Run:
         """The run; a ReferenceError if it was deleted."""
-        runner: Run | None = vars(self)["_find"]()
+        runner = self._find()
         if runner is None:
             raise ReferenceError("the runner of this model was deleted; keep a reference to the Runner")
         return runner
@@ -53,15 +45,12 @@ class RunModel:
 
     @stop_training.setter
     def stop_training(self, stop: bool) -> None:
-        if stop:
-            self.runner.request_stop()
-        else:
-            self.runner.stopping = False
+        self.runner.stopping = bool(stop)
 
     @property
-    def optimizer(self) -> Any:  # Any: an Optimizer, which also has the attributes of the run's own
+    def optimizer(self) -> Any:  # an Optimizer, which also has the attributes of the run's own
         """The optimizer, with ``learning_rate`` and ``iterations``; None if the run has none."""
-        return None if self.runner.optimizer is None else Optimizer(lambda: self.runner)
+        return None if self.runner.optimizer is None else Optimizer(self)
 
     @property
     def name(self) -> str:
@@ -72,14 +61,6 @@ class RunModel:
     def weights(self) -> list[Any]:
         """The parameters, not copied."""
         return list(self.runner.backend.parameters(self.runner.model).values())
-
-    trainable_weights = weights
-    trainable_variables = weights
-    variables = weights
-
-    def count_params(self) -> int:
-        """Return how many numbers the parameters and buffers hold."""
-        return sum(array.size for array in self.get_weights())
 
     def get_weights(self) -> list[Any]:
         """Return copies of the parameters and buffers."""
@@ -103,49 +84,26 @@ class RunModel:
             raise TrainingError(f"{os.fspath(filepath)} exists already; give overwrite=True, or another name")
         self.runner.save_checkpoint(filepath)
 
-    def save_weights(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
-        """Save a checkpoint as `save` does: weights of Keras have the state of the optimizer too."""
-        self.save(filepath, overwrite)
+    save_weights = save  # weights of Keras have the state of the optimizer too
 
     def load_weights(self, filepath: str | os.PathLike[str]) -> None:
         """Load the parameters, and the optimizer's state if the file has it, but not the progress of the run."""
-        from aspecthook.training.checkpoint._format import load
+        from aspecthook.training.checkpoint._folder import load
 
         self.runner.load_checkpoint(filepath)
         state = load(filepath).get("optimizer")
         if state is not None and self.runner.optimizer is not None:
             self.runner.backend.load_optimizer_state(self.runner.optimizer, state)
 
-    @property
-    def _initial_epoch(self) -> int:  # where a BackupAndRestore of Keras makes training continue
-        return self.runner.epoch
-
-    @_initial_epoch.setter
-    def _initial_epoch(self, epoch: int) -> None:
-        runner = self.runner
-        done = dict.fromkeys(runner.progress.state_dict(), 0)
-        done["epoch"], done["iter"] = epoch, epoch * (length_of(runner.loaders["train"]) or 0)
-        done["step"] = done["iter"] // runner.accumulate
-        done["begun"] = epoch if runner.by_epoch else done["iter"]
-        runner.move_to(done)
-
     # All other attributes
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the model that is trained."""
         return self.runner.model(*args, **kwargs)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if hasattr(type(self), name):
-            object.__setattr__(self, name, value)
-        else:
-            self.extras[name] = value
-
     def __getattr__(self, name: str) -> Any:
-        if "_extras" not in vars(self):  # `copy` looks for methods before the copy has attributes
+        if "_find" not in vars(self):  # `copy` looks for methods before the copy has attributes
             raise AttributeError(name)
-        if name in self.extras:
-            return self.extras[name]
         try:
             return getattr(self.runner.model, name)
         except AttributeError:
@@ -159,14 +117,7 @@ class RunModel:
 class LearningRate(float):
     """A learning rate that has the methods of a Keras variable: assigning to it sets the rate of the optimizer."""
 
-    _optimizer: Optimizer
-
-    @classmethod
-    def of(cls, optimizer: Optimizer, value: float) -> LearningRate:
-        """Return the learning rate of an optimizer."""
-        rate = cls(value)
-        rate._optimizer = optimizer
-        return rate
+    optimizer: Optimizer
 
     def numpy(self) -> float:
         """Return the rate as a plain float."""
@@ -174,9 +125,9 @@ class LearningRate(float):
 
     value = property(numpy)
 
-    def assign(self, value: Any) -> None:
+    def assign(self, value: SupportsFloat) -> None:
         """Set the learning rate of the optimizer."""
-        self._optimizer.learning_rate = value
+        self.optimizer.learning_rate = value
 
 
 @final
@@ -185,9 +136,6 @@ class Optimizer:
 
     Attributes that are not listed here are those of the run's own optimizer.
 
-    Args:
-        find: Returns the run. A callback that keeps the optimizer must not keep the run alive.
-
     Example:
         >>> from aspecthook.training import Runner
         >>> from aspecthook.training.numpy import SGD, Linear
@@ -195,25 +143,25 @@ class Optimizer:
         >>> weight, bias = net.parameters()
         >>> sgd = SGD([{"params": [weight], "lr": 0.1}, {"params": [bias], "lr": 0.2}])
         >>> runner = Runner(net, optimizer=sgd)
-        >>> optimizer = Optimizer(lambda: runner)
+        >>> optimizer = RunModel(runner).optimizer
         >>> optimizer.learning_rate = 0.05
         >>> [group["lr"] for group in sgd.param_groups]
         [0.05, 0.1]
     """
 
-    built = True  # Keras's own callbacks ask
-
-    def __init__(self, find: Callable[[], Run]) -> None:
-        self._find = find
+    def __init__(self, model: RunModel) -> None:
+        self._model = model
 
     @property
-    def learning_rate(self) -> Any:  # Any: it is read as a number, and set to a number, an array or a variable
+    def learning_rate(self) -> Any:  # it is read as a LearningRate, and set to a number, an array or a variable
         """The learning rate of the first parameter group; setting it keeps the ratios of the other groups to it."""
-        return LearningRate.of(self, float(self._groups()[0]["lr"]))
+        rate = LearningRate(self._groups()[0]["lr"])
+        rate.optimizer = self
+        return rate
 
     @learning_rate.setter
-    def learning_rate(self, value: Any) -> None:
-        rate = float(value.numpy() if hasattr(value, "numpy") else value)
+    def learning_rate(self, value: SupportsFloat) -> None:
+        rate = plain_rate(value)
         groups = self._groups()
         first = float(groups[0]["lr"])
         for group in groups:
@@ -229,15 +177,15 @@ class Optimizer:
     @property
     def iterations(self) -> int:
         """How many optimizer steps the run has made."""
-        return self._find().progress.step
+        return self._model.runner.progress.step
 
     @property
     def name(self) -> str:
         """The name of the optimizer's class."""
-        return type(self._find().optimizer).__name__
+        return type(self._model.runner.optimizer).__name__
 
     def _groups(self) -> list[dict[str, Any]]:
-        groups: list[dict[str, Any]] = list(getattr(self._find().optimizer, "param_groups", ()))
+        groups: list[dict[str, Any]] = list(getattr(self._model.runner.optimizer, "param_groups", ()))
         if not groups or "lr" not in groups[0]:
             raise TrainingError(
                 f"{self.name} has no param_groups with a learning rate 'lr', and a callback asks for it; give the run "
@@ -246,11 +194,9 @@ class Optimizer:
         return groups
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._find().optimizer, name)
+        return getattr(self._model.runner.optimizer, name)
 
 
-# Any: it is ours, or one of Keras.
-def rate_of(optimizer: Any) -> float:
-    """Return the learning rate of an optimizer, ours or one of Keras."""
-    rate = optimizer.learning_rate
+def plain_rate(rate: Any) -> float:
+    """Return a learning rate as a float: a number, an array, or a variable of Keras."""
     return float(rate.numpy() if hasattr(rate, "numpy") else rate)

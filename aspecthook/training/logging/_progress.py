@@ -5,27 +5,113 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from math import inf
 from time import perf_counter
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training._options import finite_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
-from ._loggers import LoggerHook
-from ._numbers import duration_text, number_text, one_line, rates_of
-from ._row import TIMES, Row
-from ._timers import eta_of
+from ._loggers import LoggerHook, eta_of
+from ._row import TIMES, Row, duration_text, number_text, one_line, rates_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.progress import Progress
 
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
-_BAR, _LEAST = 24, 6  # the width of the bar, and what it shrinks to where the terminal is narrow
+
+
+class Screen:
+    """A bar below all other lines; where there is no terminal that can show it, lines alone."""
+
+    def __init__(self, file: TextIO | None) -> None:
+        # Rich draws a random number as it is imported, and the next numbers are those of the run.
+        state = random.getstate()
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
+
+        random.setstate(state)
+
+        class Ours(Console):
+            def on_broken_pipe(self) -> None:
+                raise  # noqa: PLE0704  # re-raise what rich handles here: it would end the program
+
+        # Rich alone would take FORCE_COLOR for a terminal. Markup is off, since names may have brackets. No thread
+        # draws: a step draws what it has changed. A stream that goes to a file is left alone.
+        console = Ours(
+            file=file, force_terminal=_is_terminal(sys.stdout if file is None else file), force_jupyter=False
+        )
+        self.is_terminal: bool = console.is_interactive and not console.is_dumb_terminal
+        rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        self._bar: Progress = Progress(
+            TextColumn("{task.description}", style="bold", markup=False, table_column=Column(no_wrap=True)),
+            BarColumn(max(6, min(24, console.width // 5))),
+            TextColumn("{task.fields[numbers]}", markup=False, table_column=rest),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=_is_terminal(sys.stdout),
+            redirect_stderr=_is_terminal(sys.stderr),
+            disable=not self.is_terminal,
+            expand=True,
+        )
+        self._task = self._bar.add_task("", total=None, numbers="")
+        self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []  # handlers that write above the bar
+
+    def print(self, text: str) -> None:
+        """Print a line, which a terminal folds between words."""
+        from rich.text import Text
+
+        console = self._bar.console
+        console.print(Text(one_line(text, console.encoding)), soft_wrap=not self.is_terminal)
+
+    def draw(self, head: str, numbers: str, done: int, total: int | None) -> None:
+        """Draw the bar, if there is one."""
+        if not self.is_terminal:
+            return
+        encoding = self._bar.console.encoding
+        texts = one_line(head, encoding), one_line(numbers, encoding)
+        self._bar.update(self._task, description=texts[0], numbers=texts[1], completed=done, total=total)
+        if not self._bar.live.is_started:
+            self._start()
+        self._bar.refresh()
+
+    def _start(self) -> None:
+        """Show the bar; what the program prints, and what it logs, appears above it from now on."""
+        streams = sys.stdout, sys.stderr
+        self._bar.start()
+        # A logging handler keeps the stream that it was made with, and would write into the bar.
+        for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
+            for handler in cast("list[Any]", logger.handlers) if isinstance(logger, logging.Logger) else ():
+                for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
+                    if is_any(handler, logging.StreamHandler) and handler.stream is old and new is not old:
+                        self._moved.append((handler, old))
+                        handler.setStream(new)
+
+    def stop(self) -> None:
+        """Remove the bar, and leave the terminal as it was."""
+        with suppress(OSError, ValueError):  # the terminal was closed
+            self._bar.stop()
+        while self._moved:
+            handler, stream = self._moved.pop()
+            handler.setStream(stream)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
 
 
 @HOOKS.register
@@ -38,35 +124,37 @@ class ProgressHook(LoggerHook):
     anything. If the terminal is closed, the run continues. Needs rich.
 
     Args:
-        interval: Without a bar: print a line every so many iterations; None to go by time alone.
         seconds: Without a bar: print a line after so many seconds without one.
         file: The file to write to; stdout if not given.
 
     Example:
-        >>> ProgressHook(interval=100).priority
+        >>> ProgressHook(seconds=60).priority
         'VERY_LOW'
     """
 
-    def __init__(self, interval: int | None = None, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
+    def __init__(self, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
         super().__init__(None, 0, ignore_last=False)
-        self.every: int | None = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
         self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
         if find_spec("rich") is None:
             raise TrainingError("ProgressHook needs rich; pip install rich")
         self._running = False
-        self._closed = False  # whether the terminal was closed
-        self._bar: Any = None  # rich is imported when something is shown
-        self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []  # handlers that write above the bar
-        self._since = 0.0  # when the validation, test or prediction under way began
+        self._screen: Screen | None = None  # made when something is shown, as it imports rich
+        self._is_closed = False  # whether the terminal was closed
         # When the last results were printed, when the last line was, and when the bar was drawn.
         self._result_at = self._printed_at = self._drawn_at = 0.0
 
     # When
 
-    def _begin(self, runner: Run, *, rerun: bool) -> None:  # noqa: ARG002
+    def before_run(self, runner: Run) -> None:
+        """Begin to show the training."""
         self.by_epoch: bool = runner.by_epoch
-        self._running, self._closed = True, False
+        self._running = True
+        self._start_clock()
+        super().before_run(runner)
+
+    def _start_clock(self) -> None:
+        self._is_closed = False
         self._result_at = self._printed_at = perf_counter()
 
     def before_train_epoch(self, runner: Run) -> None:
@@ -75,44 +163,37 @@ class ProgressHook(LoggerHook):
             self._draw(runner, runner.progress.inner_iter if runner.by_epoch else runner.progress.iter)
 
     def before_val_epoch(self, runner: Run) -> None:
-        """Print the training before a validation, and show that it begins."""
-        super().before_val_epoch(runner)
-        if self._running and not runner.by_epoch and runner.mode == "val":
-            self._write_training(runner)
-        self._begin_pass(runner)
-
-    before_test_epoch = before_val_epoch
-
-    def before_predict_epoch(self, runner: Run) -> None:
-        """Show that a prediction begins."""
-        super().before_predict_epoch(runner)
-        self._begin_pass(runner)
-
-    def _begin_pass(self, runner: Run) -> None:
-        self._since = perf_counter()
+        """Print the training before a validation, and show that a validation, a test or a prediction begins."""
+        if runner.mode == "predict":
+            super().before_predict_epoch(runner)
+        else:
+            super().before_val_epoch(runner)
         if not self._running:
-            self._result_at = self._printed_at = self._since
-            self._closed = False
+            self._start_clock()
+        elif not runner.by_epoch and runner.mode == "val":
+            self._write_training(runner)
         self._draw(runner, 0)
+
+    before_test_epoch = before_predict_epoch = before_val_epoch
 
     def after_iter(self, runner: Run) -> None:
         """Show how far the training, or a validation, a test or a prediction has come."""
-        if runner.mode == "train":
-            if not self._running:
-                return
+        trains = runner.mode == "train"
+        if trains and self._running:
             super().after_train_iter(runner)
-        bar, now = self._open(runner), perf_counter()
-        if bar is None:
+        screen, now = self._screen, perf_counter()
+        if screen is None or (trains and not self._running):
             return
-        done = (runner.iter if runner.mode == "train" and not runner.by_epoch else runner.inner_iter) + 1
-        if not bar.disable:
+        done = (runner.iter if trains and not runner.by_epoch else runner.inner_iter) + 1
+        if screen.is_terminal:
             if now - self._drawn_at >= _REDRAW:
                 self._draw(runner, done)
-        elif now - self._printed_at >= self.seconds or (self.every is not None and done % self.every == 0):
-            label, total = self._shown(runner)
+        elif now - self._printed_at >= self.seconds:
+            head, total = self._head(runner, done)
             if done != total:  # else a line of results follows
                 self._printed_at = now
-                self._print(runner, [_head(label, done, total), *self._numbers(runner, done, total)])
+                text = "  ".join([head, *self._numbers(runner)])
+                self._show(runner, lambda screen: screen.print(text))
 
     after_train_iter = after_iter
 
@@ -131,153 +212,58 @@ class ProgressHook(LoggerHook):
 
     def _write(self, runner: Run, row: Row) -> None:
         """Print a row of results."""
-        title = _place(runner, row.epoch, row.iter) if self._running else ""
-        rates = rates_of(runner.optimizer)
+        place = _place(runner, row.epoch, row.iter) if self._running else ""
+        head = " ".join(word for word in (place, row.mode if row.mode != "train" else "") if word)
+        rates, now = rates_of(runner.optimizer), perf_counter()
         numbers = {name: value for name, value in row.numbers.items() if name not in rates}
         if row.mode == "train" and "lr" in rates:
             numbers["lr"] = rates["lr"]
-        now = perf_counter()
-        head = " ".join(filter(None, (title, row.mode if row.mode != "train" else "")))
-        self._print(runner, [head, *_texts(numbers.items()), duration_text(now - self._result_at)])
+        text = "  ".join([head, *_texts(numbers), duration_text(now - self._result_at)])
+        self._show(runner, lambda screen: screen.print(text))
         self._result_at = self._printed_at = now
-
-    def _shown(self, runner: Run) -> tuple[str, int | None]:
-        """Return the name of the pass over the data that is under way, and its length, if that is known."""
-        trains, done = runner.mode == "train", runner.progress
-        if trains and not runner.by_epoch:  # all passes of the training are one
-            return "iter", runner.max_iters
-        label = runner.mode
-        if self._running:  # an epoch, or a validation after one or within it
-            place = _place(runner, done.epoch + bool(trains or done.inner_iter), done.iter)
-            label = place if trains else f"{place} {runner.mode}"
-        return label, length_of(runner.data_loader)
-
-    def _numbers(self, runner: Run, done: int, total: int | None) -> list[str]:
-        """Return the newest numbers, the most important first."""
-        if runner.mode != "train":
-            if not done or total is None:
-                return []
-            return [f"eta {duration_text((perf_counter() - self._since) / done * (total - done))}"]
-        first, *rest = _texts(self._means(runner).items()) or [""]
-        eta = eta_of(runner)
-        left = "" if eta is None else f"eta {duration_text(eta)}"
-        return [text for text in (first, left, *_texts(rates_of(runner.optimizer).items())[:1], *rest) if text]
-
-    def _print(self, runner: Run, parts: list[str]) -> None:
-        """Print a line; a terminal folds it between words."""
-        bar = self._open(runner)
-        if bar is not None:
-            from rich.text import Text
-
-            text = one_line("  ".join(filter(None, parts)), bar.console.encoding)
-            with self._tolerating(runner):
-                bar.console.print(Text(text), soft_wrap=bar.disable)
 
     def _draw(self, runner: Run, done: int) -> None:
         """Draw the bar of the pass over the data that is under way."""
-        bar = self._open(runner)
-        if bar is None or bar.disable:
-            return
         self._drawn_at = perf_counter()
-        label, total = self._shown(runner)
-        from rich.cells import cell_len, set_cell_size
+        head, total = self._head(runner, done)
+        numbers = "  ".join(self._numbers(runner))
+        self._show(runner, lambda screen: screen.draw(head, numbers, done, total))
 
-        width, encoding = bar.console.width, bar.console.encoding
-        head = one_line(_head(label, done, total), encoding)
-        numbers = one_line("  ".join(self._numbers(runner, done, total)), encoding)
-        room = max(0, width - cell_len(head) - _LEAST - 2)
-        numbers = set_cell_size(numbers, room) if cell_len(numbers) > room else numbers
-        bar.columns[1].bar_width = max(_LEAST, min(_BAR, width - cell_len(head) - cell_len(numbers) - 2))
-        with self._tolerating(runner):
-            (task,) = bar.task_ids
-            bar.update(task, description=head, numbers=numbers, completed=done, total=total)
-            if not bar.live.is_started:
-                self._start(bar)
-            bar.refresh()
+    def _head(self, runner: Run, done: int) -> tuple[str, int | None]:
+        """Return the name of the pass over the data that is under way with how far it is, and its length if known."""
+        trains, now, total = runner.mode == "train", runner.progress, length_of(runner.data_loader)
+        words = [] if trains else [runner.mode]
+        if trains and not runner.by_epoch:  # all passes of the training are one
+            words, total = ["iter"], runner.max_iters
+        elif self._running:  # an epoch, or a validation after one or within it
+            words.insert(0, _place(runner, now.epoch + bool(trains or now.inner_iter), now.iter))
+        return f"{' '.join(words)} {done}{'' if total is None else f'/{total}'}", total
 
-    # The terminal
+    def _numbers(self, runner: Run) -> list[str]:
+        """Return the newest numbers of the training, the most important first."""
+        if runner.mode != "train":
+            return []
+        first, *rest = _texts(self._means(runner)) or [""]
+        eta, rates = eta_of(runner), rates_of(runner.optimizer)
+        left = "" if eta is None else f"eta {duration_text(eta)}"
+        return [text for text in (first, left, *_texts(rates)[:1], *rest) if text]
 
-    def _open(self, runner: Run) -> Any:
-        """Return the bar, which does not show where there is no terminal; None if the terminal was closed."""
-        if self._bar is None and not self._closed and runner.rank == 0:
-            self._bar = _bar_on(self.file)
-        return self._bar
-
-    def _start(self, bar: Any) -> None:
-        """Show the bar; what the program prints, and what it logs, appears above it from now on."""
-        streams = sys.stdout, sys.stderr
-        bar.start()
-        # A logging handler keeps the stream that it was made with, and would write into the bar.
-        for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
-            for handler in cast("list[Any]", logger.handlers) if isinstance(logger, logging.Logger) else ():
-                for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
-                    if is_any(handler, logging.StreamHandler) and handler.stream is old and new is not old:
-                        self._moved.append((handler, old))
-                        handler.setStream(new)
-
-    def _stop(self) -> None:
-        """Remove the bar, and leave the terminal as it was."""
-        bar, self._bar = self._bar, None
-        with suppress(OSError, ValueError):  # the terminal was closed
-            if bar is not None:
-                bar.stop()
-        while self._moved:
-            handler, stream = self._moved.pop()
-            handler.setStream(stream)
-
-    @contextmanager
-    def _tolerating(self, runner: Run) -> Generator[None]:
-        """Show something in this block. If the terminal was closed, warn and continue the run."""
+    def _show(self, runner: Run, show: Callable[[Screen], None]) -> None:
+        """Show something. If the terminal was closed, warn and continue the run."""
+        if self._is_closed or runner.rank != 0:
+            return
         try:
-            yield
+            self._screen = self._screen or Screen(self.file)
+            show(self._screen)
         except (OSError, ValueError) as error:  # ValueError: the file is closed
-            self._closed = True
+            self._is_closed = True
             self._stop()
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
 
-
-def _bar_on(file: TextIO | None) -> Any:
-    """Return a bar for a file, or for stdout; it is disabled where there is no terminal that can show it."""
-    # Rich draws a random number as it is imported, and the next numbers are those of the run.
-    state = random.getstate()
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    random.setstate(state)
-
-    class Ours(Console):
-        def on_broken_pipe(self) -> None:
-            raise  # noqa: PLE0704  # re-raise what rich handles here: it would end the program
-
-    # Rich alone would take FORCE_COLOR for a terminal. Markup is off, since names may have brackets. No thread draws: a
-    # step draws what it has changed. A stream that goes to a file is left alone.
-    console = Ours(
-        file=file, force_terminal=_is_terminal(file if file is not None else sys.stdout), force_jupyter=False
-    )
-    bar = Progress(
-        TextColumn("{task.description}", style="bold", markup=False),
-        BarColumn(_BAR),
-        TextColumn("{task.fields[numbers]}", markup=False),
-        console=console,
-        auto_refresh=False,
-        transient=True,
-        redirect_stdout=_is_terminal(sys.stdout),
-        redirect_stderr=_is_terminal(sys.stderr),
-        disable=not console.is_interactive or console.is_dumb_terminal,
-    )
-    bar.add_task("", total=None, numbers="")
-    return bar
-
-
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return bool(stream.isatty())
-    except (AttributeError, ValueError):  # None, or closed
-        return False
-
-
-def _head(label: str, done: int, total: int | None) -> str:
-    return f"{label} {done}{'' if total is None else f'/{total}'}"
+    def _stop(self) -> None:
+        screen, self._screen = self._screen, None
+        if screen is not None:
+            screen.stop()
 
 
 def _place(runner: Run, epoch: int, done: int) -> str:
@@ -285,5 +271,5 @@ def _place(runner: Run, epoch: int, done: int) -> str:
     return f"{word} {count}" if total is None else f"{word} {count:>{len(str(total))}}/{total}"
 
 
-def _texts(values: Iterable[tuple[str, float | str]]) -> list[str]:
-    return [f"{name} {number_text(value)}" for name, value in values if name not in TIMES]
+def _texts(values: Mapping[str, float | str]) -> list[str]:
+    return [f"{name} {number_text(value)}" for name, value in values.items() if name not in TIMES]

@@ -1,13 +1,13 @@
-"""Event files for TensorBoard, written by tensorboardX."""
+"""The logger that writes event files for TensorBoard, by tensorboardX."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
+from logging import Logger
 from pathlib import Path
 from time import time
 from typing import Any, final
@@ -17,11 +17,9 @@ from aspecthook.training.checkpoint._files import folder_of, own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
-from ._line_files import FileSink
+from ._files import FileSink
 from ._loggers import LoggerHook
-from ._row import TIMES, Row, Sink
-
-_BINS = 30  # of a histogram, as in TensorFlow
+from ._row import TIMES, Row
 
 
 @final
@@ -33,50 +31,39 @@ class EventFile(FileSink):
     program that is killed.
     """
 
-    def __init__(self, folder: Path, logger: Any, start: int | None = None) -> None:  # Any: a logger, or one like it
+    def __init__(self, folder: Path, logger: Logger, start: int) -> None:
         super().__init__(folder, logger)
-        self._start = start
-        self._name = ""  # of the file
-        self._writer: Any = None  # tensorboardX is imported with the first event; here and below
+        self._start: int | None = start
+        self._writer: Any = None  # tensorboardX is imported with the first event, and has no types; here and below
         self._waiting: list[Any] = []  # events that could not be written yet
 
     def write(self, row: Row) -> None:
         """Write the numbers of a row by the names of mmcv, at the iteration of the run."""
+        scalar: Any = import_module("tensorboardX.summary").scalar
         plain = {name: value for name, value in row.numbers.items() if not isinstance(value, str) and name not in TIMES}
-        self.add({_tag(row.mode, name): value for name, value in plain.items()}, row.total_iter)
-
-    def add(self, numbers: Mapping[str, float], step: int, arrays: Iterable[tuple[str, Any]] = ()) -> None:
-        """Write numbers, and histograms of the finite numbers of arrays, by name."""
-        import numpy as np
-
-        summary: Any = import_module("tensorboardX.summary")
-        found = [summary.scalar(name, value) for name, value in numbers.items()]
-        for name, array in arrays:
-            if np.isfinite(array).any():
-                found.append(summary.histogram(name, array[np.isfinite(array)], _BINS))
-        self._waiting += [_event(step=step, summary=one) for one in found]
+        self._waiting += [
+            _event(step=row.total_iter, summary=scalar(_tag(row.mode, name), value)) for name, value in plain.items()
+        ]
         with self._tolerating():
-            if self._writer:
-                self._writer.flush()  # an event that is in its buffer since the disk was full
-            elif self._waiting:
-                self._open()
+            writer = self._writer or self._open()
+            writer.flush()  # an event that is in its buffer since the disk was full
             while self._waiting:
-                self._writer.write_event(self._waiting.pop(0))
+                writer.write_event(self._waiting.pop(0))
                 # An event goes into an empty buffer: so it is never written in part, even where a disk is full.
-                self._writer.flush()
+                writer.flush()
 
-    def _open(self) -> None:
+    def _open(self) -> Any:
         self.path.mkdir(parents=True, exist_ok=True)
         suffixes = (f".{os.getpid()}.{number}" for number in count())  # several files may begin in one second
         suffix = next(one for one in suffixes if not any(self.path.glob(f"*{one}")))
         self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self.path}/events", suffix)
-        self._name = next(self.path.glob(f"*{suffix}")).name
         if self._start is not None:
             log: Any = import_module("tensorboardX.proto.event_pb2").SessionLog
             self._waiting.insert(0, _event(step=self._start, session_log=log(status=log.START)))
+        return self._writer
 
     def close(self) -> None:
-        """Close the file; what is added after that begins another one, which TensorBoard reads too."""
+        """Close the file; what is written after that begins another one, which TensorBoard reads too."""
         writer, self._writer, self._start = self._writer, None, None
         if writer is not None:
             with suppress(OSError):  # that the disk is full has been said
@@ -84,32 +71,16 @@ class EventFile(FileSink):
 
     __del__ = close
 
-    def mark(self) -> tuple[str, int]:
-        """Return the name of the file and its length, for a checkpoint; 0 if nothing was written yet."""
-        return self._name, (self.path / self._name).stat().st_size if self._name else 0
 
-    @staticmethod
-    def cut(folder: Path, mark: tuple[str, int], logger: Any) -> None:
-        """Remove what an earlier process has written after a `mark`; warn if something before it is missing."""
-        name, size = mark
-        path = own_path(folder, Path(name).name)
-        if not size:
-            return
-        if path.exists() and path.stat().st_size >= size:
-            os.truncate(path, size)
-        else:
-            logger.warning("the events in %s are cut short; what is missing is lost", path)
-
-
-# Any: the fields of an event of protocol buffers.
-def _event(**fields: Any) -> Any:
+def _event(**fields: object) -> object:
     return import_module("tensorboardX.proto.event_pb2").Event(wall_time=time(), **fields)
 
 
-def require_tensorboardx(who: str) -> None:
-    """Raise an error if the package that knows the format is missing."""
-    if find_spec("tensorboardX") is None:
-        raise TrainingError(f"{who} needs tensorboardX; pip install tensorboardX")
+def _tag(mode: str, name: str) -> str:
+    word, _, group = name.partition("_")
+    if word not in ("lr", "momentum"):
+        return f"{mode}/{name.removeprefix(f'{mode}_')}"
+    return "/".join(filter(None, ({"lr": "learning_rate"}.get(word, word), group)))
 
 
 @HOOKS.register
@@ -139,18 +110,11 @@ class TensorboardLoggerHook(LoggerHook):
         log_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(None, interval, by_epoch=by_epoch, ignore_last=ignore_last)
-        require_tensorboardx("TensorboardLoggerHook")
+        if find_spec("tensorboardX") is None:
+            raise TrainingError("TensorboardLoggerHook needs tensorboardX; pip install tensorboardX")
         self.log_dir: Path | None = None if log_dir is None else Path(log_dir)
 
-    def _begin(self, runner: Run, *, rerun: bool) -> None:
-        if self.sink is None or not rerun:
-            done = runner.progress.iter
-            folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
-            self.sink: Sink | None = EventFile(folder, runner.logger, start=done + 1 if done else 0)
-
-
-def _tag(mode: str, name: str) -> str:
-    word, _, group = name.partition("_")
-    if word not in ("lr", "momentum"):
-        return f"{mode}/{name.removeprefix(f'{mode}_')}"
-    return "/".join(filter(None, ({"lr": "learning_rate"}.get(word, word), group)))
+    def _begin(self, runner: Run) -> None:
+        done = runner.progress.iter
+        folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
+        self.sink = EventFile(folder, runner.logger, done + 1 if done else 0)

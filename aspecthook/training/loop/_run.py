@@ -119,7 +119,7 @@ class Run:
         logger: Any = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
-        from aspecthook.training.backends._choose import backend_of
+        from aspecthook.training.backends import backend_of
 
         if max_epochs is not None and max_iters is not None:
             raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")

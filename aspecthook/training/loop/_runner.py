@@ -466,7 +466,7 @@ class Runner(Run):
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
         """Load the model's parameters from a file; with `resume`, everything else too: see `resume`."""
         from aspecthook.training.checkpoint._files import path_of
-        from aspecthook.training.checkpoint._format import load
+        from aspecthook.training.checkpoint._folder import load
 
         self.finish_saving()
         file = path_of("load_checkpoint", path)

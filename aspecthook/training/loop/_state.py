@@ -19,7 +19,7 @@ from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import is_any, map_leaves
-from aspecthook.training.checkpoint._identity import identity_in, identity_of
+from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
 from ._names import named
 from ._run import Run

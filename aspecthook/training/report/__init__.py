@@ -1,5 +1,5 @@
 """The curves and the report of a run, drawn from the rows of its log, which its checkpoints hold.
 
-`_curves` keeps the rows and writes a file now and then, `_drawing` draws them with matplotlib, and `_page` makes a page
-of the curves and of what ran.
+`_curves` keeps the rows, draws them with matplotlib, and writes a file now and then. `_page` makes a page of the curves
+and of what ran.
 """

@@ -9,31 +9,28 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from importlib import metadata
 from importlib.resources import files
 from math import isfinite, prod
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Literal, final
+from typing import ClassVar, Literal, cast, final
 from urllib.parse import quote
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.hooks._early_stop import EarlyStoppingHook
+from aspecthook.training.hooks._guards import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._monitor import Monitor
-from aspecthook.training.logging._line_files import LineFile
+from aspecthook.training.hooks._monitor import Monitor, known_rule
+from aspecthook.training.logging._files import LineFile
 from aspecthook.training.logging._loggers import LoggerHook
-from aspecthook.training.logging._numbers import duration_text, short_text
-from aspecthook.training.logging._row import Row
+from aspecthook.training.logging._row import duration_text, number_text
 from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
 
-from ._curves import CurvesHook
-from ._drawing import best_of, drawn, panels_of, points
+from ._curves import Curve, CurvesHook, curves_of, drawn
 
 _MOST_TRACE = 20_000  # characters
 _LONGEST = 2000  # characters of a setting
@@ -78,21 +75,21 @@ class ReportHook(CurvesHook):
         *,
         path: str | os.PathLike[str] = "report.html",
         title: str | None = None,
-        config: Mapping[str, Any] | Literal[False] | None = None,
+        config: Mapping[str, object] | Literal[False] | None = None,
     ) -> None:
         super().__init__(interval, path)
         if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title
-        self.config: Mapping[str, Any] | Literal[False] | None = config
-        self._facts: list[tuple[str, str]] = []
+        self.config: Mapping[str, object] | Literal[False] | None = config
         self._trace = ""
         self._began, self._since, self._took = "", 0.0, 0.0
 
-    def _begin(self, runner: Run, *, rerun: bool) -> None:
-        super()._begin(runner, rerun=rerun)
-        self._facts, self._trace = facts_of(runner), ""
+    def before_run(self, runner: Run) -> None:
+        """Begin, or continue where the resumed run had stopped."""
+        self._trace = ""
         self._began, self._since = datetime.now().astimezone().isoformat(" ", "minutes"), perf_counter()
+        super().before_run(runner)
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Write the report for the last time."""
@@ -103,27 +100,27 @@ class ReportHook(CurvesHook):
 
     def content(self, runner: Run) -> bytes:
         """Return the page."""
-        config: Any = self.config
+        from jinja2 import Environment, StrictUndefined
+
+        config: object = self.config
         if config is None:
-            found: Any = runner.meta.get("config")
+            found = runner.meta.get("config")
             config = found if is_any(found, Mapping) else runner.meta
-        rules = {
-            one.name: one.rule
-            for one in (getattr(hook, "watched", None) for hook in runner.hooks)
-            if isinstance(one, Monitor)
-        }
-        page: str = _template().render(
+        curves = curves_of(self.rows)
+        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+        template = environment.from_string((files("aspecthook.training.report") / "page.html.jinja").read_text("utf-8"))
+        page = template.render(
             title=self.title or (runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__),
             end=self.end,
             word=_WORDS[self.end],
             progress=self._progress(runner),
             trace=self._trace if self.end == "failed" else "",
-            warnings=_warnings_of(self.rows),
-            curves=base64.b64encode(drawn(self.rows, "svg")).decode() if panels_of(self.rows) else "",
-            numbers=_numbers_of(self.rows, rules),
+            warnings=list(_warnings_of(curves)),
+            curves=base64.b64encode(drawn(curves, "svg")).decode() if curves else "",
+            numbers=_numbers_of(curves, runner),
             logs=_logs_of(runner, self._target),
             settings=json.dumps(redacted(config), indent=2, ensure_ascii=False) if config else "",
-            facts=self._facts,
+            facts=facts_of(runner),
         )
         return page.encode(errors="replace")
 
@@ -139,26 +136,34 @@ class ReportHook(CurvesHook):
         return [*rows, *(why for why in stopped if why is not None and self.end == "stopped")]
 
 
-def _numbers_of(rows: Sequence[Row], rules: Mapping[str, str]) -> list[tuple[str, ...]]:
+def _named_curves(curves: Mapping[str, Mapping[str, Curve]]) -> Iterator[tuple[str, Curve]]:
+    for base, modes in curves.items():
+        for mode, curve in modes.items():
+            yield base if mode == "train" else f"{mode}_{base}", curve
+
+
+def _numbers_of(curves: Mapping[str, Mapping[str, Curve]], runner: Run) -> list[tuple[str, ...]]:
     """Return the name of each number in the curves, its last value, its best, and the iteration of that one."""
+    watched = (getattr(hook, "watched", None) for hook in runner.hooks)
+    rules = {one.name: one.rule for one in watched if isinstance(one, Monitor)}
     found: list[tuple[str, ...]] = []
-    for base, curves in panels_of(rows).items():
-        for mode, curve in curves.items():
-            name = base if mode == "train" else f"{mode}_{base}"
-            best = best_of([row for row, _ in curve], name, rules)
-            at = ("", "") if best is None else (short_text(best[1]), f"iteration {best[0].total_iter:,}")
-            found.append((name, short_text(curve[-1][1]), *at))
+    for name, curve in _named_curves(curves):
+        rule = rules.get(name) or known_rule(name)
+        good = [(value, at) for at, value in curve if isfinite(value)]
+        best = ("", "")
+        if rule is not None and good:
+            value, at = (max if rule == "greater" else min)(good, key=lambda point: point[0])
+            best = (number_text(value), f"iteration {at:,}")
+        found.append((name, number_text(curve[-1][1]), *best))
     return found
 
 
-def _warnings_of(rows: Sequence[Row]) -> list[str]:
+def _warnings_of(curves: Mapping[str, Mapping[str, Curve]]) -> Iterator[str]:
     """Return a warning for each number that was not finite."""
-    found: list[str] = []
-    for name in dict.fromkeys(name for row in rows for name in row.numbers):
-        bad = [row for row, value in points(rows, name) if not isfinite(value)]
+    for name, curve in _named_curves(curves):
+        bad = [at for at, value in curve if not isfinite(value)]
         if bad:
-            found.append(f"{name} was NaN or infinite, first in the row of iteration {bad[0].total_iter:,}.")
-    return found
+            yield f"{name} was NaN or infinite, first in the row of iteration {bad[0]:,}."
 
 
 def _logs_of(runner: Run, report: Path | None) -> list[tuple[str, str]]:
@@ -169,34 +174,23 @@ def _logs_of(runner: Run, report: Path | None) -> list[tuple[str, str]]:
 
 
 def facts_of(runner: Run) -> list[tuple[str, str]]:
-    """Return what ran, and where; a fact that is unknown is left out."""
-    parameters: list[Any] = []
+    """Return what ran, and where."""
     try:
-        parameters = list(runner.backend.parameters(runner.model).values())
-        count = sum(prod(map(int, one.shape)) for one in parameters)
+        count = sum(prod(map(int, one.shape)) for one in runner.backend.parameters(runner.model).values())
     except Exception:  # not every model has parameters
         count = 0
-    groups: list[Mapping[str, Any]] = list(getattr(runner.optimizer, "param_groups", ()))
-    # Of the first group, and without the learning rate, which has a curve.
-    settings = [
-        f"{name}={value}"
-        for name, value in (groups[0].items() if groups else ())
-        if is_any(value, int, float, tuple) and not name.endswith("lr")
-    ]
-    device = [str(one.device) for one in parameters[:1] if hasattr(one, "device")]
     packages = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
-    rows = [
+    there = [name for name in packages if name in sys.modules]
+    return [
         ("seed", "none" if runner.seed is None else str(runner.seed)),
         ("model", f"{type(runner.model).__name__}{f', {count:,} parameters' if count else ''}"),
-        ("optimizer", f"{type(runner.optimizer).__name__}({', '.join(settings)})" if runner.optimizer else ""),
+        ("optimizer", type(runner.optimizer).__name__),
         ("hooks", ", ".join(name for name, _ in named(runner))),
-        ("backend", " on ".join([runner.backend.name, *device])),
-        ("ranks", str(runner.world_size)),
+        ("backend", f"{runner.backend.name}, {runner.world_size} ranks"),
         ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
         ("platform", f"{platform.platform()}, {os.cpu_count()} CPUs"),
-        ("packages", ", ".join(f"{name} {_version(name)}" for name in packages if name in sys.modules)),
+        ("packages", ", ".join(f"{name} {_version(name)}" for name in there)),
     ]
-    return [(name, value) for name, value in rows if value]
 
 
 def _version(name: str) -> str:
@@ -213,29 +207,17 @@ _SECRET = re.compile(
 )
 
 
-def redacted(value: Any, name: str = "") -> Any:  # Any: a setting
+def redacted(value: object, name: str = "") -> object:
     """Return settings as JSON holds them, without what is secret by its name: ``AWSSecretKey``; not ``max_tokens``."""
-    if _is_secret(value, name):
+    words = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)).lower()
+    is_set = value is not None and value is not False and not (isinstance(value, str) and not value)
+    if is_set and _SECRET.search(words):
         return REDACTED
-    if is_any(value, Mapping):
-        return {str(key): redacted(inner, str(key)) for key, inner in value.items()}
-    if is_any(value, list, tuple):
-        return [redacted(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {str(key): redacted(inner, str(key)) for key, inner in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [redacted(inner) for inner in cast("Sequence[object]", value)]
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = value if isinstance(value, str) else brief(value, _LONGEST)
     return re.sub(r"(\w://[^/@:\s]*:)[^/@\s]+@", rf"\g<1>{REDACTED}@", text)[:_LONGEST]  # passwords of URLs
-
-
-def _is_secret(value: object, name: str) -> bool:
-    words = " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)).lower()
-    is_set = value is not None and value is not False and not (isinstance(value, str) and not value)
-    return is_set and _SECRET.search(words) is not None
-
-
-@cache
-def _template() -> Any:  # Jinja need not be installed
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    return environment.from_string((files("aspecthook.training.report") / "page.html.jinja").read_text("utf-8"))

@@ -70,10 +70,10 @@ def arrays(values: Nested) -> Nested:
             return TorchBackend().to_array(value)
         import numpy as np
 
-        from aspecthook.training.backends.net._values import detach
+        from aspecthook.training.backends._autograd import detach
 
-        value = detach(value)
-        return np.array(value) if isinstance(value, np.ndarray) else value
+        found = detach(value)
+        return np.array(found) if is_any(found, np.ndarray) else found
 
     return map_leaves(array, values)
 
@@ -201,7 +201,7 @@ class Reader:
 
 def _logged_loss(run: Run) -> object:
     """Return the loss that the model has returned, or has named among the numbers to log."""
-    made = run.outputs if is_any(run.outputs, Mapping) else {}
+    made: Nested = run.outputs if is_any(run.outputs, Mapping) else {}
     return made["loss"] if "loss" in made else made.get("log_vars", {}).get("loss")
 
 

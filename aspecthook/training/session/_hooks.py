@@ -13,7 +13,8 @@ import numpy as np
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training._ranks import any_rank, broadcast
-from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.backends._state import is_any
+from aspecthook.training.checkpoint._folder import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
@@ -391,10 +392,10 @@ class LoggingTensorHook(TimedHook):
         runner.logger.info("%s", line if passed is None else f"{line} ({passed[1]:.3f} sec)")
 
 
-def _by_label(names: Mapping[str, str] | Iterable[str], who: str) -> dict[str, str]:
-    if isinstance(names, str):
+def _by_label(names: Nested, who: str) -> dict[str, str]:
+    if is_any(names, str):
         raise HookTypeError(f"{who}({brief(names)}): give a list of names, or a mapping to names")
-    named = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+    named: dict[str, str] = dict(names) if is_any(names, Mapping) else {name: name for name in names}
     mapped(list(named.values()), str, who)
     return named
 
@@ -436,6 +437,7 @@ class SummarySaverHook(TimedHook):
             return
         runner = run_context.session.runner
         self.acts(runner.step)
-        values: dict[str, Any] = run_values.results
+        values: dict[str, Nested] = run_values.results
         # None is what does not exist, such as the gradient of a parameter that is not trained.
-        runner.log({tag: float(np.mean(value)) for tag, value in values.items() if value is not None})
+        found = {tag: value for tag, value in values.items() if value is not None}
+        runner.log({tag: float(value.mean() if is_any(value, np.ndarray) else value) for tag, value in found.items()})

@@ -17,8 +17,8 @@ from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookOptionError, HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
-from aspecthook.training.backends._choose import backend_of
-from aspecthook.training.checkpoint._format import load, newest
+from aspecthook.training.backends import backend_of
+from aspecthook.training.checkpoint._folder import load, newest
 from aspecthook.training.loop._checks import check_loader
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._logs import logged_by
@@ -421,7 +421,7 @@ class Estimator:
             return [arrays(one) for one in runner.predict(_batches(runner, input_fn, None))]
 
     def _runner(self) -> Runner:
-        runner: object = self._make()
+        runner: Nested = self._make()
         if not isinstance(runner, Runner):
             raise HookTypeError(f"the model_fn of an Estimator returned {described(runner)}; return a Runner(...)")
         return runner

@@ -17,8 +17,8 @@ from aspecthook._core.law.call import Call
 from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookAnswerError, HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._format import newest
-from aspecthook.training.hooks._nan import NanLossError
+from aspecthook.training.checkpoint._folder import newest
+from aspecthook.training.hooks._guards import NanLossError
 from aspecthook.training.loop._dialect import Binding, Dialect, Method
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import Stage

@@ -97,7 +97,8 @@ class Run:
         self.progress.validated = 1
         self.call("after_val_epoch")
 
-    def save_checkpoint(self, path: Path) -> None:
+    def save_checkpoint(self, path: Path, *, asynchronous: bool = False) -> None:
+        assert not asynchronous
         states = {type(hook).__name__: hook.state_dict() for hook in self.hooks}
         checkpoint: dict[str, Any] = {
             "progress": self.progress.state_dict(),

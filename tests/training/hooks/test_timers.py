@@ -8,8 +8,8 @@ import pytest
 
 from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Hook, Runner
-from aspecthook.training.logging import _timers as timers
-from aspecthook.training.logging._timers import IterTimerHook, eta_of, iterations_left
+from aspecthook.training.logging import _loggers as timers
+from aspecthook.training.logging._loggers import IterTimerHook, eta_of
 from tests.training.kit import Clock
 from tests.training.logging.test_loggers import logged, make
 
@@ -129,17 +129,18 @@ def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("progress", "options", "expected"),
     [
-        ({"iter": 4}, {"max_iters": 10}, 6),
-        ({"iter": 10}, {"max_iters": 10}, 0),
+        ({"iter": 4}, {"max_iters": 10}, 6.0),
+        ({"iter": 10}, {"max_iters": 10}, 0.0),
         ({"iter": 4, "inner_iter": 4}, {"max_epochs": 3}, None),
-        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, 10),
-        ({"iter": 12, "epoch": 2, "inner_iter": 2}, {"max_epochs": 3}, 3),
-        ({"iter": 18, "epoch": 2, "inner_iter": 8}, {"max_epochs": 3}, 0),
+        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, 10.0),
+        ({"iter": 12, "epoch": 2, "inner_iter": 2}, {"max_epochs": 3}, 3.0),
+        ({"iter": 18, "epoch": 2, "inner_iter": 8}, {"max_epochs": 3}, 0.0),
     ],
 )
 def test_the_iterations_that_are_left_are_known_or_taken_from_the_epochs_before(
-    progress: dict[str, int], options: dict[str, int], expected: float | None
+    progress: dict[str, int], options: dict[str, int], expected: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = make(**options)
+    monkeypatch.setattr(IterTimerHook, "mean", 1.0)
+    runner = make(logged, IterTimerHook(), **options)
     runner.move_to({**runner.progress.state_dict(), **progress})
-    assert iterations_left(runner) == expected
+    assert eta_of(runner) == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib.util import find_spec
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,6 @@ from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training import keras as k
 from tests.training.keras.test_keras import fitted
 from tests.training.kit import both, data, run_of, same, state
-
-needs_tensorboard = pytest.mark.skipif(find_spec("tensorboardX") is None, reason="tensorboardX is not installed")
-
 
 # Those that watch a number
 
@@ -222,20 +218,18 @@ def test_a_resumed_csv_file_has_no_lines_of_epochs_that_are_trained_again(tmp_pa
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_other_ranks_write_no_files(rank: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_ranks_write_no_files(rank: int, tmp_path: Path) -> None:
     runner = run_of("numpy", max_epochs=2)
     runner.rank = rank
     for callback in (
         k.CSVLogger(tmp_path / "log.csv"),
         k.ModelCheckpoint(tmp_path / "{epoch}"),
         k.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False),
-        k.ProgbarLogger(),
     ):
         runner.register_hook(callback)
     runner.fit(data(1))
     files = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert files == (["1", "2", "latest.safetensors", "log.csv"] if rank == 0 else [])
-    assert bool(capsys.readouterr().out) == (rank == 0)
 
 
 # Backups
@@ -319,124 +313,6 @@ def test_a_schedule_sets_the_rate_of_each_epoch(old: bool) -> None:
 def test_a_schedule_that_returns_no_float_is_refused(rate: Any) -> None:
     with pytest.raises(TrainingError, match="return a float"):
         fitted(k.LearningRateScheduler(lambda epoch, lr: rate))
-
-
-def test_progbar_prints_a_line_per_epoch_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    runner = fitted(k.ProgbarLogger(), data(2), data(1))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Epoch 1/2" and lines[2] == "Epoch 2/2" and len(lines) == 4
-    assert lines[1].startswith("2/2 - ")
-    assert lines[3].endswith(f" - val_loss: {runner.logs['val_loss']:.4f}")
-    runner.test(data(1))
-    runner.predict(data(1))
-    (tested, predicted) = capsys.readouterr().out.splitlines()
-    assert tested.startswith("1/1") and "loss" in tested and "loss" not in predicted
-
-
-def test_progbar_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal:
-        def __init__(self) -> None:
-            self.text = ""
-
-        def isatty(self) -> bool:
-            return True
-
-        def write(self, text: str) -> int:
-            self.text += text
-            return len(text)
-
-        def flush(self) -> None: ...
-
-    terminal, now = Terminal(), [0.0]
-    monkeypatch.setattr("sys.stdout", terminal)
-    monkeypatch.setattr("aspecthook.training.keras._writers.perf_counter", lambda: now[0])
-    bar = k.ProgbarLogger()
-    bar.set_params({"verbose": "auto", "epochs": 1, "steps": 4})
-    bar.on_epoch_begin(0)
-    for batch in range(4):
-        now[0] += 2.0 if batch != 1 else 0.01
-        bar.on_train_batch_end(batch, {"loss": 0.1 / (batch + 1)})
-    bar.on_epoch_end(0, {"loss": 0.00001, "name": "x"})
-    drawn = terminal.text.split("\r")
-    assert [line.split(" ")[0] for line in drawn] == ["1/4", "3/4", "4/4", "4/4"]
-    assert drawn[0] == "1/4 - 2.0 s, 2.0 s/step - loss: 0.1000"
-    assert drawn[-1].rstrip().endswith("- 6.0 s, 1.5 s/step - loss: 1.000e-05 - name: x")
-
-
-def events(folder: Path) -> list[Any]:
-    """Read the events of a folder: the checksums by hand, what they hold by protocol buffers."""
-    from struct import unpack
-
-    from tensorboardX.proto.event_pb2 import Event
-    from tensorboardX.record_writer import masked_crc32c
-
-    rows: list[Any] = []
-    for path in sorted(folder.iterdir()):
-        data = path.read_bytes()
-        while data:
-            (length,), (check,) = unpack("<Q", data[:8]), unpack("<I", data[8:12])
-            body = data[12 : 12 + length]
-            assert masked_crc32c(data[:8]) == check
-            assert unpack("<I", data[12 + length : 16 + length])[0] == masked_crc32c(body)
-            event = Event.FromString(body)
-            rows += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
-            data = data[16 + length :]
-    return rows
-
-
-def names(folder: Path) -> list[Any]:
-    return [(name, step) for name, step, _ in events(folder) if not name.endswith("histogram")]
-
-
-@needs_tensorboard
-def test_tensorboard_uses_the_names_of_keras(tmp_path: Path) -> None:
-    board = k.TensorBoard(tmp_path, update_freq=2)
-    runner = fitted(board, data(3), data(1))
-    per_epoch = ("epoch_loss", "epoch_learning_rate")
-    assert names(tmp_path / "train") == [
-        ("batch_loss", 2),
-        *((name, 0) for name in per_epoch),
-        ("batch_loss", 4),
-        ("batch_loss", 6),
-        *((name, 1) for name in per_epoch),
-    ]
-    assert names(tmp_path / "validation") == [
-        ("evaluation_loss_vs_iterations", 3),
-        ("epoch_loss", 0),
-        ("evaluation_loss_vs_iterations", 6),
-        ("epoch_loss", 1),
-    ]
-    assert events(tmp_path / "validation")[-1][2] == pytest.approx(runner.logs["val_loss"])
-
-
-@needs_tensorboard
-def test_a_resumed_tensorboard_continues_its_files(tmp_path: Path) -> None:
-
-    def made() -> Runner:
-        runner = run_of("numpy", max_epochs=4)
-        runner.register_hook(k.TensorBoard(tmp_path / "logs", update_freq=1))
-        runner.register_hook(k.ModelCheckpoint(tmp_path / "{epoch}"))
-        return runner
-
-    made().fit(data(2), data(1))
-    expected = [events(tmp_path / "logs" / folder) for folder in ("train", "validation")]
-    assert len(expected[0]) == 16 and len(expected[1]) == 8
-    again = made()
-    again.resume(tmp_path / "2")
-    again.fit(data(2), data(1))
-    assert [events(tmp_path / "logs" / folder) for folder in ("train", "validation")] == expected
-    for path in (tmp_path / "logs").rglob("events*"):
-        path.unlink()
-    again = made()
-    again.resume(tmp_path / "2")
-    again.fit(data(2), data(1))
-    assert names(tmp_path / "logs" / "train")[-1] == ("epoch_learning_rate", 3)
-
-
-def test_tensorboard_needs_tensorboardx(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training.logging._tensorboard.find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"pip install tensorboardX"):
-        k.TensorBoard()
 
 
 def test_verbose_callbacks_print_what_they_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

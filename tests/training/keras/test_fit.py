@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aspecthook import hooks
-from aspecthook.training import Runner
+from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as ours
 from aspecthook.training.keras._run_model import RunModel
 
@@ -261,3 +261,9 @@ def test_a_misspelt_method_of_a_keras_callback_is_warned_of(caplog: pytest.LogCa
     run_of().register_hook(Typo())
     assert "Typo has a method 'on_epoch_ends', which would never be called" in caplog.text
     assert "did you mean 'on_epoch_end'?" in caplog.text
+
+
+def test_a_backup_of_keras_is_refused_on_our_runner(tmp_path: Path) -> None:
+    """It would set the weights, and the run would begin with its first epoch."""
+    with pytest.raises(TrainingError, match=r"restores fits of Keras; register that of aspecthook\.training\.keras"):
+        run_of().register_hook(theirs.callbacks.BackupAndRestore(tmp_path))

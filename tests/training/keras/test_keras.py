@@ -344,10 +344,6 @@ class _Short(k.Callback):
     def on_epoch_end(self, epoch: int) -> None: ...  # type: ignore[override]
 
 
-class _Unnamed(k.Callback):
-    def on_train_batch_end(self, batch: int, numbers: Any) -> None: ...  # type: ignore[override]
-
-
 class _Long(k.Callback):
     def on_train_begin(self, logs: Any, more: Any) -> None: ...  # type: ignore[override]
 
@@ -358,7 +354,6 @@ class _Long(k.Callback):
         (_Misspelt, "'on_epoch_ends', .*; did you mean 'on_epoch_end'"),
         (_Lightning, "'on_train_epoch_end', .*; did you mean"),
         (_Short, r"is called as on_epoch_end\(epoch, logs\)"),
-        (_Unnamed, r"is called as on_train_batch_end\(batch, logs=logs\)"),
         (_Long, "missing a required argument: 'more'"),
     ],
 )

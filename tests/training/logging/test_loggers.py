@@ -36,11 +36,11 @@ from aspecthook.training import (
 )
 from aspecthook.training.checkpoint import load
 from aspecthook.training.checkpoint._files import put
-from aspecthook.training.logging import _line_files as log_files
-from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+from aspecthook.training.logging import _files as log_files
+from aspecthook.training.logging._files import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
+from aspecthook.training.logging._loggers import IterTimerHook, LoggerHook
 from aspecthook.training.logging._row import Row
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
-from aspecthook.training.logging._timers import IterTimerHook
 from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed
 from tests.training.kit import Loss, Optimizer, registered
 

@@ -19,8 +19,8 @@ import pytest
 from aspecthook import HookOptionError, HookTypeError, hooks
 from aspecthook.training import EvalHook, Hook, Runner, TrainingError
 from aspecthook.training.logging import _progress as progress
+from aspecthook.training.logging._loggers import IterTimerHook
 from aspecthook.training.logging._progress import ProgressHook
-from aspecthook.training.logging._timers import IterTimerHook
 from tests.training.logging.test_loggers import Endless, make
 
 pytest.importorskip("rich")
@@ -114,10 +114,8 @@ def steady(place: int) -> dict[str, Any]:
     return {"log_vars": {"loss": place / 2, "accuracy": 0.25}, "num_samples": 1}
 
 
-def run(
-    file: Any, *extra: Any, rows: Any = steady, seconds: float = 1e9, interval: int | None = None, **options: Any
-) -> Runner:
-    return make(rows, *extra, ProgressHook(interval, seconds=seconds, file=file), **options)
+def run(file: Any, *extra: Any, rows: Any = steady, seconds: float = 1e9, **options: Any) -> Runner:
+    return make(rows, *extra, ProgressHook(seconds=seconds, file=file), **options)
 
 
 def without_times(line: str) -> str:
@@ -227,34 +225,28 @@ def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one() -> None:
 # Lines meanwhile
 
 
-def test_without_a_terminal_a_line_is_printed_every_so_many_iterations() -> None:
-    file = File()
-    run(file, IterTimerHook(), interval=2, max_epochs=1).fit([0] * 6, [1] * 4)
-    lines = [re.sub(r"  eta .*?(  |$)", r"\1", line) for line in file.lines]
-    assert [without_times(line) for line in lines] == [
-        "epoch 1/1 2/6  loss 0.2500  lr 0.1000  accuracy 0.2500",
-        "epoch 1/1 4/6  loss 0.7500  lr 0.1000  accuracy 0.2500",
-        "epoch 1/1  loss 1.2500  accuracy 0.2500  lr 0.1000",
-        "epoch 1/1 val 2/4",
-        "epoch 1/1 val  val_acc 0.5000",
-    ]
-    assert all(re.search(r"  eta [\d.]+ [mµn]?s", file.lines[place]) for place in (0, 1, 3))
-
-
 def test_without_a_terminal_a_line_is_printed_after_so_many_seconds_without_one(clock: Clock) -> None:
     clock.step = 0.0
     file = File()
-    runner = run(file, seconds=10, max_iters=12)
-    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 4))
-    runner.fit([0] * 5)
-    assert [line.partition("  ")[0] for line in file.lines] == ["iter 3/12", "iter 6/12", "iter 9/12", "iter 12/12"]
+    runner = run(file, IterTimerHook(), seconds=10, max_epochs=1)
+    for stage in (runner.train_iter, runner.val_iter):
+        hooks(stage).pre(lambda: setattr(clock, "now", clock.now + 4))
+    runner.fit([0] * 6, [1] * 4)
+    lines = [re.sub(r"  eta .*?(  |$)", r"\1", line) for line in file.lines]
+    assert [without_times(line) for line in lines] == [
+        "epoch 1/1 3/6  loss 0.5000  lr 0.1000  accuracy 0.2500",
+        "epoch 1/1  loss 1.2500  accuracy 0.2500  lr 0.1000",
+        "epoch 1/1 val 3/4",
+        "epoch 1/1 val  val_acc 0.5000",
+    ]
+    assert re.search(r"  eta [\d.]+ [mµn]?s", file.lines[0])
 
 
 def test_without_a_terminal_there_are_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     file = File()
-    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}, interval=1).fit([0] * 4, [1] * 3)
+    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}, seconds=1e-9).fit([0] * 4, [1] * 3)
     assert file.getvalue().replace("\n", "").isprintable()
     assert len(file.lines) == 2 * (3 + 1 + 2 + 1)
 
@@ -270,9 +262,9 @@ def test_without_a_standard_output_nothing_is_shown(monkeypatch: pytest.MonkeyPa
 def test_a_dumb_terminal_gets_plain_lines(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", kind)
     file = Terminal()
-    run(file, interval=2).fit([0] * 4)
+    run(file).fit([0] * 4)
     assert "\x1b" not in file.raw and "\r" not in file.raw
-    assert len(file.lines) == 4
+    assert len(file.lines) == 2
 
 
 def test_without_rich_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,7 +444,7 @@ def test_a_terminal_that_is_closed_does_not_end_the_run(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", Gone(tty, after, error))
     before = program()
-    runner = run(None, interval=1)
+    runner = run(None, seconds=1e-9)
     runner.fit([0] * 4, [1])
     assert runner.iter == 8
     assert before == program()
@@ -482,8 +474,6 @@ def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"interval": 0}, HookOptionError, "ProgressHook: interval=0; give a number from 1 up"),
-        ({"interval": "1"}, HookTypeError, "interval='1' is not a whole number"),
         ({"seconds": 0}, HookOptionError, "ProgressHook: seconds=0; give a number above 0"),
         ({"seconds": None}, HookTypeError, "seconds=None is not a number"),
     ],
@@ -516,7 +506,7 @@ SCRIPT = """
     from aspecthook import hooks
     from aspecthook.training import Runner
     from aspecthook.training.logging._progress import ProgressHook
-    from aspecthook.training.logging._timers import IterTimerHook
+    from aspecthook.training.logging._loggers import IterTimerHook
     from aspecthook.training.numpy import SGD, Linear, cross_entropy
 
     model, data = Linear(3, 2), [(np.ones((2, 3)), np.zeros(2, int))] * 4

@@ -76,10 +76,9 @@ def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
     assert len(runner.hooks) == 1
 
 
-def test_the_order_of_triggered_stages_is_that_of_a_run() -> None:
+def test_the_order_of_the_names_is_that_of_a_run() -> None:
     runner = run_of("numpy", max_epochs=1, workflow=[("train", 1), ("val", 1)])
     seen = runner.register_hook(All())
-    assert seen.get_triggered_stages() == list(IN_ORDER)
     runner.fit(data(1), data(1))
     assert seen.log == [
         name
@@ -88,33 +87,17 @@ def test_the_order_of_triggered_stages_is_that_of_a_run() -> None:
     ]
 
 
-def test_a_general_method_triggers_the_stage_of_each_mode_and_a_plain_hook_none() -> None:
-    class Own(Hook):
-        def after_iter(self) -> None: ...
-
-        def before_train_iter(self) -> None: ...
-
-    assert Own().get_triggered_stages() == [
-        "before_train_iter",
-        "after_train_iter",
-        "after_val_iter",
-        "after_test_iter",
-        "after_predict_iter",
-    ]
-    assert Hook().get_triggered_stages() == []
-
-
-def test_the_questions_of_mmengines_hooks_are_those_of_mmcvs() -> None:
+def test_a_hook_is_asked_whether_an_iteration_or_an_epoch_is_the_last() -> None:
     seen: list[Any] = []
 
     class Ask(Hook):
         def after_train_iter(self, runner: Any) -> None:
             seen.append(
                 (
-                    self.every_n_train_iters(runner, 2),
-                    self.every_n_train_iters(runner, 2, start=1),
-                    self.is_last_train_epoch(runner),
-                    self.is_last_train_iter(runner),
+                    self.every_n_iters(runner, 2),
+                    self.every_n_iters(runner, 2, start=1),
+                    self.is_last_epoch(runner),
+                    self.is_last_iter(runner),
                 )
             )
 

@@ -100,7 +100,7 @@ def test_a_seed_is_that_of_the_checkpoint(tmp_path: Path) -> None:
     ("first", "second", "what"),
     [
         (DataLoader(range(8), 2), DataLoader(range(9), 2), "samples was 8 and is 9"),
-        (DataLoader(range(8), 2), DataLoader(range(8), 2, shuffle=True), "shuffle was False and is True"),
+        (DataLoader(range(8), 2), DataLoader(range(8), 2, shuffle=True), "order was 'as it is' and is 'shuffled'"),
         (DataLoader(range(8), 2), [[0, 1]] * 4, "they were read by a DataLoader"),
         ([[0, 1]] * 4, DataLoader(range(8), 2), "is 'DataLoader'"),
         ([[0, 1]] * 4, [[0, 1]] * 5, "batches was 4 and is 5"),

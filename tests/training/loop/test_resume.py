@@ -26,7 +26,7 @@ from aspecthook.training import (
     TrainingError,
 )
 from aspecthook.training.data import ArrayDataset, DataLoader
-from aspecthook.training.keras import BackupAndRestore, CSVLogger, ModelCheckpoint, TensorBoard
+from aspecthook.training.keras import BackupAndRestore, CSVLogger, ModelCheckpoint
 from aspecthook.training.numpy import SGD, AdamW, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
 from aspecthook.training.session import CheckpointSaverHook
 
@@ -249,7 +249,7 @@ def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
             CheckpointHook(1, by_epoch=False, max_keep=2, save_best="loss"),
             *(TextLoggerHook(1), JsonLoggerHook(1), CsvLoggerHook(1), TensorboardLoggerHook(1)),
             *(CSVLogger(tmp_path / "keras.csv"), ModelCheckpoint(tmp_path / "best", monitor="loss")),
-            *(TensorBoard(tmp_path / "board"), BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)),
+            BackupAndRestore(tmp_path / "backup", delete_checkpoint=False),
             CheckpointSaverHook(tmp_path / "session", save_steps=2),
             *(PlotHook(), ReportHook()),
         ):

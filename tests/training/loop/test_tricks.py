@@ -77,7 +77,7 @@ class Library:
     def slopes(self, model: Any, images: Any, labels: Any) -> Any:
         """Return the gradient of the loss in the images, through which gradients flow too."""
         if self.torch is None:
-            return autograd.grad(lambda x: nn.cross_entropy(model(x), labels, reduction="sum").value)(images)
+            return autograd.grad(lambda x: (nn.cross_entropy(model(x), labels) * len(labels)).value)(images)
         images = images.clone().requires_grad_()
         loss = self.loss(model(images), labels, reduction="sum")
         return self.torch.autograd.grad(loss, images, create_graph=True)[0]

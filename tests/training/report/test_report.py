@@ -10,14 +10,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from html.parser import HTMLParser
-from math import inf, isfinite, nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, hooks
 from aspecthook.training import (
@@ -33,8 +31,7 @@ from aspecthook.training import (
 )
 from aspecthook.training.loop._interrupts import Terminated
 from aspecthook.training.report import _curves
-from aspecthook.training.report._curves import CurvesHook, thinned
-from aspecthook.training.report._drawing import best_of, drawn, panels_of, points
+from aspecthook.training.report._curves import CurvesHook, curves_of, drawn
 from aspecthook.training.report._page import redacted
 from tests.training.kit import Loss, Optimizer, registered
 
@@ -101,29 +98,16 @@ def test_the_curves_are_the_rows_of_the_log(tmp_path: Path) -> None:
     assert [row.flat() for row in recorder.rows] == rows
 
 
-ROWS = st.lists(st.one_of(st.floats(-1e6, 1e6), st.sampled_from([nan, inf, -inf])), min_size=1, max_size=80)
-
-
-@given(values=ROWS, others=st.integers(0, 3))
-def test_rows_that_are_dropped_are_neither_the_last_nor_extremes(values: list[float], others: int) -> None:
-    rows = [Row("train", 1, at, at, {"loss": value}) for at, value in enumerate(values)]
-    rows += [Row("val", 1, at, at, {"loss": 1.0}) for at in range(others)]
-    left = thinned(rows, "train")
-    ours = [row for row in left if row.mode == "train"]
-    assert [row for row in rows if row in left] == left and len(left) - len(ours) == others
-    assert ours[-1].total_iter == len(values) - 1 and len(ours) <= (len(values) + 1) // 2 + 4
-    good, kept = [value for value in values if isfinite(value)], [value for _, value in points(ours, "loss")]
-    assert not good or {min(good), max(good)} <= {*kept}
-    assert all(map(isfinite, kept)) == (len(good) == len(values))
-
-
-def test_a_long_run_has_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_has_few_rows_of_training_and_all_of_its_validations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_curves, "_MOST_ROWS", 20)
     recorder = Recorder(1)
-    make(tmp_path, recorder, max_epochs=None, max_iters=500).fit([1.0] * 500)
-    assert len(recorder.rows) <= 21 and recorder.rows[-1].total_iter == 500
-    assert recorder.interval in (32, 64)
-    assert {row.numbers["loss"] for row in recorder.rows} == {1.0}
+    make(tmp_path, recorder, max_epochs=50).fit([1.0] * 10, [1.0])
+    train = [row for row in recorder.rows if row.mode == "train"]
+    assert 10 < len(train) <= 21 and train[-1].total_iter == 500 and recorder.interval > 16
+    assert [row.total_iter for row in recorder.rows if row.mode == "val"] == list(range(10, 501, 10))
+    assert {row.numbers["loss"] for row in train} == {1.0}
 
 
 @pytest.mark.parametrize("at", [3, 6, 8])
@@ -251,12 +235,10 @@ def test_a_loss_is_drawn_with_that_of_its_validation_and_rates_come_last(tmp_pat
         tmp_path, recorder := Recorder(), model=Model("accuracy", train=("z", "grad_norm", "loss_cls", "time"))
     )
     runner.fit(BATCHES, [1.0])
-    panels = panels_of(recorder.rows)
-    assert list(panels) == ["loss", "accuracy", "loss_cls", "z", "lr", "grad_norm", "time"]
-    assert list(panels["loss"]) == ["train", "val"] and list(panels["lr"]) == ["train"]
-    assert best_of(recorder.rows, "val_accuracy", {}) == (recorder.rows[1], 0.25)
-    assert best_of(recorder.rows, "val_accuracy", {"val_accuracy": "less"}) == (recorder.rows[1], 0.25)
-    assert best_of(recorder.rows, "z", {}) is None
+    curves = curves_of(recorder.rows)
+    assert list(curves) == ["loss", "accuracy", "z", "loss_cls", "lr", "grad_norm", "time"]
+    assert list(curves["loss"]) == ["train", "val"] and list(curves["lr"]) == ["train"]
+    assert curves["loss"]["val"] == [(6, 1.0), (12, 1.0), (18, 1.0)]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
@@ -271,7 +253,7 @@ def test_nothing_in_the_numbers_spoils_the_picture(kind: str, values: list[float
         for at, value in enumerate(values)
         for mode, name in (("train", HOSTILE[at]), ("val", f"val_{HOSTILE[at]}"))
     ]
-    assert drawn(rows, kind).startswith(PNG if kind == "png" else b"<?xml")
+    assert drawn(curves_of(rows), kind).startswith(PNG if kind == "png" else b"<?xml")
 
 
 # The page
@@ -333,7 +315,7 @@ def test_the_report_has_the_outcome_the_numbers_and_links_to_the_log(tmp_path: P
 
     page = fit(tmp_path / "digits", JsonLoggerHook(), LrUpdaterHook("fixed"), val=[1.0], model=Scored(), seed=7)
     assert page.text.startswith("digits Done 3 of 3 epochs 18 iterations")
-    assert ["val_accuracy", "0.7", "0.9", "iteration 12"] in page.rows
+    assert ["val_accuracy", "0.7000", "0.9000", "iteration 12"] in page.rows
     assert "log.jsonl" in page.links and any(link.startswith("data:image/svg+xml;base64,") for link in page.links)
     facts = {row[0]: row[1] for row in page.rows if len(row) == 2}
     assert facts["seed"] == "7" and facts["hooks"] == "JsonLoggerHook, LrUpdaterHook, ReportHook"
@@ -364,7 +346,7 @@ def test_the_report_has_the_outcome_of_a_run_that_ends_early(tmp_path: Path, cas
     assert ("ValueError: no <b>labels</b>" in page.text and "Traceback" in page.text) == (case == "failed")
     runner.test([1.0])  # which is added to the report, and the failure stays in it
     assert ("no <b>labels</b>" in read(runner).text) == (case == "failed")
-    assert ["test_loss", "1", "1", f"iteration {runner.progress.iter}"] in read(runner).rows
+    assert ["test_loss", "1.0000", "1.0000", f"iteration {runner.progress.iter}"] in read(runner).rows
 
 
 def test_the_report_has_the_reason_of_an_early_stop(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, hooks
 from aspecthook.training import JsonLoggerHook, Runner
-from aspecthook.training.hooks._nan import NanLossError
+from aspecthook.training.hooks._guards import NanLossError
 from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,

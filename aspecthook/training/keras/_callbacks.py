@@ -1,0 +1,438 @@
+"""The callbacks that watch no number: logs, backups, learning rates by epoch, functions; and several as one."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from io import StringIO
+from math import isfinite
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal, final
+
+from aspecthook import Args, hookable, hooks
+from aspecthook._core.law.call import Call
+from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import flag, function, takes
+from aspecthook.training._ranks import any_rank
+from aspecthook.training.checkpoint._files import check_regular, own_path, put
+from aspecthook.training.checkpoint._folder import is_checkpoint
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.logging._files import append, as_text
+from aspecthook.training.loop._dialect import Method
+from aspecthook.training.loop._run import Run
+
+from ._callback import EVENTS, METHODS, OLDER, Callback, Logs, methods_of
+from ._monitor import save_freq_of
+
+
+@HOOKS.register
+class History(Callback):
+    """Keep the logs of all epochs.
+
+    Attributes:
+        history: The values of all epochs, by name; those of further trainings are appended.
+        epoch: The epochs of the last training.
+
+    Example:
+        >>> history = History()
+        >>> history.on_train_begin()
+        >>> history.on_epoch_end(0, {"loss": 0.5})
+        >>> history.epoch, history.history
+        ([0], {'loss': [0.5]})
+    """
+
+    _kept = ("history", "epoch")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: dict[str, list[Any]] = {}
+        self.epoch: list[int] = []
+
+    def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Begin a new list of epochs, unless the run is resumed."""
+        if self._begins_anew:
+            self.epoch = []
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Append the logs."""
+        self.epoch.append(epoch)
+        for name, value in (logs or {}).items():
+            self.history.setdefault(name, []).append(value)
+        if self.model is not None:
+            self.model.history = self
+
+
+@HOOKS.register
+class CSVLogger(Callback):
+    """Write the logs to a CSV file, one line for each epoch.
+
+    The columns are the sorted names of the first epoch. If that was not validated, each has a ``val_`` column too.
+    A run that is resumed continues its file, without the lines of epochs that it trains again.
+
+    Args:
+        filename: The file.
+        separator: The character between the columns.
+        append: Whether to continue a file that exists; else it is replaced.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     logger = CSVLogger(f"{folder}/log.csv")
+        ...     logger.on_train_begin()
+        ...     logger.on_epoch_end(0, {"loss": 0.5, "val_loss": 0.75})
+        ...     print(Path(folder, "log.csv").read_text())
+        epoch,loss,val_loss
+        0,0.5,0.75
+        <BLANKLINE>
+    """
+
+    _kept = ("keys", "_last")
+
+    def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
+        super().__init__()
+        if len(separator) != 1:
+            raise HookOptionError(f"CSVLogger(separator={brief(separator)}): give one character")
+        self.filename: str = os.fspath(filename)
+        self.separator = separator
+        self.append: bool = flag("CSVLogger", "append", append)
+        self.keys: list[str] | None = None
+        self._last = -1  # the last epoch that was written
+
+    def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Begin the file, or continue it."""
+        path = Path(self.filename)
+        if self._begins_anew:
+            self.keys = None
+        if not self._writes:
+            return
+        check_regular(path)
+        if not self._begins_anew and path.exists():
+            lines = path.read_bytes().splitlines(keepends=True)
+            # A process that was killed may have left a part of a line.
+            while lines and not (lines[-1].endswith(b"\n") and self._is_kept(lines[-1])):
+                lines.pop()
+            put(path, b"".join(lines))
+        elif not self.append:
+            put(path, b"")
+
+    def _is_kept(self, line: bytes) -> bool:
+        number = line.partition(self.separator.encode())[0]
+        return not number.isdigit() or int(number) <= self._last
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Write a line."""
+        self._last, logs = epoch, logs or {}
+        if self.keys is None:
+            self.keys = sorted(logs)
+            if not any(name.startswith("val_") for name in self.keys):
+                self.keys += [f"val_{name}" for name in self.keys]
+        if not self._writes:
+            return
+        path, text = Path(self.filename), StringIO()
+        writer = csv.writer(text, delimiter=self.separator)
+        if not path.exists() or not path.stat().st_size:
+            writer.writerow(["epoch", *map(as_text, self.keys)])
+        writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
+        append(path, text.getvalue().encode(errors="replace"))
+
+
+def _cell(value: Any) -> object:
+    if isinstance(value, str):
+        return as_text(value)
+    is_single = not hasattr(value, "__iter__") or getattr(value, "ndim", 1) == 0
+    return value if is_single else f'"[{", ".join(map(str, value))}]"'
+
+
+_CHECKPOINT = "latest.safetensors"
+
+
+@HOOKS.register
+class BackupAndRestore(Callback):
+    """Save backups, and resume from the last one if there is one when training begins.
+
+    A backup is a checkpoint: the run continues as if it had never ended, also inside an epoch, with all callbacks and
+    hooks. In a fit of ``keras.Model``, use Keras's own.
+
+    Args:
+        backup_dir: A folder for the backup alone.
+        save_freq: ``"epoch"``, or the number of batches.
+        delete_checkpoint: Whether to delete the backup when training has ended; other files in the folder stay.
+
+    Example:
+        >>> BackupAndRestore("runs/backup", save_freq=100).save_freq
+        100
+        >>> BackupAndRestore("")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: BackupAndRestore(backup_dir=''): give a folder
+    """
+
+    _kept = ()
+
+    def __init__(
+        self,
+        backup_dir: str | os.PathLike[str],
+        save_freq: Literal["epoch"] | int = "epoch",
+        delete_checkpoint: bool = True,
+    ) -> None:
+        super().__init__()
+        if not backup_dir:
+            raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
+        self.backup_dir: Path = Path(backup_dir)
+        self.save_freq: Literal["epoch"] | int = save_freq_of("BackupAndRestore", save_freq)
+        self.delete_checkpoint: bool = flag("BackupAndRestore", "delete_checkpoint", delete_checkpoint)
+
+    def resume_run(self, runner: Run) -> None:
+        """Resume a run from the backup, if there is one; called before any `on_train_begin`."""
+        path = self.backup_dir / _CHECKPOINT
+        if not path.exists():
+            return
+        if not is_checkpoint(path):
+            raise TrainingError(
+                f"BackupAndRestore: {path} cannot be read; remove the folder to start from the beginning"
+            )
+        runner.resume(path)
+        runner.logger.info("resumed from %s, after iteration %d", path, runner.iter)
+
+    def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Raise in a fit of Keras."""
+        if self._runner is None:
+            raise TrainingError("BackupAndRestore saves runs of a Runner; in a fit of Keras, use Keras's own")
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Save if so many batches have passed."""
+        if self.save_freq != "epoch" and (self.model.runner.iter + 1) % self.save_freq == 0:
+            self._save()
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Save if each epoch is to be saved."""
+        if self.save_freq == "epoch":
+            self._save()
+
+    def _save(self) -> None:
+        runner = self.model.runner
+        self.backup_dir.mkdir(parents=True, exist_ok=True)
+        path = own_path(self.backup_dir, _CHECKPOINT)
+        runner.after_stage(lambda: runner.save_checkpoint(path))  # with what other hooks do until then
+
+    def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Delete the backup."""
+        if self.delete_checkpoint and self._writes:
+            (self.backup_dir / _CHECKPOINT).unlink(missing_ok=True)
+            with suppress(OSError):  # the folder does not exist, or has other files
+                self.backup_dir.rmdir()
+
+
+@HOOKS.register
+class LearningRateScheduler(Callback):
+    """Set the learning rate before each epoch.
+
+    Args:
+        schedule: A function of the epoch and the rate, or of the epoch alone, that returns the new rate as a float.
+        verbose: 1 to print each rate.
+
+    Example:
+        >>> scheduler = LearningRateScheduler(lambda epoch, lr: lr if epoch < 10 else lr * 0.9)
+        >>> scheduler.schedule(10, 1.0)
+        0.9
+    """
+
+    # Nothing has to be kept: the optimizer of a resumed run has its rate, and must not get it again within an epoch.
+    _kept = ()
+
+    def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
+        super().__init__()
+        self.schedule: Callable[..., float] = function("LearningRateScheduler", "schedule", schedule)
+        self.verbose = verbose
+        self._takes_rate = takes(schedule, 2)
+        if not self._takes_rate and not takes(schedule, 1):
+            raise HookSignatureError(
+                "LearningRateScheduler: give a schedule that takes the epoch and the rate, or the epoch"
+            )
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Set the rate, which must be a float."""
+        rate: object = self.schedule(epoch, self._rate) if self._takes_rate else self.schedule(epoch)
+        if not isinstance(rate, Real) or isinstance(rate, Integral):
+            raise TrainingError(
+                f"LearningRateScheduler: the schedule returned {brief(rate)} for epoch {epoch}; return a float"
+            )
+        self.model.optimizer.learning_rate = float(rate)
+        self._report(f"the learning rate of epoch {epoch + 1} is {self._rate:g}")
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Put the rate into `logs`, for other callbacks."""
+        if logs is not None:
+            logs["learning_rate"] = self._rate
+
+
+@HOOKS.register
+class TerminateOnNaN(Callback):
+    """Stop training when the loss is infinite or NaN; on all ranks, if it is so on one.
+
+    Args:
+        raise_error: Whether to raise an error instead; `on_train_end` is not called then.
+
+    Example:
+        >>> TerminateOnNaN().on_train_batch_end(0, {"loss": 0.5})
+        >>> TerminateOnNaN(raise_error=True).on_train_batch_end(3, {"loss": float("nan")})
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.TrainingError: the loss is nan after batch 4 of the epoch; ...
+    """
+
+    def __init__(self, raise_error: bool = False) -> None:
+        super().__init__()
+        self.raise_error: bool = flag("TerminateOnNaN", "raise_error", raise_error)
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        """Check the loss."""
+        loss = (logs or {}).get("loss")
+        if not any_rank(loss is not None and not isfinite(loss)):
+            return
+        text = f"the loss is {loss} after batch {batch + 1} of the epoch"
+        if self.raise_error:
+            raise TrainingError(f"{text}; lower the learning rate, clip the gradients, or check the data")
+        print(f"TerminateOnNaN: {text}; training stops")
+        self.model.stop_training = True
+
+
+@final
+@HOOKS.register
+class LambdaCallback(Callback):
+    """Make a callback of functions.
+
+    Args:
+        functions: Functions by the names of the methods, such as ``on_epoch_end``, which are called as those are.
+
+    Example:
+        >>> LambdaCallback(on_test_end=lambda logs: print(logs)).on_test_end({"loss": 0.5})
+        {'loss': 0.5}
+        >>> LambdaCallback(on_epoch_ends=print)
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: ... did you mean 'on_epoch_end'?
+    """
+
+    def __init__(self, **functions: Method | None) -> None:
+        super().__init__()
+        for name, given in functions.items():
+            if name not in METHODS:
+                near = nearest(name, list(METHODS))
+                raise HookOptionError(f"LambdaCallback: {name!r} is none of {', '.join(METHODS)}{near}")
+            if given is not None:
+                setattr(self, name, function("LambdaCallback", name, given))
+
+
+@final
+class CallbackList(Callback):
+    """Several callbacks as one, as ``keras.callbacks.CallbackList``, for a training loop of your own to call.
+
+    Each of its methods calls that of each callback, in the order of the list. They are mount points, and the methods
+    that a callback overrides are hooks on them. Values in `logs` that can be made floats reach the callbacks as floats.
+    On a `Runner`, register the callbacks one by one, since a list keeps no state in checkpoints.
+
+    Args:
+        callbacks: The callbacks.
+        add_history: Whether to add a `History` unless there is one; the model gets it as its ``history``.
+        model: The ``model`` of the callbacks.
+        params: The ``params`` of the callbacks: ``epochs``, ``steps``, ``verbose``.
+
+    Example:
+        >>> from aspecthook.training.keras import LambdaCallback
+        >>> callbacks = CallbackList([LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch, logs["loss"]))])
+        >>> callbacks.on_train_begin()
+        >>> for epoch in range(2):
+        ...     callbacks.on_epoch_begin(epoch)
+        ...     callbacks.on_epoch_end(epoch, {"loss": 1 / (epoch + 1)})
+        0 1.0
+        1 0.5
+        >>> callbacks.on_train_end()
+    """
+
+    def __init__(
+        self,
+        callbacks: Iterable[object] = (),
+        add_history: bool = False,
+        model: object = None,
+        **params: object,
+    ) -> None:
+        super().__init__()
+        self.callbacks: list[Any] = []  # of our class, of Keras's, or of one that only looks like them
+        for callback in callbacks:
+            self.append(callback)
+        if add_history and not any(isinstance(callback, History) for callback in self.callbacks):
+            self.append(History())
+        self.set_model(model)
+        self.set_params(params)
+
+    def append(self, callback: object) -> None:
+        """Add a callback at the end."""
+        if not callable(getattr(callback, "on_train_begin", None)):
+            raise HookTypeError(f"{brief(callback)} is not a callback; give objects with on_train_begin and the like")
+        for event, method in methods_of(callback).items():
+            mount = hooks(getattr(self, event))
+            if not len(mount):
+                mount.add("pre", _plain_logs, name="plain")
+            mount.add("pre", _caller(method), name=type(callback).__name__)
+        self.callbacks.append(callback)
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Set the ``params`` of the callbacks, unless they are empty."""
+        super().set_params(params)
+        for callback in self.callbacks if params else ():
+            callback.set_params(params)
+
+    def set_model(self, model: Any) -> None:
+        """Set the model of the callbacks, unless it is None."""
+        if model is None:
+            return
+        super().set_model(model)
+        for callback in self.callbacks:
+            if hasattr(callback, "history"):
+                model.history = callback
+            callback.set_model(model)
+
+
+def _empty(event: str) -> Method:
+    """Return the method of `CallbackList` for an event, which does nothing: what callbacks do are hooks on it."""
+
+    def of_batch(self: CallbackList, batch: int, logs: Logs = None) -> None: ...
+    def of_epoch(self: CallbackList, epoch: int, logs: Logs = None) -> None: ...
+    def of_stage(self: CallbackList, logs: Logs = None) -> None: ...
+
+    method: Method = of_batch if "batch" in event else of_epoch if "epoch" in event else of_stage
+    method.__name__, method.__qualname__ = event, f"CallbackList.{event}"
+    method.__doc__ = f"Call `{event}` of each callback."
+    return hookable(method)
+
+
+for _event in EVENTS:
+    setattr(CallbackList, _event, _empty(_event))
+for _event, _older in OLDER.items():
+    setattr(CallbackList, _older, getattr(CallbackList, _event))
+
+
+def _caller(method: Method) -> Method:
+    """Return a hook that calls a method as Keras does, and ignores what it returns."""
+
+    def call_it(call: Call) -> None:
+        method(*call.args[1:])
+
+    return call_it
+
+
+def _plain_logs(logs: Logs) -> Args:
+    return Args(logs={name: _plain(value) for name, value in sorted((logs or {}).items())})
+
+
+def _plain(value: Any) -> object:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # PyTorch raises one for a tensor of several numbers
+        return value

@@ -1,0 +1,367 @@
+"""Loggers that write a line for each row, to files that a run continues after it was killed.
+
+The invariant: a file consists of whole lines at any moment, except for the last line of a process that was killed while
+writing it. A file that cannot be written does not fail the run: what is missing is kept, and written when it can be.
+A checkpoint has the size and the checksum of each file, so that a resumed run can remove the lines that came later.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from io import StringIO
+from logging import Logger
+from math import isfinite
+from pathlib import Path
+from typing import Any, ClassVar, final
+from zlib import crc32
+
+from aspecthook.training.checkpoint._files import check_regular, folder_of, own_path, path_of, put, unused_path
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
+
+from ._loggers import LoggerHook, eta_of
+from ._row import Row, duration_text, number_text, one_line
+
+
+class FileSink:
+    """The base of sinks that write files: a run continues while its log cannot be written."""
+
+    def __init__(self, path: Path, logger: Logger) -> None:
+        self.path = path
+        self.logger = logger
+        self._failed = False
+
+    @contextmanager
+    def _tolerating(self) -> Generator[None]:
+        """Write in this block: if it fails, warn once; and once more when the log can be written again."""
+        failed = self._failed
+        try:
+            yield
+        except OSError as error:
+            self._failed = True
+            if not failed:
+                self.logger.warning(
+                    "the log %s cannot be written: %s; the run continues, and what is missing is written as soon as "
+                    "that works",
+                    self.path,
+                    error.strerror,
+                )
+        else:
+            self._failed = False
+            if failed:
+                self.logger.warning("the log %s is written again, with all that was missing", self.path)
+
+
+class LineFile(FileSink):
+    """A sink that writes a line for each row.
+
+    Args:
+        path: The file.
+        logger: Gets the warnings.
+        mark: Where the file ended at the checkpoint that the run was resumed from: what came later is removed, since
+            the run will write it again. A resumed run without a mark continues after the lines in the file.
+        is_new: Whether the run is new, so that an older file is kept under another name.
+    """
+
+    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, Any] | None = None, *, is_new: bool) -> None:
+        super().__init__(path, logger)
+        self._mark = mark
+        self._is_new = is_new and mark is None
+        self._is_open = False
+        self._size = self._sum = 0  # of the file, and its checksum
+        self._waiting: list[Mapping[str, float | str]] = []  # rows that could not be written yet
+        check_regular(path)
+        with self._tolerating():
+            self._open()
+
+    def mark(self) -> dict[str, Any]:
+        """Return where the file ends, for a checkpoint."""
+        if self._mark is not None and not self._is_open:
+            return dict(self._mark)
+        return {"size": self._size, "sum": self._sum}
+
+    @staticmethod
+    def check(mark: Mapping[str, Any]) -> None:
+        """Raise if a mark is none that `mark` returns."""
+        if min(int(mark["size"]), int(mark["sum"]), int(mark.get("columns", 0))) < 0:
+            raise ValueError("the state has a position that is none")
+
+    def _open(self) -> None:
+        """Begin the file, or cut it back to where it was; do nothing if that was done."""
+        if self._is_open:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        found = self.path.read_bytes() if self.path.exists() else b""
+        kept = self._kept(found)
+        if kept is None:
+            kept = b""
+            if found:
+                old = unused_path(self.path)
+                self.path.rename(old)
+                self.logger.info("%s existed already, and was renamed to %s", self.path, old.name)
+        if kept != found or not self.path.exists():
+            put(self.path, kept)
+        self._begin(kept)
+        self._is_open = True
+
+    def _begin(self, kept: bytes) -> None:
+        self._size, self._sum = len(kept), crc32(kept)
+
+    def _kept(self, found: bytes) -> bytes | None:
+        """Return what the run continues of a file; None if the file is that of another run."""
+        whole = found[: found.rfind(b"\n") + 1]
+        if self._mark is None:
+            return None if self._is_new else whole
+        size = int(self._mark["size"])
+        kept = self._as_of(self._mark, whole)[:size]
+        if len(kept) < size:
+            self.logger.warning(
+                "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. The rows that are "
+                "missing are lost, and the run continues after byte %d, the end of the last whole line",
+                self.path,
+                len(found),
+                size,
+                len(kept),
+            )
+        elif crc32(kept) != int(self._mark["sum"]):
+            self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
+            return None
+        return kept
+
+    def _as_of(self, mark: Mapping[str, Any], data: bytes) -> bytes:  # noqa: ARG002
+        """Return what a file had at a checkpoint, and what was written after that."""
+        return data
+
+    def write(self, row: Row) -> None:
+        """Write a row."""
+        self.add(row.flat())
+
+    def add(self, row: Mapping[str, float | str]) -> None:
+        """Write a row, and those that could not be written before; if it fails, keep them."""
+        self._waiting.append(row)
+        with self._tolerating():
+            self._open()
+            self._write(self._waiting)
+            self._waiting.clear()
+
+    def close(self) -> None:
+        """Do nothing: the file is open only while a row is written."""
+
+    def _write(self, rows: Sequence[Mapping[str, float | str]]) -> None:
+        self._append(b"".join(one_line(self._line(row)).encode(errors="replace") + b"\n" for row in rows))
+
+    def _line(self, row: Mapping[str, float | str]) -> str:
+        raise NotImplementedError
+
+    def _append(self, data: bytes) -> None:
+        append(self.path, data)
+        self._size, self._sum = self._size + len(data), crc32(data, self._sum)
+
+
+@final
+class TextFile(LineFile):
+    """Lines for readers."""
+
+    def _line(self, row: Mapping[str, float | str]) -> str:
+        return f"{row['time']}  {row['text']}"
+
+
+@final
+class JsonFile(LineFile):
+    """Lines of JSON; NaN and infinity are null, since JSON has neither."""
+
+    def _line(self, row: Mapping[str, float | str]) -> str:
+        return json.dumps({k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()})
+
+
+@final
+class TableFile(LineFile):
+    """A CSV file: a header, and a line for each row, each with a cell for every column.
+
+    A new number, such as the first one of a validation, adds a column. The header is at the beginning of the file, so a
+    new file is written beside the old one then, and replaces it in one step: readers find a valid table at any time,
+    even after a kill.
+    """
+
+    _columns: Sequence[str] = ()  # as the header has them
+
+    def mark(self) -> dict[str, Any]:
+        """Return where the file ends, and the number of columns, for a checkpoint."""
+        return {"columns": len(self._columns), **super().mark()}
+
+    def _begin(self, kept: bytes) -> None:
+        super()._begin(kept)
+        self._columns = next(_rows(kept), ())
+
+    def _as_of(self, mark: Mapping[str, Any], data: bytes) -> bytes:
+        """Leave out the columns that were added after a checkpoint."""
+        return b"".join(_csv(row[: int(mark["columns"])]) for row in _rows(data))
+
+    def _write(self, rows: Sequence[Mapping[str, float | str]]) -> None:
+        shown = [{_shown(name): _shown(value) for name, value in row.items()} for row in rows]
+        columns = list(dict.fromkeys([*self._columns, *(name for row in shown for name in row)]))
+        new = b"".join(_csv([row.get(name, "") for name in columns]) for row in shown)
+        if len(columns) == len(self._columns):
+            self._append(new)
+        else:
+            spare = b"," * (len(columns) - len(self._columns)) + b"\n"
+            old = self.path.read_bytes().split(b"\n")[1:-1] if self._size else []
+            data = b"".join([_csv(columns), *(line + spare for line in old), new])
+            put(self.path, data)
+            self._size, self._sum, self._columns = len(data), crc32(data), columns
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append to a file, all or nothing."""
+    with open(path, "ab", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        try:
+            while data:
+                data = data[file.write(data) :]
+        except OSError:
+            file.truncate(size)
+            raise
+
+
+def as_text(cell: str) -> str:
+    """Return a string as a cell that spreadsheets show and do not compute: after an apostrophe, if it is a formula."""
+    return f"'{cell}" if re.match("'*[=+@\\-\t\r]", cell) else cell
+
+
+def _shown(value: float | str) -> str:
+    return as_text(one_line(value)) if isinstance(value, str) else str(value)
+
+
+def _csv(cells: Iterable[str]) -> bytes:
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()
+
+
+def _rows(data: bytes) -> Iterator[list[str]]:
+    return csv.reader(data.decode(errors="replace").split("\n")[:-1])
+
+
+class _FileLoggerHook(LoggerHook):
+    """The base of loggers that write a file."""
+
+    kind: ClassVar[type[LineFile]]
+    default: ClassVar[str]
+
+    def __init__(
+        self,
+        interval: int = 10,
+        *,
+        by_epoch: bool = True,
+        ignore_last: bool = True,
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(None, interval, by_epoch=by_epoch, ignore_last=ignore_last)
+        self.path: Path | None = None if path is None else path_of(type(self).__name__, path)
+
+    def _begin(self, runner: Run) -> None:
+        path = self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
+        mark = None if self._loaded is None else self._loaded["file"]
+        self.sink = self.kind(path, runner.logger, mark, is_new=runner.progress.iter == 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the file ends too."""
+        return {"file": self.sink.mark() if isinstance(self.sink, LineFile) else None, **super().state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state when the run begins."""
+        if state["file"] is not None:
+            self.kind.check(state["file"])
+        super().load_state_dict(state)
+
+
+@HOOKS.register
+class TextLoggerHook(_FileLoggerHook):
+    """Log lines of text, to ``log.txt`` in the run's `work_dir` and to the run's logger.
+
+    The logger gets them at level INFO, which Python hides unless logging is configured; on a terminal, use
+    `ProgressHook`. With an `IterTimerHook` the lines have an estimate of the remaining time.
+
+    Args:
+        interval, by_epoch, ignore_last: See `LoggerHook`.
+        path: Another file. Without a path and a `work_dir`, only the logger gets the lines.
+
+    Example:
+        >>> TextLoggerHook(interval=100, by_epoch=False).interval
+        100
+    """
+
+    kind: ClassVar[type[LineFile]] = TextFile
+    default = "log.txt"
+
+    def _begin(self, runner: Run) -> None:
+        if self.path is not None or runner.work_dir is not None:
+            super()._begin(runner)
+
+    def _write(self, runner: Run, row: Row) -> None:
+        what = "Epoch" if self.by_epoch else "Iter"
+        mode = "" if row.mode == "train" else f"({row.mode})"
+        length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
+        place = f"{what}{mode} {f'[{row.epoch}]' if self.by_epoch else ''}"
+        place += f"[{row.iter}{'' if length is None or mode else f'/{length}'}]"
+        shown = [f"{name}: {_number(name, value)}" for name, value in row.numbers.items()]
+        eta = None if mode else eta_of(runner)
+        text = one_line(f"{place}  {', '.join([*shown, *([] if eta is None else [f'eta: {duration_text(eta)}'])])}")
+        runner.logger.info("%s", text)
+        if isinstance(self.sink, TextFile):
+            self.sink.add({"time": f"{datetime.now():%Y-%m-%d %H:%M:%S}", "text": text})
+
+
+@HOOKS.register
+class JsonLoggerHook(_FileLoggerHook):
+    """Log rows as JSON lines: one object a line, to ``log.jsonl`` in the run's `work_dir`.
+
+    NaN and infinity become ``null``, since JSON has neither.
+
+    Each line is written at once. A resumed run removes the lines after its checkpoint, so that the file ends up as if
+    the run had never stopped; a new run renames an older file to ``log.1.jsonl``. If the disk is full, the run
+    continues with a warning, and the missing lines are written when there is room.
+
+    Args:
+        interval, by_epoch, ignore_last: See `LoggerHook`.
+        path: Another file.
+
+    Example:
+        >>> JsonLoggerHook(path="metrics.jsonl").path.name
+        'metrics.jsonl'
+    """
+
+    kind: ClassVar[type[LineFile]] = JsonFile
+    default = "log.jsonl"
+
+
+@HOOKS.register
+class CsvLoggerHook(_FileLoggerHook):
+    """Log rows as a table, to ``log.csv`` in the run's `work_dir`. It resumes as the file of `JsonLoggerHook` does.
+
+    The file is a valid table at any time. A number without a column, such as the first one of a validation, adds a
+    column, for which the file is replaced by a new one. A cell is empty where a row does not have the number.
+
+    Args:
+        interval, by_epoch, ignore_last: See `LoggerHook`.
+        path: Another file.
+
+    Example:
+        >>> CsvLoggerHook(interval=1, ignore_last=False).default
+        'log.csv'
+    """
+
+    kind: ClassVar[type[LineFile]] = TableFile
+    default = "log.csv"
+
+
+def _number(name: str, value: float | str) -> str:
+    is_rate = name == "lr" or name.startswith("lr_")
+    return f"{value:.3e}" if is_rate and not isinstance(value, str) else number_text(value)
