@@ -266,7 +266,6 @@ GIVEN: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"before": 5}, PluginError, "Shop: plugin 'Seller' has before=5; give the name of another plugin"),
     ({"after": ["x", 5]}, PluginError, "Shop: plugin 'Seller' has after=5; give the name of another plugin"),
     ({"after": b"x"}, PluginError, "Shop: plugin 'Seller' has after=b'x'; give the name of another plugin"),
-    ({"enabled": "no"}, PluginError, "Shop: plugin 'Seller' has enabled='no'; give True or False"),
     ({"before": "Seller"}, HookOrderError, "these hooks cannot be ordered: 'Seller' before 'Seller'"),
 ]
 
@@ -275,7 +274,7 @@ GIVEN: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_arguments_of_register_are_checked(
     plugins: Plugins, options: dict[str, Any], error: type[Exception], says: str
 ) -> None:
-    """`before=5` was a TypeError of Python's, `enabled="no"` was true."""
+    """`before=5` was a TypeError of Python's."""
     with unchanged():
         assert says in message(error, lambda: plugins.register(Seller(), **options))
         assert len(plugins) == 0
