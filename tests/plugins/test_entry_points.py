@@ -9,7 +9,7 @@ import pytest
 
 from aspecthook import HookTypeError, PluginError
 from aspecthook.plugins import Plugins
-from tests.plugins.shop import BROKEN, GROUP, LOYALTY, Install, Seller, Shop, message, unchanged
+from tests.plugins.shop import BROKEN, GROUP, LOYALTY, Install, Seller, message, unchanged
 
 
 def test_entry_points_may_name_a_class_a_maker_an_object_or_a_module(
@@ -32,20 +32,6 @@ def test_entry_points_are_registered_in_the_order_of_their_names_wherever_they_a
         install(name, {f"by-{name}": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
     plugins.load_entry_points(GROUP)
     assert plugins.order("sold") == ("by-amy", "by-mia", "by-zoe")
-
-
-def test_loading_entry_points_again_changes_nothing(shop: Any, plugins: Plugins, install: Install) -> None:
-    install("loyal", {"loyalty": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
-    plugins.register(Seller(), name="other")
-    (plugin,) = plugins.load_entry_points(GROUP)
-    code = Shop.sold.__code__
-    assert plugins.load_entry_points(GROUP) == [] and plugins["loyalty"] is plugin and Shop.sold.__code__ is code
-    assert sys.modules["plugged_a"].Loyalty.made == 2
-    plugin.disable()
-    assert plugins.load_entry_points(GROUP) == [] and not plugin.enabled
-    plugin.unregister()
-    (again,) = plugins.load_entry_points(GROUP)
-    assert again is not plugin and shop.sold("tea") == ["seller", "1 points"]
 
 
 def test_registered_plugin_is_kept_and_an_entry_point_of_its_name_not_imported(
