@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aspecthook import ConfigError, HookTypeError, hooks
-from aspecthook.training import EMAHook, EvalHook, Runner, TrainingError
+from aspecthook.training import EvalHook, Runner, TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import newest
 from aspecthook.training.loop._run import COUNTS
@@ -106,8 +106,7 @@ def test_resuming_from_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("hook", "options", "says"),
-    [
-    ],
+    [],
 )
 def test_an_average_that_would_never_begin_is_refused(hook: Any, options: dict[str, Any], says: str) -> None:
     check(lambda: run_of("numpy", hooks=[hook], **options).fit(data(4)), TrainingError, says)
