@@ -160,8 +160,7 @@ class Tape:
         from ._json_lines import entries
         from ._saving import save
 
-        calls = list(self)
-        save(calls, entries(calls, self.started, self._recorder.headers), path)
+        save(entries(self, self.started, self._recorder.headers), path)
 
     # Showing
 
