@@ -25,7 +25,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all upstream planted coverage mutants law lint types imports docs pictures bench dist clean
+.PHONY: help demo test test-all upstream planted coverage mutants lint types imports docs pictures bench dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -61,8 +61,6 @@ coverage: $(VENV)/.stamp-mutants ## Measure which branches of the core and of we
 mutants: $(VENV)/.stamp-mutants ## Change one small thing at a time in the package but training, see what is found (an hour)
 	$(BIN)/python -m tests.mutants --size $(or $(MUTANTS),150) $(MUTANTS_ARGS)
 
-law: $(VENV)/.stamp-dev ## Make the law of sync functions anew, after a change of aspecthook/_core/law/law.py
-	$(BIN)/python -m tests.law_sync
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/python -m ruff check .

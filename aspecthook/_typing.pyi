@@ -2,13 +2,9 @@
 
 The return type of a target (``R``) tells its style, and the result that its hooks see: of a coroutine function what is
 awaited, of a generator function what it returns, of an async generator function None. Each attribute, such as ``pre``,
-is a descriptor that reads this once: ``PreOf[R]`` returns a ``Pre[T, S]``, the decorator for pre hooks where the result
-is ``T`` and the style ``S``.
-
-A hook is returned as a function with its own parameters and all that a hook of its kind may answer; where it answers
-just the result, as that. For targets that await their hooks there is a second form. An answer that fits none of them is
-an error. If the signature of a hook mentions ``Any``, several fit: mypy checks the answer, and returns a function of
-anything.
+is a descriptor that reads this once, and returns a decorator, ``Adds[A]``, where ``A`` is all that a hook may answer. A
+hook with another answer is an error. The decorator returns a function with the hook's own parameters, whose answer is
+Any: so one hook may be added to targets with different results.
 """
 
 # Overloads overlap on purpose: the first that fits is the most exact one. tests/typing reaches each of them.
@@ -39,22 +35,19 @@ from ._core.mount.point import MountPoint
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")  # the parameters of a hook; what it asks for is checked when it is added
+A = TypeVar("A")
 S = TypeVar("S")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 E_co = TypeVar("E_co", covariant=True)
-S_co = TypeVar("S_co", covariant=True)  # the style of a target
-Y = TypeVar("Y")
-Z = TypeVar("Z")
 # Any: what mypy makes of a method that returns `Self`, which it cannot follow through `__get__`. Without the default it
 # would infer Never, and take everything after a call for unreachable.
 R = TypeVar("R", default=Any)
 
-# Any: the items of a stream say nothing about what it answers.
 AnyHook = TypeVar("AnyHook", bound=Callable[..., object])
 Made = TypeVar("Made", bound=Maker)
+# Any: the items of a stream say nothing about what it answers.
 StreamHook = TypeVar("StreamHook", bound=Callable[..., Iterator[Any]])
-AsyncStreamHook = TypeVar("AsyncStreamHook", bound=Callable[..., AsyncIterator[Any]])
 
 # Any: what is sent into a coroutine or a generator concerns it and its caller alone.
 Coro: TypeAlias = Coroutine[Any, Any, T]
@@ -63,134 +56,50 @@ AsyncGen: TypeAlias = AsyncGenerator[Any, Any]
 Streamed: TypeAlias = Exactly[Iterable[Any]] | Exactly[AsyncIterable[Any]]
 Unclear: TypeAlias = Exactly[Iterator[Any]] | Exactly[AsyncIterator[Any]] | Streamed
 
-Hook: TypeAlias = Callable[Q, T]
-AsyncHook: TypeAlias = Callable[Q, Coroutine[Any, Any, T]]
-YieldHook: TypeAlias = Callable[Q, Generator[Y, Z, T]]
 Types: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 
 class Exactly(Generic[R]):
     """``R`` and none of its subtypes: the type variable is invariant."""
 
-# The styles of targets. Async ones await their hooks, and take sync hooks as well. Those annotated with exactly an
-# `Iterator` or the like are `Unknown`: they may be generator functions, or may return an iterator that they have.
-class Either: ...
-class Sync(Either): ...
-class Async(Either): ...
-class AnyStreams: ...
-class Streams(AnyStreams): ...
-class AsyncStreams(AnyStreams): ...
-class Unknown: ...
+# What hooks may answer. Hooks of async targets may be async too, or answer something to be awaited.
+Soon: TypeAlias = T | Awaitable[T]
+PreAnswer: TypeAlias = Args | Return[T] | None
+PostAnswer: TypeAlias = T | Return[T] | None
+ExceptAnswer: TypeAlias = Return[T] | None
+OneYield: TypeAlias = Generator[Any, Any, T | Return[T] | None]
+AroundAnswer: TypeAlias = T | Return[T] | OneYield[T]
 
-# The kinds of hooks.
-
-class Pre(Generic[T, S_co]):
-    """``f.pre``: a hook answers None, ``Args(...)`` or ``Return(value)``."""
+class Adds(Generic[A]):
+    """``f.pre``, ``f.post`` and ``f.item``: a decorator for hooks that answer ``A``."""
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     @overload
-    def __call__(self: Pre[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    @overload
-    def __call__(
-        self: Pre[Any, Async], hook: Hook[Q, Awaitable[Args | None]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Awaitable[Args | None]]: ...
-    @overload
-    def __call__(
-        self: Pre[T, Async], hook: Hook[Q, Awaitable[Args | Return[T] | None]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Awaitable[Args | Return[T] | None]]: ...
-    @overload
-    def __call__(
-        self: Pre[Any, Either], hook: Hook[Q, Args | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Args | None]: ...
-    @overload
-    def __call__(
-        self: Pre[T, Either], hook: Hook[Q, Args | Return[T] | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Args | Return[T] | None]: ...
+    def __call__(self, hook: Callable[Q, A], /, **options: Unpack[Adding]) -> Callable[Q, Any]: ...
 
-class Post(Generic[T, S_co]):
-    """``f.post`` and ``f.item``: a hook answers None, the new result or item, or that in ``Return``."""
-
-    @overload
-    def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
-    @overload
-    def __call__(self: Post[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    @overload
-    def __call__(
-        self: Post[Any, Async], hook: Hook[Q, Awaitable[None]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Awaitable[None]]: ...
-    @overload
-    def __call__(
-        self: Post[T, Async], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Awaitable[T | Return[T] | None]]: ...
-    @overload
-    def __call__(self: Post[T, Either], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
-    @overload
-    def __call__(self: Post[Any, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Post[T, Either], hook: Hook[Q, T | Return[T] | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T] | None]: ...
-
-class Except(Generic[T, S_co]):
-    """``f.exception``: a hook answers None or ``Return(value)``."""
+class AddsExcept(Generic[A]):
+    """``f.exception``: the options of the decorator begin with exception types."""
 
     @overload
     def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Self: ...
     @overload
-    def __call__(self: Except[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    @overload
-    def __call__(
-        self: Except[Any, Async], hook: Hook[Q, Awaitable[None]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Awaitable[None]]: ...
-    @overload
-    def __call__(
-        self: Except[T, Async], hook: Hook[Q, Awaitable[Return[T] | None]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Awaitable[Return[T] | None]]: ...
-    @overload
-    def __call__(self: Except[Any, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Except[T, Either], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | None]: ...
+    def __call__(self, hook: Callable[Q, A], /, **options: Unpack[Adding]) -> Callable[Q, Any]: ...
 
-class Around(Generic[T, S_co]):
+class AddsAround(Generic[A]):
     """``f.around``: a function answers the result or ``Return(result)``, a generator what a post hook may."""
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
-    @overload  # `around.wrap(...)` and `around.using(...)`
+    @overload  # `around.wrap(...)`
     def __call__(self, hook: Made, /, **options: Unpack[Adding]) -> Made: ...
     @overload
-    def __call__(self: Around[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Generator functions: a stream and a generator with one `yield` cannot be told apart.
-    @overload
-    def __call__(
-        self: Around[T, Streams], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T]]: ...
-    @overload
-    def __call__(self: Around[Any, AnyStreams], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
-    @overload  # it may return what `proceed()` returns, without awaiting it
-    def __call__(
-        self: Around[T, Async], hook: AsyncHook[Q, T | Return[T] | Coro[T]], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, T | Return[T] | Coro[T]]: ...
-    @overload
-    def __call__(
-        self: Around[Any, AsyncStreams | Async], hook: AsyncStreamHook, /, **options: Unpack[Adding]
-    ) -> AsyncStreamHook: ...
-    @overload
-    def __call__(
-        self: Around[T, Either], hook: YieldHook[Q, Y, Z, T | Return[T] | None], /, **options: Unpack[Adding]
-    ) -> YieldHook[Q, Y, Z, T | Return[T] | None]: ...
-    # Only a generator function with another answer, or one that is not annotated as a generator, gets as far as here.
+    def __call__(self, hook: Callable[Q, A], /, **options: Unpack[Adding]) -> Callable[Q, Any]: ...
+    # A generator function with another answer, or one that is not annotated as a generator.
     @overload
     @deprecated("its answer is not known to be a result: annotate Generator[None, Any, what it answers]")
-    def __call__(self: Around[Any, Either], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
-    @overload
-    def __call__(self: Around[T, Sync], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
-    @overload  # pyright shows the last one in its messages
-    def __call__(
-        self: Around[T, Sync], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T]]: ...
+    def __call__(self, hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
+    @overload  # once more, as mypy has the first one in its messages, and pyright the last one
+    def __call__(self, hook: Callable[Q, A], /, **options: Unpack[Adding]) -> Callable[Q, Any]: ...
 
 class Always:
     """``f.always``: a hook may answer anything."""
@@ -204,36 +113,45 @@ class On(Always):
     """``e.on``: a subscriber may answer anything, too."""
 
 # The attributes of a target. They have its return type twice: as it is, to find the `Coroutine` in whatever a type
-# checker infers for an `async def`, and as `Exactly[R]`, to tell an `Iterator` from a `Generator`, which is one too.
-# The overloads look at `self` and not at `target`: if R is Any, mypy would take every attribute for Any.
+# checker infers for an `async def`, and as `Exactly[R]`, to tell an `Iterator` from a `Generator`, which is one too. A
+# target that is annotated with exactly an `Iterator` or the like may be a generator function, or may return an iterator
+# that it has, so hooks may answer anything. The overloads look at `self` and not at `target`: if R is Any, mypy would
+# take every attribute for Any.
 
 class PreOf(Generic[R_co, E_co]):
     """``pre`` of a target that returns ``R``."""
 
     @overload
-    def __get__(self: PreOf[Any, Unclear], target: object, owner: object, /) -> Pre[Any, Unknown]: ...
+    def __get__(self: PreOf[Any, Unclear], target: object, owner: object, /) -> Adds[Any]: ...
     @overload
-    def __get__(self: PreOf[Coro[T], Any], target: object, owner: object, /) -> Pre[T, Async]: ...
+    def __get__(self: PreOf[Coro[T], Any], target: object, owner: object, /) -> Adds[Soon[PreAnswer[T]]]: ...
     @overload
-    def __get__(self: PreOf[AsyncGen, Any], target: object, owner: object, /) -> Pre[None, Async]: ...
+    def __get__(self: PreOf[AsyncGen, Any], target: object, owner: object, /) -> Adds[Soon[PreAnswer[None]]]: ...
     @overload
-    def __get__(self: PreOf[Gen[T], Any], target: object, owner: object, /) -> Pre[T, Sync]: ...
+    def __get__(self: PreOf[Gen[T], Any], target: object, owner: object, /) -> Adds[PreAnswer[T]]: ...
     @overload
-    def __get__(self: PreOf[T, Any], target: object, owner: object, /) -> Pre[T, Sync]: ...
+    def __get__(self: PreOf[T, Any], target: object, owner: object, /) -> Adds[PreAnswer[T]]: ...
 
 class AroundOf(Generic[R_co, E_co]):
     """``around`` of a target that returns ``R``."""
 
     @overload
-    def __get__(self: AroundOf[Any, Unclear], target: object, owner: object, /) -> Around[Any, Unknown]: ...
+    def __get__(self: AroundOf[Any, Unclear], target: object, owner: object, /) -> AddsAround[Any]: ...
+    @overload  # it may return what `proceed()` returns, without awaiting it
+    def __get__(
+        self: AroundOf[Coro[T], Any], target: object, owner: object, /
+    ) -> AddsAround[Coro[T | Return[T] | Coro[T]] | OneYield[T] | AsyncIterator[Any]]: ...
+    # Around generators, a stream and a generator with one `yield` cannot be told apart.
     @overload
-    def __get__(self: AroundOf[Coro[T], Any], target: object, owner: object, /) -> Around[T, Async]: ...
+    def __get__(
+        self: AroundOf[AsyncGen, Any], target: object, owner: object, /
+    ) -> AddsAround[AsyncIterator[Any] | Iterator[Any]]: ...
     @overload
-    def __get__(self: AroundOf[AsyncGen, Any], target: object, owner: object, /) -> Around[None, AsyncStreams]: ...
+    def __get__(
+        self: AroundOf[Gen[T], Any], target: object, owner: object, /
+    ) -> AddsAround[T | Return[T] | Iterator[Any]]: ...
     @overload
-    def __get__(self: AroundOf[Gen[T], Any], target: object, owner: object, /) -> Around[T, Streams]: ...
-    @overload
-    def __get__(self: AroundOf[T, Any], target: object, owner: object, /) -> Around[T, Sync]: ...
+    def __get__(self: AroundOf[T, Any], target: object, owner: object, /) -> AddsAround[AroundAnswer[T]]: ...
 
 class NoGenerator:
     """``f.item`` of what is not a generator function: not callable, as there are no items for hooks."""
@@ -242,11 +160,11 @@ class ItemOf(Generic[R_co, E_co]):
     """``item`` of a target that returns ``R``."""
 
     @overload
-    def __get__(self: ItemOf[Any, Streamed], target: object, owner: object, /) -> Post[Any, Unknown]: ...
+    def __get__(self: ItemOf[Any, Streamed], target: object, owner: object, /) -> Adds[Any]: ...
     @overload
-    def __get__(self: ItemOf[Iterator[T], Any], target: object, owner: object, /) -> Post[T, Sync]: ...
+    def __get__(self: ItemOf[Iterator[T], Any], target: object, owner: object, /) -> Adds[PostAnswer[T]]: ...
     @overload
-    def __get__(self: ItemOf[AsyncIterator[T], Any], target: object, owner: object, /) -> Post[T, Async]: ...
+    def __get__(self: ItemOf[AsyncIterator[T], Any], target: object, owner: object, /) -> Adds[Soon[PostAnswer[T]]]: ...
     @overload
     def __get__(self: ItemOf[Any, Any], target: object, owner: object, /) -> NoGenerator: ...
 
@@ -254,29 +172,33 @@ class ExceptOf(Generic[R_co, E_co]):
     """``exception`` of a target that returns ``R``."""
 
     @overload
-    def __get__(self: ExceptOf[Any, Unclear], target: object, owner: object, /) -> Except[Any, Unknown]: ...
+    def __get__(self: ExceptOf[Any, Unclear], target: object, owner: object, /) -> AddsExcept[Any]: ...
     @overload
-    def __get__(self: ExceptOf[Coro[T], Any], target: object, owner: object, /) -> Except[T, Async]: ...
+    def __get__(
+        self: ExceptOf[Coro[T], Any], target: object, owner: object, /
+    ) -> AddsExcept[Soon[ExceptAnswer[T]]]: ...
     @overload
-    def __get__(self: ExceptOf[AsyncGen, Any], target: object, owner: object, /) -> Except[None, Async]: ...
+    def __get__(
+        self: ExceptOf[AsyncGen, Any], target: object, owner: object, /
+    ) -> AddsExcept[Soon[ExceptAnswer[None]]]: ...
     @overload
-    def __get__(self: ExceptOf[Gen[T], Any], target: object, owner: object, /) -> Except[T, Sync]: ...
+    def __get__(self: ExceptOf[Gen[T], Any], target: object, owner: object, /) -> AddsExcept[ExceptAnswer[T]]: ...
     @overload
-    def __get__(self: ExceptOf[T, Any], target: object, owner: object, /) -> Except[T, Sync]: ...
+    def __get__(self: ExceptOf[T, Any], target: object, owner: object, /) -> AddsExcept[ExceptAnswer[T]]: ...
 
 class PostOf(Generic[R_co, E_co]):
     """``post`` of a target that returns ``R``."""
 
     @overload
-    def __get__(self: PostOf[Any, Unclear], target: object, owner: object, /) -> Post[Any, Unknown]: ...
+    def __get__(self: PostOf[Any, Unclear], target: object, owner: object, /) -> Adds[Any]: ...
     @overload
-    def __get__(self: PostOf[Coro[T], Any], target: object, owner: object, /) -> Post[T, Async]: ...
+    def __get__(self: PostOf[Coro[T], Any], target: object, owner: object, /) -> Adds[Soon[PostAnswer[T]]]: ...
     @overload
-    def __get__(self: PostOf[AsyncGen, Any], target: object, owner: object, /) -> Post[None, Async]: ...
+    def __get__(self: PostOf[AsyncGen, Any], target: object, owner: object, /) -> Adds[Awaitable[None] | None]: ...
     @overload
-    def __get__(self: PostOf[Gen[T], Any], target: object, owner: object, /) -> Post[T, Sync]: ...
+    def __get__(self: PostOf[Gen[T], Any], target: object, owner: object, /) -> Adds[PostAnswer[T]]: ...
     @overload
-    def __get__(self: PostOf[T, Any], target: object, owner: object, /) -> Post[T, Sync]: ...
+    def __get__(self: PostOf[T, Any], target: object, owner: object, /) -> Adds[PostAnswer[T]]: ...
 
 class Mounted(Generic[P, R]):
     """What a hookable function and a bound method of one have in common."""
@@ -454,7 +376,7 @@ AnyClass = TypeVar("AnyClass", bound=type)
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 class ToHookable(Protocol):
-    """``hookable(name=...)`` and ``hookable(only=...)``: the decorator for the target."""
+    """``hookable(name=...)``: the decorator for the target."""
 
     @overload
     def __call__(self, target: AnyClass, /) -> AnyClass: ...

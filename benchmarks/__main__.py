@@ -17,7 +17,6 @@ from . import (
     modules,
     mounts,
     recording,
-    saving,
     training,
     weaving,
 )
@@ -41,7 +40,6 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "torch": modules.modules,
     "import": imports.imports,
     "training": training.training,
-    "saving": saving.saving,
 }
 
 

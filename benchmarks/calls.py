@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from sys import version_info
-from threading import Lock
 from typing import Any
 
-from aspecthook import around, hookable
+from aspecthook import hookable
 from aspecthook import hooks as hooks_of
 
 from . import contenders as other
@@ -96,7 +94,7 @@ def _hooked_method(pre: list[Any], post: list[Any]) -> Any:
 def kinds(effort: Effort) -> list[Contest]:
     """Hooks of each kind, and targets of each style, beside the same by hand."""
     contests = []
-    for title, statement, hand, hooked, per_statement in (*_kinds_of_hooks(), *_styles_of_targets(), *_wrapped()):
+    for title, statement, hand, hooked, per_statement in (*_kinds_of_hooks(), *_styles_of_targets()):
         pair = [Contender(n, statement, {"f": f}, per_statement) for n, f in ((HAND, hand), (OURS, hooked))]
         goals = [Goal(OURS, LIMITS[title], HAND)] if title in LIMITS else []
         contests.append(Contest("kinds", title, "ns", race(pair, effort), HAND, goals, wide=True))
@@ -119,19 +117,15 @@ def _kinds_of_hooks() -> list[Pair]:
     call = other.CALL
     failing = targets.target("def {name}(x, y):\n    raise KeyError(x)\n")
     failing.exception(targets.rescue)
-    replacing, skipping, improving, returning = (targets.target() for _ in range(4))
+    replacing, skipping, improving = (targets.target() for _ in range(3))
     replacing.pre(targets.replaced_in_args)
     skipping.pre(targets.instead)
     improving.post(targets.improved)
-    returning.post(targets.improved_in_return)
     proceeding, changing, yielding, last = (targets.target() for _ in range(4))
     proceeding.around(targets.through)
     changing.around(targets.through_with)
     yielding.around(targets.one_yield)
     last.always(targets.at_last)
-    with_call, with_state = (targets.target() for _ in range(2))
-    with_call.pre(targets.with_call)
-    with_state.pre(targets.with_state)
     closure, closure_by_hand = targets.closures()
     closure.pre(targets.nothing)
     closure.post(targets.seen)
@@ -139,14 +133,11 @@ def _kinds_of_hooks() -> list[Pair]:
         ("pre hook that answers Args", call, targets.replaced_by_hand, replacing, 1),
         ("pre hook that answers Return", call, targets.skipped_by_hand, skipping, 1),
         ("post hook that answers a value", call, targets.improved_by_hand, improving, 1),
-        ("post hook that answers Return", call, targets.improved_in_return_by_hand, returning, 1),
         ("exception hook that handles", call, targets.rescued_by_hand, failing, 1),
         ("around hook, proceed()", call, targets.proceeding_by_hand, proceeding, 1),
         ("around hook, proceed(x=...)", call, targets.proceeding_with_by_hand, changing, 1),
         ("around hook, one yield", call, targets.yielding_by_hand, yielding, 1),
         ("always hook", call, targets.finally_by_hand, last, 1),
-        ("pre hook that asks for call", call, targets.with_call_by_hand, with_call, 1),
-        ('call.state["started"] = 1', call, targets.with_state_by_hand, with_state, 1),
         ("closure, 1 pre + 1 post", call, closure_by_hand, closure, 1),
     ]
 
@@ -164,41 +155,28 @@ def _styles_of_targets() -> list[Pair]:
     ]
 
 
-def _wrapped() -> list[Pair]:
-    """Return decorators and context managers as around hooks, beside the same above the `def`."""
-    source = "def {name}(x, y):\n    return x + y\n"
-    lock = Lock()
-    rows: list[tuple[str, str, str, Any, Any]] = [
-        ("around.wrap, passing on", other.CALL, source, targets.passing, around.wrap(targets.passing)),
-        ("around.wrap, lru_cache hit", other.CALL, source, lru_cache, around.wrap(lru_cache)),
-        ("around.using, a lock", other.CALL, source, targets.locking(lock), around.using(lock)),
-    ]
-    pairs: list[Pair] = []
-    for title, statement, text, decorator, hook in rows:
-        by_hand, hooked = decorator(targets.define(text.format(name="by_hand"))), targets.target(text)
-        hooked.around(hook)
-        pairs.append((title, statement, by_hand, hooked, 1))
-    return pairs
-
-
 def instances(effort: Effort) -> list[Contest]:
-    """What a call costs on instances that carry no hooks of their own, when 1 and when 1,000 others do."""
+    """A call on instances with and without hooks of their own, when 1 and when 1,000 have some, beside it by hand."""
     contenders = [Contender("nothing attached", "o.add(1, 2)", {"o": targets.method_target()[0]()})]
-    kept: list[Any] = []
     for count in (1, 1000):
         cls, _method = targets.method_target()
         hooked = [cls() for _ in range(count)]
         for one in hooked:
             hooks_of(one.add).pre(targets.nothing)
-        kept.append(hooked)
         contenders += [
-            Contender(f"another instance, {count:,} hooked", "o.add(1, 2)", {"o": cls()}),
+            Contender(f"another instance, {count:,} hooked", "o.add(1, 2)", {"o": cls(), "kept": hooked}),
             Contender(f"a hooked instance, {count:,} hooked", "o.add(1, 2)", {"o": hooked[-1]}),
         ]
-    times = race(contenders, effort)
-    goals = [
-        Goal("another instance, 1 hooked", 2, "nothing attached"),
-        Goal("another instance, 1,000 hooked", 1.1, "another instance, 1 hooked"),
-        Goal("a hooked instance, 1 hooked", 3, "nothing attached"),
+    by_hand = targets.AdderByHand()
+    by_hand.hooks.append(targets.nothing)
+    contenders += [
+        Contender("another instance, by hand", "o.add(1, 2)", {"o": targets.AdderByHand()}),
+        Contender("a hooked instance, by hand", "o.add(1, 2)", {"o": by_hand}),
     ]
+    goals = [
+        Goal("another instance, 1 hooked", 1.1, "another instance, by hand"),
+        Goal("another instance, 1,000 hooked", 1.1, "another instance, 1 hooked"),
+        Goal("a hooked instance, 1 hooked", 1.3, "a hooked instance, by hand"),
+    ]
+    times = race(contenders, effort)
     return [Contest("instances", "1 pre hook on some instances", "ns", times, "nothing attached", goals)]

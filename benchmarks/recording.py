@@ -43,8 +43,6 @@ def recording(effort: Effort) -> list[Contest]:
         "two hooks with clocks, by hand": lambda: _by_hand(function),
         KEPT: lambda: record(function),
         TIMES: lambda: record(function, arguments=False),
-        "record, with max_depth=": lambda: record(function, max_depth=100),
-        "record, left out by sample=": lambda: record(function, sample=0.0),
         STREAMED: lambda: _streamed(function),
         "cProfile": lambda: cProfile.Profile(builtins=False),
     }

@@ -8,7 +8,6 @@ are never specialised, and that would slow down whoever is measured with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import wraps
 from itertools import count
 from typing import Any
 
@@ -106,10 +105,6 @@ def improved(result: float) -> float:
     return result
 
 
-def improved_in_return(result: float) -> Return[float]:
-    return Return(result)
-
-
 def rescue(exc: BaseException) -> Return[float] | None:
     return Return(0.0)
 
@@ -122,43 +117,12 @@ def through_with(proceed: Callable[..., Any], x: float) -> Any:
     return proceed(x=x)
 
 
-def passing(function: Function) -> Function:
-    """Decorate a function with one that only calls it."""
-
-    @wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    return wrapper
-
-
-def locking(lock: Any) -> Callable[[Function], Function]:
-    """Return a decorator whose calls have a lock."""
-
-    def decorator(function: Function) -> Function:
-        def wrapper(x: float, y: float) -> Any:
-            with lock:
-                return function(x, y)
-
-        return wrapper
-
-    return decorator
-
-
 def one_yield() -> Iterator[None]:
     yield
 
 
 def at_last() -> None:
     pass
-
-
-def with_call(call: object) -> None:
-    pass
-
-
-def with_state(call: Any) -> None:
-    call.state["started"] = 1
 
 
 def each(item: float) -> None:
@@ -188,6 +152,18 @@ def _call(call: str, indent: str, *, looking: bool) -> str:
     return f"{indent}answer = {call}\n{indent}if answer is not None:\n{indent}    raise TypeError(answer)\n"
 
 
+class AdderByHand:
+    """A class whose instances may each have hooks of their own."""
+
+    def __init__(self) -> None:
+        self.hooks: list[Function] = []
+
+    def add(self, x: float, y: float) -> float:
+        for hook in self.hooks:
+            hook(x)
+        return x + y
+
+
 def replaced_by_hand(x: float, y: float) -> float:
     x = replaced(x)
     return add(x, y)
@@ -202,10 +178,6 @@ def skipped_by_hand(x: float, y: float) -> float:
 
 def improved_by_hand(x: float, y: float) -> float:
     return improved(add(x, y))
-
-
-def improved_in_return_by_hand(x: float, y: float) -> float:
-    return improved_in_return(add(x, y)).value
 
 
 def rescued_by_hand(x: float, y: float) -> float:
@@ -248,43 +220,6 @@ def finally_by_hand(x: float, y: float) -> float:
         return add(x, y)
     finally:
         at_last()
-
-
-class Context:
-    """The least that a hook which asks for `call` could be given."""
-
-    __slots__ = ("function", "result", "values")
-
-    def __init__(self, function: Function, values: tuple[object, ...]) -> None:
-        self.function = function
-        self.values = values
-        self.result: object = None
-
-
-def with_call_by_hand(x: float, y: float) -> float:
-    call = Context(add, (x, y))
-    with_call(call)
-    call.result = result = add(x, y)
-    return result
-
-
-class ContextWithState(Context):
-    """A context with what the hooks of one call share."""
-
-    __slots__ = ("state",)
-
-    def __init__(self, function: Function, values: tuple[object, ...], state: object) -> None:
-        self.function = function
-        self.values = values
-        self.result: object = None
-        self.state = state
-
-
-def with_state_by_hand(x: float, y: float) -> float:
-    call = ContextWithState(add, (x, y), {})
-    with_state(call)
-    call.result = result = add(x, y)
-    return result
 
 
 def closures() -> tuple[Any, Any]:

@@ -46,18 +46,16 @@ def training(effort: Effort) -> list[Contest]:
         return []
     # Before NumPy is loaded: where there is little to compute, threads mostly wait for each other.
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
-    kits: dict[str, tuple[Callable[[], Kit], Callable[[], Kit]]] = {"NumPy": (numpy_kit, idle_numpy_kit)}
+    kits: dict[str, Callable[[], Kit]] = {"NumPy": numpy_kit}
     if find_spec("torch"):
-        kits["PyTorch"] = (torch_kit, idle_torch_kit)
+        kits["PyTorch"] = torch_kit
     contests = []
     # Those with hooks come last: a hook on one runner costs the others of its class a look in each stage.
     for hooked in (False, True):
-        for name, (kit, idle) in kits.items():
+        for name, kit in kits.items():
             what = "rate and clipping by hooks" if hooked else "no hooks"
             goals = [Goal(OURS, 1.03, PLAIN)]
             contests.append(_contest(f"A small network on {name}, {what}; a step", kit, hooked, effort.rounds, goals))
-            if not hooked:
-                contests.append(_contest(f"What computes nothing, on {name}; a step", idle, False, effort.rounds, []))
     return contests
 
 
@@ -195,53 +193,3 @@ def torch_kit() -> Kit:
         lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), NORM).item(),
         lambda: [one.detach().numpy().tobytes() for one in model.parameters()],
     )
-
-
-# What computes nothing: all that there is left to time is the loop.
-
-
-class Nothing:
-    """A loss, and an optimizer."""
-
-    param_groups: tuple[()] = ()
-
-    def item(self) -> float:
-        return 0.5
-
-    def backward(self) -> None: ...
-    def step(self) -> None: ...
-    def zero_grad(self) -> None: ...
-
-
-def idle_numpy_kit() -> Kit:
-    """Make a model that gives back what it is given."""
-    import numpy as np
-
-    batch = (np.zeros((BATCH, 64)), np.zeros(BATCH))
-    return _idle_kit(Idle(), batch)
-
-
-def idle_torch_kit() -> Kit:
-    """Make a module of two layers that it does not use."""
-    import torch
-
-    class Module(torch.nn.Sequential):
-        def forward(self, inputs: Any) -> Any:
-            return inputs
-
-    module = Module(torch.nn.Linear(64, 64), torch.nn.Linear(64, 10))
-    return _idle_kit(module, (torch.zeros(BATCH, 64), torch.zeros(BATCH)))
-
-
-class Idle:
-    """A model for NumPy."""
-
-    def train(self) -> None: ...
-
-    def __call__(self, inputs: Any) -> Any:
-        return inputs
-
-
-def _idle_kit(model: Any, batch: tuple[Any, Any]) -> Kit:
-    loss = Nothing()
-    return Kit(model, Nothing(), lambda outputs, labels: loss, [batch] * 250, lambda: 0.0, list)

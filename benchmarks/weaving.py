@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from importlib import import_module
 from inspect import signature
 from itertools import count
@@ -13,7 +14,7 @@ from unittest import mock
 
 import wrapt
 
-from aspecthook import Weaving, weave
+from aspecthook import weave
 
 from . import targets
 from .results import OURS, Contest, Goal
@@ -30,32 +31,8 @@ _numbers = count(1)
 
 
 def weaving(effort: Effort) -> list[Contest]:
-    """Weave 1,000 functions by one pointcut; and one call of a woven function, with one hook before and one after."""
-    many = MANY // effort.cut
-    return [_many(many, effort), _different(effort), _calls(effort), *_accelerated(effort)]
-
-
-def _many(many: int, effort: Effort) -> Contest:
-    rounds = max(2, effort.rounds // 5)
-    ours = f"{OURS}, one pointcut"
-    prepared: dict[str, Callable[[], Callable[[], object]]] = {
-        ours: lambda: _woven(_module(many)),
-        f"{OURS}, taking them off": lambda: _unwoven(_module(many)),
-        "wrapt, wrap_function_wrapper each": lambda: _wrapt(_module(many)),
-        "mock, patch.object each": lambda: _mock(_module(many)),
-    }
-    if ddtrace is not None:
-        prepared["ddtrace, wrap each in place"] = lambda: _ddtrace(_module(many))
-    times = shots(prepared, rounds)
-    return Contest("weave", f"{many:,} functions, one pre hook", "ms", times, goals=[Goal(ours, 0.1 * many / MANY)])
-
-
-def _module(many: int) -> ModuleType:
-    module = ModuleType(f"bulk_{next(_numbers)}")
-    source = "\n".join(f"def work_{place}(x, y=1):\n    return x + y" for place in range(many))
-    exec(source, vars(module))
-    sys.modules[module.__name__] = module
-    return module
+    """Weave 1,000 functions by one pointcut and call each; and calls of single functions that are woven."""
+    return [_different(effort), _calls(effort), _decorated(effort), *_accelerated(effort)]
 
 
 def _functions(module: ModuleType) -> list[str]:
@@ -66,11 +43,6 @@ def _woven(module: ModuleType) -> Callable[[], object]:
     return lambda: weave(f"{module.__name__}:*", pre=targets.nothing)
 
 
-def _unwoven(module: ModuleType) -> Callable[[], object]:
-    woven: Weaving = weave(f"{module.__name__}:*", pre=targets.nothing)
-    return woven.remove
-
-
 def _wrapper(wrapped: Any, instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     targets.nothing(args[0])
     return wrapped(*args, **kwargs)
@@ -79,11 +51,6 @@ def _wrapper(wrapped: Any, instance: object, args: tuple[Any, ...], kwargs: dict
 def _wrapt(module: ModuleType) -> Callable[[], object]:
     names = _functions(module)
     return lambda: [wrapt.wrap_function_wrapper(module, name, _wrapper) for name in names]
-
-
-def _mock(module: ModuleType) -> Callable[[], object]:
-    patches = [mock.patch.object(module, name, autospec=False) for name in _functions(module)]
-    return lambda: [patch.start() for patch in patches]
 
 
 def _ddtrace(module: ModuleType) -> Callable[[], object]:
@@ -172,6 +139,27 @@ def _calls(effort: Effort) -> Contest:
         ddtrace.wrap(theirs, around)
         contenders.append(Contender("ddtrace, in place", "f(1, 2)", {"f": theirs}))
     return Contest("weave", "A call of a woven function, 1 + 1", "ns", race(contenders, effort), hand)
+
+
+def _decorated(effort: Effort) -> Contest:
+    """A hook asks by name for an argument of what `functools.wraps` has wrapped in ``*args, **kwargs``."""
+    ours, theirs = (_wrapping(_new_function()) for _ in range(2))
+    weave(ours, pre=targets.hook("x"))
+    contenders = [
+        Contender("the wrapper alone", "f(1, 2)", {"f": _wrapping(_new_function())}),
+        Contender(OURS, "f(1, 2)", {"f": ours}),
+        Contender("wrapt", "f(1, 2)", {"f": wrapt.FunctionWrapper(theirs, _wrapper)}),
+    ]
+    title = "A call of a woven functools.wraps wrapper, 1 pre"
+    return Contest("weave", title, "ns", race(contenders, effort), "the wrapper alone", [Goal(OURS, 1.2, "wrapt")])
+
+
+def _wrapping(function: Any) -> Any:
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
 
 
 def _new_function() -> Any:

@@ -66,7 +66,7 @@ def gradient_penalty(result: Any, batch: Any, model: Any, weight: float = 0.3) -
     https://arxiv.org/abs/1711.09404
     """
     images, labels = batch
-    slopes = grad(lambda x: cross_entropy(model(x), labels, reduction="sum").value)(images)
+    slopes = grad(lambda x: (cross_entropy(model(x), labels) * len(labels)).value)(images)
     return result + weight * (slopes**2).sum() / len(images)
 
 

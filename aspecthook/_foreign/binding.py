@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from aspecthook._hints import Any, Literal, TypeAlias
 
-# How a member of a class becomes callable: by binding to the instance, to the class, or not at all. "read" is for those
-# that return a value instead.
-Binding: TypeAlias = Literal["instance", "class", "none", "read"]
+# How a member of a class becomes callable: by binding to the instance, to the class, or not at all.
+Binding: TypeAlias = Literal["instance", "class", "none"]
 
 
 def bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import repeat
 from operator import is_
 from types import ModuleType
 
 from aspecthook._core.mount.occupancy import GONE, Occupancy
-from aspecthook._hints import Any, TypeAlias, TypeVar, cast, final
+from aspecthook._hints import Any, ParamSpec, TypeAlias, TypeVar, cast, final
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Place: TypeAlias = tuple[ModuleType, str]
 
@@ -84,8 +86,8 @@ def put_back(space: dict[str, Any], name: str, before: object) -> None:
         space[name] = before
 
 
-# While `with_index` runs: the places of all objects by their `id`, found for the fourth object that is looked for; and
-# how many have been looked for.
+# While an indexed function runs: the places of all objects by their `id`, found for the fourth object that is looked
+# for; and how many have been looked for.
 _index: dict[int, list[Place]] | None = None
 _asked = 0
 
@@ -111,13 +113,18 @@ def places(value: object) -> Iterator[Place]:
             yield module, word
 
 
-def with_index(work: Callable[[], T]) -> T:
-    """Call a function that looks for the places of many objects; under the lock."""
-    global _index, _asked  # noqa: PLW0603  # under the lock
-    before = _index
-    if before is None:
-        _index, _asked = {}, 0
-    try:
-        return work()
-    finally:
-        _index = before
+def indexed(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function that may look for the places of many objects; under the lock."""
+
+    @wraps(function)
+    def look(*args: P.args, **kwargs: P.kwargs) -> T:
+        global _index, _asked  # noqa: PLW0603  # under the lock
+        before = _index
+        if before is None:
+            _index, _asked = {}, 0
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _index = before
+
+    return look

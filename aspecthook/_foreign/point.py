@@ -30,7 +30,6 @@ class ProxyMountPoint(MountPoint):
 
     __slots__ = (
         "_entries",
-        "_named",
         "binding",
         "enter",
         "hands_to",
@@ -58,8 +57,6 @@ class ProxyMountPoint(MountPoint):
         self.binding: Binding = binding
         # Where our proxy is, or was until the last hook was removed.
         self._entries: list[Entry] = []
-        # The names of a module's callable that users gave. Only these are reported as displaced.
-        self._named: set[tuple[int, str]] = set()
         self.owner: Callable[[], Any] = lambda: None
         self.short = ""
         classes = load_proxies()  # loaded already
@@ -68,7 +65,7 @@ class ProxyMountPoint(MountPoint):
             owner, self.short = place
             self.owner = weakref.ref(owner)
             self._entries.append(Entry(self.owner, self.short, vars(owner).get(self.short, ABSENT)))
-            shell = classes.ReadProxy if binding == "read" else classes.MethodProxy
+            shell = classes.MethodProxy
         self.proxy: Any = shell(original, self)
 
     @property
@@ -87,7 +84,8 @@ class ProxyMountPoint(MountPoint):
     def displaced(self) -> bool:
         """Whether somebody else has replaced our proxy."""
         self._heal()
-        return any(entry.displaced for entry in self._entries if self._is_reported(entry))
+        # A name that a module has dropped meanwhile is no work of others.
+        return any(entry.displaced for entry in self._entries if self.short or entry.now() is not ABSENT)
 
     def ensure(self) -> None:
         """Put the proxy wherever the original is, which may have been put back."""
@@ -123,14 +121,6 @@ class ProxyMountPoint(MountPoint):
             entry.leave()
             entry.opened = False
         self._heal()
-
-    def name_place(self, module: ModuleType, name: str) -> None:
-        """Remember a name that a user gave."""
-        self._named.add((id(module), name))
-
-    def _is_reported(self, entry: Entry) -> bool:
-        """Whether a user wants to know that another has replaced our proxy; not if a module has dropped the name."""
-        return bool(self.short) or ((id(entry.owner()), entry.name) in self._named and entry.now() is not ABSENT)
 
     @under_lock
     def _heal(self) -> None:

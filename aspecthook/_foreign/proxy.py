@@ -141,17 +141,4 @@ class MethodProxy(Proxy):
         return _Shell(bound, partial(enter, instance))
 
 
-class ReadProxy(Proxy):
-    """Takes the place of a descriptor that is read as a value: a slot, or a property without Python code."""
-
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        return self if instance is None else self._self_call(instance)
-
-    def __set__(self, instance: object, value: object) -> None:
-        self.__wrapped__.__set__(instance, value)
-
-    def __delete__(self, instance: object) -> None:
-        self.__wrapped__.__delete__(instance)
-
-
 assert MARK == "__aspecthook__"  # the name of the property of `Proxy`

@@ -35,9 +35,6 @@ def as_function(
     if binding == "none" or type(original) is FunctionType:  # a function can be called through the class, too
         return bare, signature
 
-    def read(bound: Any) -> Any:
-        return found_for(type(bound)).__get__(bound, type(bound))
-
     def call_of_class(owner: Any, /, *args: Any, **kwargs: Any) -> Any:
         return found_for(owner).__get__(None, owner)(*args, **kwargs)
 
@@ -56,8 +53,6 @@ def as_function(
         rest = [Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD)]
         return init, inspect.Signature([first, *rest])
 
-    if binding == "read":
-        return read, inspect.Signature([first])
     if binding == "instance":
         return call_of_instance, signature
     if signature is None or first.name in signature.parameters:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from threading import current_thread
-from typing import Any, TypeAlias
+from typing import Any
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, brief, nearest
@@ -17,29 +16,25 @@ from ._turns import End, Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-Attributes: TypeAlias = Mapping[str, "str | bool | int | float"]
-
 
 def span(
     name: str | None = None,
     *,
     arguments: bool = False,
     redact: Redact = None,
-    attributes: Attributes | None = None,
     kind: str = "internal",
     tracer: Any = None,
 ) -> Aspect:
     """Make a span of each call; by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects them.
 
-    It is the span that `aspecthook.record.otel.Spans` makes of a recorded call. It is the current one while the
-    function runs; for a generator, only while it makes an item. An exception is an event of it.
+    It is the current one while the function runs; for a generator, only while it makes an item. It has the place of the
+    function and the thread, by the names of the semantic conventions; if the call fails, the status and an event.
 
     Args:
         name: Its name; None: that of the mount point, such as ``"shop:price"``.
         arguments: Whether arguments and the result are attributes, as ``aspecthook.arguments.item``. Values are
             shortened.
         redact: Whose values are shown as ``<redacted>``; as for `log`.
-        attributes: More attributes, the same for all calls.
         kind: ``"internal"``, ``"server"``, ``"client"``, ``"producer"`` or ``"consumer"``.
         tracer: A tracer; None: that of the global provider.
 
@@ -63,27 +58,40 @@ def span(
         raise HookOptionError(
             f"span: kind={brief(kind)}; give one of {', '.join(kinds)}{nearest(str(kind), list(kinds))}"
         )
-    from aspecthook.record.otel import begin_span, end_span
-
     redaction = Redaction(redact)
 
     def make(site: Site) -> AnyHook:
+        function = Function(site.label, site=site)
         file, line = site.definition() or (None, None)
-        function = Function(site.label, file, line, site)
+        place = {
+            "code.function.name": site.label.replace(":", ".", 1),
+            "code.file.path": file,
+            "code.line.number": line,
+        }
+        known = {key: value for key, value in place.items() if value is not None}
         own = tracer or trace.get_tracer("aspecthook")
 
         def begin(call: Call) -> tuple[Turn, End]:
             given = (call.args, call.kwargs) if arguments else None
             recorded = RecordedCall(function, 0.0, given, redaction)
-            recorded.thread = current_thread().name
             if redaction.active and not arguments:  # what is redacted here is masked in what others show
                 redaction.arguments(call.arguments, function.extra)
-            made = begin_span(own, recorded, name=name, kind=kinds[kind])
-            made.set_attributes(dict(attributes or {}))
+            about = known | {"thread.name": current_thread().name}
+            made = own.start_span(name or site.label, kind=kinds[kind], attributes=about)
+            if made.is_recording():
+                shown = recorded.shown_arguments()
+                made.set_attributes({f"aspecthook.arguments.{key}": text for key, text in shown.items()})
 
             def end(result: Any, exc: BaseException | None) -> None:
-                recorded.end(0.0, result, exc)
-                end_span(made, recorded)
+                recorded.end(0.0, exc, result)
+                error = recorded.shown_error()
+                if error is not None:
+                    made.add_event("exception", {"exception.type": error[0], "exception.message": error[1]})
+                    made.set_attribute("error.type", error[0])
+                    made.set_status(trace.StatusCode.ERROR, f"{error[0]}: {error[1]}")
+                elif arguments and made.is_recording():
+                    made.set_attribute("aspecthook.result", recorded.shown_result())
+                made.end()
 
             # It is the current one in each turn; what comes of the call is noted at the end.
             return partial(trace.use_span, made, False, False, False), end

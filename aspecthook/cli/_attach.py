@@ -1,7 +1,6 @@
-"""Attaching to a running process: a script is sent to it (PEP 768), which connects to us.
+"""Attaching to a running process: scripts are sent to it (PEP 768), which answer by files in a folder.
 
-The invariant: the process is attached as long as the connection is open. It detaches itself when that is closed, also
-if we are killed.
+The invariant: the process is detached when this command ends, and ends what is recorded by itself if we are killed.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,8 +18,8 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
-from time import monotonic
-from typing import Any, final
+from time import monotonic, sleep
+from typing import Any
 
 import aspecthook
 from aspecthook._errors import AspecthookError, plural, printable
@@ -93,132 +91,93 @@ def _why(process: int, error: BaseException) -> str:
     )
 
 
-@final
-class Attached:
-    """A process that is attached to. Its children share the connection, which ends with the last of them.
-
-    Args:
-        process: Its number.
-        connection: To the process.
-        folder: Where it writes.
-    """
-
-    def __init__(self, process: int, connection: socket.socket, folder: Path) -> None:
-        self.process = process
-        self.folder = folder
-        self.open = True
-        self.wove = False  # whether any function was woven so far
-        self._connection = connection
-        self._data = b""
-
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send the request, and return the answer."""
-        with suppress(OSError):  # the other side has said what it has to say, and left
-            self._connection.sendall(json.dumps({"version": aspecthook.__version__, **request}).encode() + b"\n")
-        while self.open:
-            for answer in self.receive(1.0):
-                if answer.get("error"):
-                    raise AttachError(f"process {self.process}: {answer['error']}")
-                if "woven" in answer or "detached" in answer:
-                    return answer
-        raise AttachError(f"process {self.process} has ended")
-
-    def receive(self, seconds: float) -> list[dict[str, Any]]:
-        """Wait so long for messages, show what is for the user, and return them."""
-        self._connection.settimeout(max(0.001, seconds))
-        try:
-            data = self._connection.recv(65536)
-        except TimeoutError:
-            return []
-        except ConnectionError:
-            data = b""
-        self.open = bool(data)
-        *lines, self._data = (self._data + data).split(b"\n")
-        answers: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        for answer in answers:
-            self.wove = self.wove or bool(answer.get("woven") or answer.get("off"))
-            if "note" in answer:
-                _say(answer["note"])
-        return answers
-
-    def detach(self) -> bool:
-        """Close our direction of the connection, at which all detach. Return whether they have, or ended."""
-        with suppress(OSError):  # the other side has left first
-            self._connection.shutdown(socket.SHUT_WR)
-        until = monotonic() + _DETACH_WITHIN
-        while self.open and monotonic() < until:
-            self.receive(0.1)
-        return not self.open
+def _runs(process: int) -> bool:
+    """Whether a process has not ended; one that has, and that its parent has not noticed, has."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextmanager
-def attached_to(process: int, wait: float) -> Generator[Attached]:
-    """Attach to a process until the block ends.
-
-    Args:
-        process: Its number.
-        wait: How many seconds to wait for it.
-    """
+def _folder(process: int) -> Generator[Path]:
+    """Make the folder in which the process writes, and which nobody else can read."""
     if not hasattr(sys, "remote_exec"):
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise AttachError(f"attaching needs Python 3.14 or later, and this is Python {version}; {_TRACE}")
-    if not hasattr(socket, "AF_UNIX"):
+    if sys.platform == "win32":
         raise AttachError(f"attaching needs Linux or macOS; {_TRACE}")
-    folder = Path(tempfile.mkdtemp(prefix="aspecthook-"))  # which nobody else can read
-    script = folder / "script.py"
+    folder = Path(tempfile.mkdtemp(prefix="aspecthook-"))
     try:
-        with socket.socket(socket.AF_UNIX) as listener:
-            try:
-                listener.bind(str(folder / "socket"))
-            except OSError as error:
-                raise AttachError(f"{folder} is no place for a socket: {error}; set TMPDIR to a shorter one") from None
-            listener.listen()
-            script.touch(0o600)
-            script.write_text(_script(str(folder)), "utf-8")
-            if os.geteuid() == 0:  # it belongs to whom it is for
-                for one in (script, folder / "socket", folder):
-                    os.chown(one, _owner(process), -1)
-            connection = _connect(process, listener, script, wait)
-        with connection:
-            yield Attached(process, connection, folder)
+        (folder / "calls").mkdir()
+        _hand_over(process, folder, folder / "calls")
+        root = f"/proc/{process}/root"
+        if os.path.exists(f"{root}/") and not os.path.exists(f"{root}{folder}"):
+            raise AttachError(
+                f"process {process} does not see our files: run aspecthook in the same container, or set TMPDIR to a "
+                f"folder that both see"
+            )
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _connect(process: int, listener: socket.socket, script: Path, wait: float) -> socket.socket:
-    """Send the script until the process has connected."""
-    root = f"/proc/{process}/root"
-    if os.path.exists(f"{root}/") and not os.path.exists(f"{root}{script}"):
-        raise AttachError(
-            f"process {process} does not see our files: run aspecthook in the same container, or set TMPDIR to a "
-            f"folder that both see"
-        )
-    begin = monotonic()
+def _hand_over(process: int, *paths: Path) -> None:
+    """Let files belong to whom they are for."""
+    if os.geteuid() == 0:
+        for path in paths:
+            os.chown(path, _owner(process), -1)
+
+
+def _ask(process: int, place: Path, wait: float, **request: Any) -> dict[str, Any]:
+    """Have a process do something, and return its answer.
+
+    Args:
+        process: Its number.
+        place: Where the script and the answer go, without suffixes.
+        wait: How many seconds to wait for the answer.
+        request: What it is to do.
+    """
+    script, begun, answer = (place.with_suffix(suffix) for suffix in (".py", ".begun", ".json"))
+    script.touch(0o600)
+    script.write_text(_script(str(place), {"version": aspecthook.__version__, **request}), "utf-8")
+    _hand_over(process, script)
+    begin, times = monotonic(), 0
     try:
-        times = 0
-        while True:
-            _send(process, str(script))
-            listener.settimeout(max(0.001, min(_RESEND_AFTER, begin + wait - monotonic())))
-            with suppress(TimeoutError):
-                return listener.accept()[0]
-            if monotonic() - begin >= wait:
+        while not answer.exists():
+            waited = monotonic() - begin
+            if waited >= wait:
                 raise AttachError(
                     f"process {process} has not come to where it can be attached to in {wait:g} s; {_WAITS}"
                 )
-            times += 1
-            if times == 2:
-                _say(f"waiting for process {process}: {_WAITS}")
+            if times and not _runs(process):
+                raise AttachError(f"process {process} has ended")
+            if waited >= times * _RESEND_AFTER and not begun.exists():
+                _send(process, str(script))
+                times += 1
+                if times == 3:
+                    _say(f"waiting for process {process}: {_WAITS}")
+            sleep(0.02)
     except BaseException:
         with suppress(AttachError):  # Python would complain of a script that is gone when it is to be run
             _send(process, os.devnull)
         raise
+    found: dict[str, Any] = json.loads(answer.read_text("utf-8"))
+    if found.get("error"):
+        raise AttachError(f"process {process}: {found['error']}")
+    return found
 
 
-def _script(folder: str) -> str:
+def _script(place: str, request: Mapping[str, Any]) -> str:
     import wrapt
 
     homes = {module.__name__: str(Path(module.__file__ or "").parent) for module in (wrapt, aspecthook)}
-    source = f"{inspect.getsource(_arrival)}\n\narrive({folder!a}, {homes!a})\n"
+    source = f"{inspect.getsource(_arrival)}\n\narrive({place!a}, {homes!a}, {request!a})\n"
     return _SCRIPT.format(names={"__name__": "aspecthook arrives", "source": source})
 
 
@@ -243,44 +202,61 @@ def attach(
     """
     targets: Sequence[str] = request["targets"]
     keep = not targets and seconds is None
-    with _ended_by_signals(), attached_to(process, wait) as attached:
-        view = View(attached.folder / "calls", lines)
+    with _ended_by_signals(), _folder(process) as folder:
+        view, off = View(folder / "calls", lines), folder / f"off-{process}"
         until = inf if seconds is None else monotonic() + seconds
         ends = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
+        woven = 0
         try:
-            answer = attached.ask({"do": "attach", "keep": keep, **request})
+            answer = _ask(process, folder / "attach", wait, do="attach", command=os.getpid(), **request)
+            woven = answer["woven"]
             if keep:
                 ends = f"'aspecthook detach {process}' removes that"
-            _say(f"attached to process {process}: {plural(answer['woven'], 'function')} woven; {ends}")
+            _say(f"attached to process {process}: {plural(woven, 'function')} woven; {ends}")
             if keep:
                 return 0
             if answer["why"]:
                 _say(f"nothing is woven yet: {answer['why']}")
-            why = ""
-            while attached.open and not why and (rest := until - monotonic()) > 0:
-                why = "".join([one.get("why", "") for one in attached.receive(min(rest, 0.2))])
+            while _runs(process) and not off.exists() and (rest := until - monotonic()) > 0:
+                sleep(min(rest, 0.2))
                 view.look()
-            if why:
-                _say(f"process {process} was detached by {why}")
         except KeyboardInterrupt:
             pass
-        ended = not attached.open
-        detached = attached.detach()
-        if attached.wove and targets:
+        ended = not _runs(process)
+        left = _detach_all(process, folder)
+        whys = [json.loads(path.read_text("utf-8")) for path in folder.glob("off-*")]
+        woven = max([woven, *[one["woven"] for one in whys]])
+        for why in {one["why"] for one in whys if one["why"]}:
+            _say(f"process {process} was detached by {why}")
+        if woven and targets:
             view.report(targets, outputs)
-        elif not attached.wove:
+        elif not woven:
             _say(f"nothing was woven in process {process}, and nothing is written")
-        if not detached:
-            _say(f"process {process} has not said that it is detached; it will be as soon as it runs")
-        else:
+        for one in left:
+            _say(f"process {one} has not said that it is detached; it will be at its next recorded call")
+        if not left:
             _say(f"process {process} has ended" if ended else f"detached from process {process}")
-        return 0 if detached and attached.wove else 1
+        return 0 if woven and not left else 1
+
+
+def _detach_all(process: int, folder: Path) -> list[int]:
+    """Detach from a process and from the children that it has forked. Return those that have not answered."""
+    left: list[int] = []
+    headers = [json.loads(path.open("rb").readline() or "{}") for path in (folder / "calls").glob("*.jsonl")]
+    for one in {process, *[header.get("process", process) for header in headers]}:
+        if _runs(one) and not (folder / f"off-{one}").exists():
+            try:
+                place = folder / f"detach-{one}"
+                _ask(one, place, _DETACH_WITHIN, do="detach", folder=str(folder), why="")
+            except AttachError:
+                left += [one] if _runs(one) else []
+    return left
 
 
 def detach(process: int, *, wait: float) -> int:
     """Remove everything that was attached to a process. Return the exit status."""
-    with attached_to(process, wait) as attached:
-        removed = attached.ask({"do": "detach"})["detached"]
+    with _folder(process) as folder:
+        removed = _ask(process, folder / "detach", wait, do="detach", folder=None, why="aspecthook detach")["detached"]
     if removed:
         _say(f"{plural(removed, 'attachment')} removed from process {process}")
     else:

@@ -113,11 +113,7 @@ def _config_option(**more: Any) -> Callable[[Any], Any]:
 
 _OPTIONS = (
     click.option("--redact", multiple=True, metavar="NAME", help="Show no argument of this name, such as '*token*'."),
-    click.option(
-        "--sample", type=click.FloatRange(0, 1), default=1.0, metavar="SHARE", help="Record this share of trees."
-    ),
     click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record this many levels of the tree."),
-    click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process."),
     click.option("--arguments/--no-arguments", default=True, help="Record values too [so], or times alone: faster."),
     click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200]."),
     click.option(
@@ -159,7 +155,7 @@ def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **op
       aspecthook trace app.py
       aspecthook trace 'shop.*:*' -- app.py --port 8000
       aspecthook trace '__main__:*' --redact '*token*' -o calls.html -- app.py
-      aspecthook trace 'shop:Cart.*' --sample 0.01 -o calls.json -- -m shop
+      aspecthook trace 'shop:Cart.*' --max-depth 3 -o calls.json -- -m shop
       aspecthook trace 'shop.*:*, !shop.views:*' -- pytest tests
     """
     program = _program()
@@ -214,7 +210,7 @@ def _attach(process: int, targets: tuple[str, ...], config: str | None, **given:
 
     if not targets and config is None:
         raise click.UsageError("there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE")
-    options = {name: given.pop(name) for name in ("redact", "sample", "max_depth", "max_calls", "arguments")}
+    options = {name: given.pop(name) for name in ("redact", "max_depth", "arguments")}
     return attach(process, {"targets": targets, "options": options, "config": config}, **given)
 
 
@@ -269,25 +265,18 @@ def _list(config: str | None) -> NoReturn:
 
 @_aspecthook.command("explain", short_help="Print what a call of a mount point does.")
 @click.argument("target", metavar="MODULE:FUNCTION")
-@_config_option(help="A file for `run`, which is woven first.")
-def _explain(target: str, config: str | None) -> int:
+def _explain(target: str) -> int:
     """Print what a call of a mount point does: its hooks, and the source that runs.
 
     \b
-    examples:
+    example:
       aspecthook explain shop.cart:Cart.save
-      aspecthook explain --config aspects.toml requests.sessions:Session.send
     """
     from aspecthook import explain
-    from aspecthook.training.registry._import_paths import import_path
-
-    from ._config import apply
+    from aspecthook.training.registry._configs import import_path
 
     sys.path.insert(0, os.getcwd())  # as `python -m` does
-    found = import_path(target, "explain")
-    woven = apply(config) if config is not None else []
-    explain(found)
-    del woven
+    explain(import_path(target, "explain"))
     return 0
 
 
@@ -357,12 +346,6 @@ def _doctor() -> int:
     metavar="[CHECKPOINT]",
     help="Continue from this checkpoint, or from the furthest in the folder, with the settings of that run.",
 )
-@click.option(
-    "--trust-config",
-    "trusted",
-    is_flag=True,
-    help="With --resume: trust the config.json in the folder as code, since you have written it.",
-)
 @click.option("--overwrite", is_flag=True, help="Begin in a folder that holds a run, whose checkpoints are set aside.")
 @click.option("--print-config", is_flag=True, help="Print the settings.")
 def _train(
@@ -376,14 +359,15 @@ def _train(
     examples:
       aspecthook train                                      25 epochs with NumPy, in some seconds
       aspecthook train --epochs 5 --set optimizer.lr=0.01
-      aspecthook train --backend torch --set model.type=cnn --work-dir work_dirs/cnn
+      aspecthook train --backend torch --work-dir work_dirs/torch
       aspecthook train --resume                             continue the run in work_dirs/digits
       aspecthook train --print-config > run.toml            write all settings to a file, to edit them
       aspecthook train --config run.toml                    train with them
 
     What is trusted as code: --config and --set, which may name classes and functions to import and call, and the
     plugins that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a
-    folder that is resumed. That may name no imports, files or addresses, unless --trust-config is given.
+    folder that is resumed. That may name no imports, files or addresses;
+    if it is your own, name it by --config.
     """
     from aspecthook.training.job._command import run
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, cast
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import OPTIONS
 from aspecthook._errors import AspecthookError, ConfigError, described, nearest
-from aspecthook.training.registry._configs import listed, load_toml, string
-from aspecthook.training.registry._import_paths import import_path
+from aspecthook.training.registry._configs import import_path, listed, load_config, string
 from aspecthook.weave import Weaving, weave
 from aspecthook.weave._aspects import marked
 from aspecthook.weave._pointcut import Pointcut
@@ -37,7 +36,7 @@ def read_config(path: str) -> list[Entry]:
         ConfigError: It is not such a file; the message says where and what to do.
         OSError: It cannot be read.
     """
-    document = load_toml(path)
+    document = load_config(path)
     _check_keys(document, ("weave",), path)
     rows: Any = document.get("weave", [])
     if isinstance(rows, dict):

@@ -11,7 +11,7 @@ import sys
 from types import CodeType, FrameType
 
 from aspecthook._hints import Any, final
-from aspecthook.weave._imports import begin_running, end_running, look_again
+from aspecthook.weave._imports import begin_running, end_running, notify
 
 from ._names import main_module
 
@@ -51,7 +51,7 @@ class _Definitions:
         """Take note of the line that is to run next. Return whether it matters that it runs again."""
         grown = len(self._space) > self._size and callable(next(reversed(self._space.values())))
         if grown or self._line in self._begins:
-            look_again(self._name)
+            notify(self._name)
         self._size, self._line = len(self._space), line
         return grown or line in self._begins
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import socket
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -51,7 +50,7 @@ def problems() -> Iterator[str]:
         yield "attach: a running process can be attached to with Python 3.14 and later; use aspecthook trace"
     elif not sysconfig.get_config_var("Py_REMOTE_DEBUG") or "PYTHON_DISABLE_REMOTE_DEBUG" in os.environ:
         yield "attach: remote debugging is disabled in this Python; use aspecthook trace"
-    elif not hasattr(socket, "AF_UNIX"):
+    elif sys.platform == "win32":
         yield "attach: it needs Linux or macOS; use aspecthook trace"
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import final
 
 import click
 
-from aspecthook._errors import plural
-from aspecthook.record import Tape
-from aspecthook.record._reading import join, read, summary
+from aspecthook.record._reading import first, join, read, summary
+from aspecthook.record._saving import write_page
 
 from ._live import LiveTree
 
@@ -62,7 +60,7 @@ class View:
             outputs: The files to write, each in the format that its suffix names.
         """
         self.look(final=True)
-        table, left_out = summary(self._folder)
+        table = summary(self._folder)
         texts = [path.read_text(encoding="utf-8") for path in self._folder.glob("*.notes")]
         notes = sorted({line for text in texts for line in text.splitlines()})
         if table:
@@ -74,21 +72,17 @@ class View:
             ]
         for why in notes:
             self._say(f"aspecthook: {why}")
-        for why, count in left_out.items():
-            self._say(f"{plural(count, 'call')} left out: {why}")
-
-        @cache
-        def tape(most: int | None) -> Tape:
-            return read(self._folder, max_calls=most)
 
         total = sum([row.calls for row in table])
         for path in outputs:
-            most = _MOST_ON_PAGE if path.suffix == ".html" and total > _MOST_ON_PAGE else None
             if path.suffix == ".jsonl":
                 join(self._folder, path)
+            elif path.suffix == ".html":
+                write_page(first(self._folder, _MOST_ON_PAGE), path)
             else:
-                tape(most).save(path)
-            self._say(f"written: {path}" + (f", the first {most:,} of {total:,} calls" if most else ""))
+                read(self._folder).save(path)
+            cut = path.suffix == ".html" and total > _MOST_ON_PAGE
+            self._say(f"written: {path}" + (f", the first {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
 
     def _say(self, text: str) -> None:
         if not self._open:

@@ -7,11 +7,10 @@ all laws hold for events. A stub without a body gets one that returns what no an
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from aspecthook._core.compile.copies import Witness
 from aspecthook._core.compile.link import Linker, Template
 from aspecthook._core.compile.source import Source
 from aspecthook._core.law.call import Site
@@ -97,14 +96,8 @@ def event(
         >>> temperature_changed(31.5), temperature_changed(20.0)
         (['too hot'], [])
     """
-    if stub is _NOTHING:
-
-        @entrance
-        def decorate(later: Any) -> Any:
-            return make_event(later, name, first=first, fold=fold, errors=errors)
-
-        return decorate
-    return make_event(stub, name, first=first, fold=fold, errors=errors)
+    make = entrance(partial(make_event, name=name, first=first, fold=fold, errors=errors))
+    return make if stub is _NOTHING else make(stub)
 
 
 def make_event(stub: Any, name: Any, *, first: bool, fold: str | None, errors: str, make: ToMount = MountPoint) -> Any:
@@ -189,7 +182,7 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
     made = Template(text, free=len(code.co_freevars))
-    facts: dict[str, object] = {"site": site, "first": Witness()}
+    facts: dict[str, object] = {"site": site, "first": None}
     linked, _ = Linker(signature, code, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # Tracebacks and `inspect` show the source of the stub.
     return linked.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

@@ -17,7 +17,7 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
 from aspecthook.weave._aspects import Mark, attribute_names, marked, marks_of
-from aspecthook.weave._woven import Calls, Heir, gate
+from aspecthook.weave._calls import Calls
 
 
 class PluginHook(NamedTuple):
@@ -103,13 +103,15 @@ class Specification:
         static = getattr_static(self.host, name)
         if isinstance(static, (staticmethod, MethodType)):
             return None
-        return gate([Calls(Heir(self.host), None)], self.mount(name).site().signature)
+        calls = Calls()
+        calls.add(self.host)
+        return calls.gate(self.mount(name).site().signature)
 
     def concerns(self, hook: Hook) -> bool:
         """Whether a hook on one of the events acts for this host, and not only for another class that inherits it."""
-        heir: object = getattr(hook.gate and hook.gate.holds, "__self__", None)
+        calls: object = getattr(hook.gate and hook.gate.holds, "__self__", None)
         owner = self.host if isinstance(self.host, type) else type(self.host)
-        return not isinstance(heir, Heir) or heir.cls() in owner.__mro__
+        return not isinstance(calls, Calls) or any(map(calls.has, owner.__mro__))
 
     # The hooks of a plugin
 

@@ -1,8 +1,8 @@
 """Recorded calls: what a program calls, with what and with what outcome, as a tree, a table and files.
 
-For maintainers: `_hooks` note begins, turns and ends; `_recorder` makes `_calls` of the notes, within its `_limits`,
-and passes them on to its `_sinks`; `_values` has their texts. `_tape` is what users see; `_timeline`, `_functions` and
-`_saving` show it in other ways. `_json_lines` is the format on disk, which `_reading` reads.
+For maintainers: `_hooks` note begins, turns and ends; `_recorder` makes `_calls` of the notes, and keeps them or passes
+them on to one of the `_sinks`. `_tape` is what users see; `_functions` and `_saving` show it in other ways.
+`_json_lines` is the format on disk, which `_reading` reads.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._calls import RecordedCall, RecordedError
-    from ._json_lines import JsonLines
     from ._reading import RecordingError, read
     from ._sinks import RecordWarning, Sink
     from ._tape import Tape, record
 
 __all__ = [
-    "JsonLines",
     "RecordWarning",
     "RecordedCall",
     "RecordedError",
@@ -33,7 +31,6 @@ load_lazily(
     __name__,
     {
         "_calls": "RecordedCall RecordedError",
-        "_json_lines": "JsonLines",
         "_reading": "RecordingError read",
         "_sinks": "RecordWarning Sink",
         "_tape": "Tape record",

@@ -25,17 +25,20 @@ class Function:
         self.site: Site | None = site
         # The name of its ``**kwargs``.
         self.extra: str | None = None if site is None else site.signature.extra
+        # Whether the arguments of a call are noted as args and kwargs, and not as args alone.
+        self.named: bool = True
 
     @property
     def module(self) -> str:
         """The module, as the label has it."""
         return self.label.partition(":")[0] if ":" in self.label else ""
 
-    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> dict[str, Any]:
-        """Return arguments by name, from those that the function was called with."""
+    def arguments(self, given: Any) -> dict[str, Any]:
+        """Return arguments by name, from those that were noted."""
         if self.site is None:
             return {}
-        return self.site.arguments(self.site.signature.join(args, kwargs or {}))
+        args, kwargs = given if self.named else (given, {})
+        return self.site.arguments(self.site.signature.join(args, kwargs))
 
 
 @final
@@ -110,7 +113,7 @@ class RecordedCall:
         self,
         function: Function,
         begin: float,
-        raw: tuple[tuple[Any, ...], dict[str, Any] | None] | None = None,
+        raw: Any = None,
         redaction: Redaction | None = None,
     ) -> None:
         self.function: Function = function
@@ -136,7 +139,7 @@ class RecordedCall:
         if self._arguments is None:
             raw, arguments = self._raw, {}
             if raw is not None:
-                arguments = self.function.arguments(*raw)
+                arguments = self.function.arguments(raw)
                 if self._redaction is not None:
                     arguments = self._redaction.arguments(arguments, self.function.extra)
             self._arguments, self._raw = arguments, None
@@ -217,9 +220,9 @@ class RecordedCall:
             self._labels = around if self.label in around else around | {self.label}
         return self._labels
 
-    def end(self, end: float, result: Any, exc: BaseException | None) -> None:
+    def end(self, end: float, exc: BaseException | None, result: Any = None) -> None:
         """Record how the call has ended."""
-        self._end, self._result, self.exc = end, result, exc
+        self._end, self.exc, self._result = end, exc, result
 
     def shift(self, seconds: float) -> None:
         """Count its times from an earlier moment."""

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from os import PathLike
-from time import time
 
 from aspecthook._hints import Any, final
 
@@ -30,42 +29,23 @@ class JsonLines:
     """A sink that writes JSON lines.
 
     Args:
-        path: The file. A folder (one that exists, or a path that ends with a slash) gets a file for each process; a
-            child of a fork writes to a file of its own beside that of its parent.
+        path: The file. A child of a fork writes to a file of its own beside it, which has the number of the process.
         started: What the times of calls are counted from, in seconds since 1970.
-
-    Example:
-        >>> import shlex, tempfile
-        >>> from aspecthook.record import read, record
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with record("shlex:quote", to=folder):
-        ...         word = shlex.quote("my file")
-        ...     print(*read(folder).lines(times=False))
-        quote(s='my file') -> "'my file'"
     """
 
-    def __init__(self, path: str | PathLike[str], *, started: float | None = None) -> None:
-        text = os.fspath(path)
+    def __init__(self, path: str | PathLike[str], started: float) -> None:
         # `os.path`, and not `pathlib`, which a traced program would load as it starts.
-        whole = os.path.join(os.getcwd(), text)
-        folder = text.endswith(("/", os.sep)) or os.path.isdir(text)
-        if folder:
-            os.makedirs(whole, exist_ok=True)
-        stem, suffix = os.path.splitext(whole)
-        # With the number of a process between them, the path of its file.
-        self._before, self._after = (os.path.join(whole, ""), ".jsonl") if folder else (f"{stem}.", suffix)
-        self._started = time() if started is None else started
-        self._parent: int | None = None
-        self._functions: dict[Function, int] = {}
-        self._numbers = count()
+        self._first = os.path.join(os.getcwd(), os.fspath(path))
+        self._started = started
         self._file: _File | None = None
-        self._open(self._of_process() if folder else whole)
+        self._open(self._first, None)
 
-    def _open(self, path: str) -> None:
+    def _open(self, path: str, parent: int | None) -> None:
         self.path = path
         self._file = _File(path, os.O_CREAT | os.O_TRUNC)
-        self._functions, self._numbers = {}, count()
-        self._write(line_of(_header(os.getpid(), self._parent, self._started)))
+        self._functions: dict[Function, int] = {}
+        self._numbers = count()
+        self._write(line_of(_header(os.getpid(), parent, self._started)))
 
     def _write(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
@@ -86,19 +66,11 @@ class JsonLines:
         self._write(head + line_of(call_entry(call, number)))
         self._functions[call.function] = number  # after its line: two threads may write one each, but none too late
 
-    def leave_out(self, count: int, why: str) -> None:
-        """Write that a limit has left calls out."""
-        self._write(line_of({"left_out": count, "why": why}))
-
     def forked(self) -> None:
         """Go on in a file of its own, in the child of a fork."""
-        if self._file is None:
-            return
-        self._parent = os.getppid()
-        self._open(self._of_process())
-
-    def _of_process(self) -> str:
-        return f"{self._before}{os.getpid()}{self._after}"
+        if self._file is not None:
+            stem, suffix = os.path.splitext(self._first)
+            self._open(f"{stem}.{os.getpid()}{suffix}", os.getppid())
 
     def close(self) -> None:
         """Close the file."""
@@ -211,12 +183,9 @@ def line_of(entry: dict[str, Any]) -> str:
 
 
 def entries(
-    calls: Iterable[RecordedCall],
-    started: float,
-    left_out: Mapping[str, int],
-    headers: Mapping[int, dict[str, Any]],
+    calls: Iterable[RecordedCall], started: float, headers: Mapping[int, dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the entries of the lines: for each process a header and its calls, then what was left out."""
+    """Yield the entries of the lines: for each process a header and its calls."""
     by_process: dict[int, list[RecordedCall]] = {}
     for call in calls:
         by_process.setdefault(call.process, []).append(call)
@@ -228,5 +197,3 @@ def entries(
                 numbers[call.function] = len(numbers)
                 yield function_entry(call.function, numbers[call.function])
             yield call_entry(call, numbers[call.function])
-    for why, number in left_out.items():
-        yield {"left_out": number, "why": why}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
+from heapq import nsmallest
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast, final
@@ -35,7 +35,7 @@ class RecordingError(AspecthookError, ValueError):
 RecordingError.__module__ = "aspecthook.record"  # where users import it, and what tracebacks name
 
 
-def read(*paths: str | PathLike[str], max_calls: int | None = None) -> Tape:
+def read(*paths: str | PathLike[str]) -> Tape:
     """Read recordings from files of JSON lines, or from folders of them; several processes become one tape.
 
     Values are texts. The end of a line that a killed process has not finished is left out. A recording may come from
@@ -43,11 +43,9 @@ def read(*paths: str | PathLike[str], max_calls: int | None = None) -> Tape:
 
     Args:
         paths: The files, or the folders.
-        max_calls: How many calls are read: those that began first, in memory that the others do not add to.
 
     Raises:
         RecordingError: A file is not a recording.
-        HookOptionError: `max_calls` is less than 1.
         OSError: A file cannot be read.
 
     Example:
@@ -60,24 +58,26 @@ def read(*paths: str | PathLike[str], max_calls: int | None = None) -> Tape:
         >>> print(tape.find("quote").shown_result())
         "'my file'"
     """
-    tape = Tape(max_calls=max_calls)
-    files = [file for path in paths for file in _files(Path(path))]
+    files = [file for path in paths for file in _files(path)]
     if not files:
         shown = ", ".join(map(str, paths)) or "no path"
         raise RecordingError(f"{shown}: there are no recordings here; give a file of JSON lines, or a folder of them")
-    reader = _Reader(max_calls)
+    reader = _Reader()
     for file in files:
         reader.read(file)
+    tape = Tape()
     recorder = tape._recorder
     recorder.calls, recorder.started, recorder.headers = reader.calls(), reader.started(), reader.headers
-    recorder.limits.left_out = reader.left_out
     return tape
 
 
-def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
-    """Return the table of a recording, and what it leaves out, in memory that does not grow with the calls."""
-    totals, left_out = Totals(), Counter[str]()
-    for file in _files(Path(path)):
+# For the command, which reads what it has recorded itself, in memory that does not grow with the calls.
+
+
+def summary(path: str | PathLike[str]) -> Table:
+    """Return the table of a recording."""
+    totals = Totals()
+    for file in _files(path):
         labels: dict[int, str] = {}
         for _, entry in _entries(file):
             if "function" in entry:
@@ -86,21 +86,41 @@ def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
                 duration = None if entry["duration"] is None else entry["duration"] / 1e9
                 failed, recursive = "error" in entry, "recursive" in entry
                 totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
-            elif "left_out" in entry:
-                left_out[entry["why"]] += entry["left_out"]
-    return totals.table(), left_out
+    return totals.table()
 
 
 def join(path: str | PathLike[str], to: str | PathLike[str]) -> None:
     """Write a recording as one file, line by line."""
     with open(to, "wb") as joined:
-        for file in _files(Path(path)):
+        for file in _files(path):
             with open(file, "rb") as lines:
                 joined.writelines(line for line in lines if line.endswith(b"\n"))
 
 
-def _files(path: Path) -> list[Path]:
-    return sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+def first(path: str | PathLike[str], most: int) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a recording, of the calls only those that began first, to which those around them belong."""
+    begins = nsmallest(most, (begin for begin, _ in _begins(path) if begin is not None))
+    left_out = 0
+    for begin, entry in _begins(path):
+        if begin is None or begin <= begins[-1]:
+            yield entry
+        else:
+            left_out += 1
+    if left_out:
+        yield {"left_out": left_out, "why": "they began later"}
+
+
+def _begins(path: str | PathLike[str]) -> Iterator[tuple[tuple[float, int, int] | None, dict[str, Any]]]:
+    """Yield the entries of a recording, each with when the call began and what distinguishes it from others."""
+    for place, file in enumerate(_files(path)):
+        started = 0.0
+        for _, entry in _entries(file):
+            started = entry.get("started", started)
+            yield (started + entry["begin"] / 1e9, place, entry["call"]) if "call" in entry else None, entry
+
+
+def _files(path: str | PathLike[str]) -> list[Path]:
+    return sorted(Path(path).glob("*.jsonl")) if Path(path).is_dir() else [Path(path)]
 
 
 _LONGEST = 1e12  # seconds
@@ -111,15 +131,12 @@ _Key = tuple[int, float, int]
 class _Reader:
     """Puts the calls of several processes together."""
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self.left_out: Counter[str] = Counter()
+    def __init__(self) -> None:
         self.headers: dict[int, dict[str, Any]] = {}
         # By process, start and number: a process that replaces itself keeps its number and counts its calls anew, and
         # the child of a fork writes the start of its parent.
         self._found: dict[_Key, tuple[RecordedCall, _Key | None]] = {}
         self._starts: list[float] = []
-        self._functions: dict[tuple[str, str | None, int | None], Function] = {}
 
     def started(self) -> float:
         """Return when the first process began to record."""
@@ -128,7 +145,6 @@ class _Reader:
     def calls(self) -> list[RecordedCall]:
         """Return all calls, each below its parent; times are from when the first process began to record."""
         first = self.started()
-        self._limit()
         for (_, started, _), (call, parent) in self._found.items():
             call.shift(started - first)
             found = None if parent is None else self._found.get(parent)
@@ -137,7 +153,6 @@ class _Reader:
         calls = sorted([row[0] for row in self._found.values()], key=lambda call: call.begin)
         for number, call in enumerate(calls, 1):  # a tape is saved with one header for each process
             call.number = number
-        for call in calls:
             if call.parent is not None:
                 call.parent.add_child(call)
         reached = [call for call in calls if call.parent is None]
@@ -161,39 +176,19 @@ class _Reader:
                 elif process < 0:
                     raise RecordingError(f"{path} is not a recording of calls: it does not begin with a header")
                 elif "function" in entry:
-                    functions[entry["function"]] = self._function(entry)
+                    name, line = printable(str(entry["name"])), entry.get("line")
+                    line = None if line is None else int(line)
+                    functions[entry["function"]] = Function(name, _text(entry.get("file")), line)
                 elif "call" in entry:
                     call, parent = call_of(entry, functions[entry["of"]], process)
                     above = None if parent is None else (parent[0], started, parent[1])
                     self._found[process, started, call.number] = (call, above)
-                    if self._most is not None and len(self._found) > 2 * self._most:
-                        self._limit()
-                elif "left_out" in entry:
-                    self.left_out[printable(str(entry["why"]))] += int(entry["left_out"])
             except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 if isinstance(error, RecordingError):
                     raise
                 raise RecordingError(f"{path}:{number} is not an entry of a recording: {error!r}") from error
         if process < 0:
             raise RecordingError(f"{path} is not a recording of calls: it is empty")
-
-    def _limit(self) -> None:
-        """Leave out all calls but those that began first, to which what is around them belongs."""
-
-        def begin(key: _Key) -> tuple[float, float]:
-            offset = self._found[key][0].begin
-            return key[1] + offset, offset  # the sum is less exact
-
-        late = sorted(self._found, key=begin)[self._most :] if self._most is not None else []
-        for key in late:
-            del self._found[key]
-        if late:
-            self.left_out["max_calls"] += len(late)
-
-    def _function(self, entry: dict[str, Any]) -> Function:
-        line = entry.get("line")
-        key = (printable(str(entry["name"])), _text(entry.get("file")), None if line is None else int(line))
-        return self._functions.setdefault(key, Function(*key))
 
 
 def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -228,7 +223,7 @@ def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[Re
     error = entry.get("error")
     exc = None if error is None else RecordedError(printable(str(error["type"])), printable(str(error["message"])))
     if entry["duration"] is not None:
-        call.end(call.begin + _seconds(entry["duration"] / 1e9), None, exc)
+        call.end(call.begin + _seconds(entry["duration"] / 1e9), exc)
     if "arguments" in entry or "result" in entry:
         arguments = {printable(name): printable(str(text)) for name, text in entry.get("arguments", {}).items()}
         call.set_texts(arguments, _text(entry.get("result")))

@@ -1,8 +1,8 @@
 """The recorder: from what hooks note in each thread to recorded calls, each inside its parent.
 
 What runs in one thread is a stack at any moment: a call is inside the innermost one that runs, and a coroutine or a
-generator runs only during its turns. So hooks note no more than begins, turns and ends, each thread in a list of its
-own, and the calls are made of these notes when somebody looks; or at once, where they are streamed or limited.
+generator runs only during its turns. So hooks note no more than begins, turns and ends, each thread in a queue of its
+own, and the calls are made of these notes when somebody looks; or at once, where they go to a sink.
 
 The invariant: nothing that goes wrong here reaches the program.
 """
@@ -13,72 +13,39 @@ import os
 import sys
 import threading
 import weakref
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from itertools import count
 from time import perf_counter, time
 
-from aspecthook._core.law.callables import type_of
 from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
-from ._sinks import Sink, Sinks
+from ._sinks import Outlet, To
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
 
-# A note is a tuple that begins with what it is about. Where nothing but times is kept, two entries of the list take its
-# place: a `Function` or an `End`, and the time; a list of floats is cheaper than a list of tuples.
-Note: TypeAlias = tuple[Any, ...]
+# A note is a row of five columns, in one list that has the rows of a thread one after the other:
+#
+#     what       about     when  why     with
+#     "begin"    function  time  around  the arguments, or None if they are not kept
+#     "end"      function  time  error   the result, or None
+#     "start"    call      time  None    None
+#     "enter"    call      time  None    None
+#     "leave"    call      time  None    None
+#     "stop"     call      time  error   the result, or None
+#
+# A plain function begins, around what runs in its context, and ends. A coroutine or a generator is a call from its
+# start, since what runs in its context has to know it; then it enters and leaves its turns, and stops. `extend` by a
+# tuple is the fastest way to note something that is there as a whole or not at all: it needs no frame and cannot be
+# interrupted, and the tuple is gone at once, so that the collector of garbage does not visit millions of them.
+Row: TypeAlias = tuple[str, Any, float, Any, Any]
 
-
-@final
-class End:
-    """Stands in a thread's notes for the end of a call of one function."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, function: Function) -> None:
-        self.function = function
-
-
-@final
-class Limits:
-    """Which calls of one recording are left out: whole trees by ``sample``, and what is too deep or too many."""
-
-    def __init__(self, sample: float, max_depth: int | None, max_calls: int | None) -> None:
-        self._sample, self._max_depth, self._max_calls = sample, max_depth, max_calls
-        self.active = sample < 1.0 or max_depth is not None or max_calls is not None
-        # How many calls, by the name of the limit.
-        self.left_out: Counter[str] = Counter()
-        self._kept = 0
-        self._random: Any = None
-
-    def keep(self, call: RecordedCall) -> bool:
-        """Whether a call is recorded; if not, count it, unless it is inside one that is left out."""
-        parent = call.parent
-        if parent is not None and not parent.kept:
-            return False
-        if parent is None and self._sample < 1.0 and self._draw() >= self._sample:
-            why = "sample"
-        elif self._max_depth is not None and call.depth >= self._max_depth:
-            why = "max_depth"
-        elif self._max_calls is not None and self._kept >= self._max_calls:
-            why = "max_calls"
-        else:
-            self._kept += 1
-            return True
-        self.left_out[why] += 1
-        return False
-
-    def _draw(self) -> float:
-        if self._random is None:
-            from random import Random
-
-            self._random = Random()  # one of our own: the program may have seeded the module's
-        return float(self._random.random())
+# What takes the notes of a thread in which a sink, or a `repr` for it, runs: what they call is not recorded.
+IGNORED: Callable[[Row], None] = deque[Any](maxlen=0).extend
 
 
 @final
@@ -88,56 +55,42 @@ class Strand:
     Where calls are made at once, a note waits only if a recursion of the program has left no room to read it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.notes: list[Any] = []
-        self.note = self.notes.append
         self.stack: list[RecordedCall] = []
         # For each of them, how long recorded calls have run inside it.
         self.inside: list[float] = []
-        self.thread: threading.Thread | None = None
-        self.name = ""
-        # Whether a sink, or a `repr` for it, runs in this thread: what they call is not recorded.
-        self.busy = True
-        # The entries of a pair of which the second is not read yet.
-        self.pending: Any = None
-
-    def open(self, recorder: Recorder) -> None:
-        """Find out which thread this is."""
         thread = self.thread = threading.current_thread()
         # Unlike that of any other thread that runs.
         self.name = f"{thread.name} ({thread.ident})" if thread.name in recorder.names else thread.name
         recorder.names[self.name] = self
         if not recorder.live:
             recorder.strands.append(self)
-        self.busy = False
 
 
 @final
 class Here(threading.local):
-    """The strand of the current thread."""
+    """What the current thread has: its strand, and what takes its notes."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.strand = Strand()
-        # What finds out which thread this is may be recorded too: these calls are left out.
-        self.note = list[Any]().append
-        self.strand.open(recorder)
-        self.note = self.strand.note
+        self.note = IGNORED  # what finds out which thread this is may be recorded too
+        self.strand = Strand(recorder)
+        self.note = self.strand.notes.extend
 
 
 @final
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(self, redaction: Redaction, limits: Limits) -> None:
+    def __init__(self, redaction: Redaction, max_depth: int | None = None, to: To = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
-        self.limits = limits
-        self.sinks = Sinks(())
-        # Whether calls are made at once, and not when somebody looks; and whether they are kept.
-        self.live = limits.active
-        self.keeps = True
+        self._max_depth = max_depth
+        self.outlet = Outlet(to, self.started)
+        # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
+        self.live = self.outlet.sink is not None
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
         self._collecting = threading.RLock()
@@ -149,37 +102,40 @@ class Recorder:
         self.here = Here(self)
         _recorders.add(self)
 
-    def open_sinks(self, sinks: Sequence[Sink]) -> None:
-        """Send calls to sinks, and do not keep them."""
-        if sinks:
-            self.sinks = Sinks(sinks)
-            self.live, self.keeps = True, False
-
     # What the hooks of coroutines and of generators do
 
-    def new(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool) -> RecordedCall:
-        """Return a call that begins now."""
-        at = CLOCK[0]()
-        call = RecordedCall(function, at - self.epoch, (args, kwargs) if keep else None, self.redaction)
+    def start(self, function: Function, given: Any) -> RecordedCall:
+        """Return a call that begins now, of which nothing is noted yet."""
+        call = RecordedCall(function, CLOCK[0]() - self.epoch, given, self.redaction)
         call._recorder = self
         call.parent = self._innermost(current.get())
         call.task = _task()
         return call
 
-    def note_turn(self, strand: Strand, call: RecordedCall, what: str) -> None:
-        """Note that a call is begun, entered or left."""
-        strand.note((call, CLOCK[0](), what))
-        if self.live:
-            self.take_now(strand)
-
-    def note_end(self, strand: Strand, call: RecordedCall, result: object, exc: BaseException | None) -> None:
-        """Note how a call has ended."""
+    def note(self, what: str, call: RecordedCall, exc: BaseException | None = None, result: Any = None) -> None:
+        """Note what happens to a call that was started."""
+        if self.here.note is IGNORED:
+            return
         at = CLOCK[0]()
-        strand.note((call, at, "end", result, exc))
+        if what == "stop":  # known at once, as a call stops once
+            call.end(at - self.epoch, exc, result)
+        self.here.note((what, call, at, exc, result))
         if self.live:
-            self.take_now(strand)
-        else:
-            self.finish(call, at - self.epoch, result, exc)
+            try:
+                self.read_now()
+            except RecursionError:  # there is no room for a call of it; see `_read`
+                pass
+
+    def enter(self, call: RecordedCall) -> None:
+        """Begin a turn: what runs in this context is inside the call."""
+        call._outer = current.get()
+        current.set(call)
+        self.note("enter", call)
+
+    def leave(self, call: RecordedCall) -> None:
+        """End a turn."""
+        self.note("leave", call)
+        current.set(call._outer)
 
     def _innermost(self, call: RecordedCall | None) -> RecordedCall | None:
         """Return the innermost call of this recorder in the context in which a call of any recorder runs."""
@@ -193,12 +149,9 @@ class Recorder:
         """Return the calls, in the order in which they began."""
         with self._collecting:
             for strand in list(self.strands):
-                ended = strand.thread is not None and not _is_alive(strand.thread)
-                notes = strand.notes[:]
-                del strand.notes[: len(notes)]
-                for note in notes:
-                    self._read(strand, note)
-                if ended:
+                has_ended = not _is_alive(strand.thread)
+                self._read(strand)
+                if has_ended:
                     self.strands.remove(strand)
             fresh = self._fresh[:]
             del self._fresh[: len(fresh)]
@@ -210,79 +163,86 @@ class Recorder:
                 self.calls.sort(key=_begin)
             return self.calls.copy()
 
-    def _read(self, strand: Strand, note: Any) -> None:
-        kind = type_of(note)
-        if kind is tuple:
-            self.take(strand, note)
-        elif kind is float:
-            pending, strand.pending = strand.pending, None
-            if pending is not None:
-                self.take(strand, (pending, note, None, None, None))
-        else:
-            strand.pending = note
+    def read_now(self) -> None:
+        """Read the notes of this thread at once. What a sink, a predicate or a `repr` calls is not recorded."""
+        here = self.here
+        if here.note is not IGNORED:
+            here.note = IGNORED
+            try:
+                self._read(here.strand)
+            finally:
+                here.note = here.strand.notes.extend
 
-    def take_now(self, strand: Strand) -> None:
-        """Take the notes of a thread at once. What a sink, a predicate or a `repr` calls meanwhile is not recorded.
+    def _read(self, strand: Strand) -> None:
+        """Read the notes of a thread.
 
         Close to the limit of recursion there may be room for the program's own calls, and none for what we do with
         them. What could not be read then is read with the next note.
         """
-        notes, note = strand.notes, None
-        strand.busy = True
-        try:
-            while notes:
-                note = notes.pop(0)
-                self.take(strand, note)
-        except RecursionError:
-            notes.insert(0, note)
-        except Exception as error:
-            self.sinks.complain(f"a call could not be recorded: {error!r:.200}")
-        finally:
-            strand.busy = False
+        notes = strand.notes
+        while notes:
+            rows, place = notes[:], 0
+            del notes[: len(rows)]
+            try:
+                for place in range(0, len(rows), 5):
+                    self._take(strand, rows, place)
+            except RecursionError:
+                notes[:0] = rows[place:]
+                return
+            except Exception as error:
+                notes[:0] = rows[place + 5 :]
+                self.outlet.complain(f"a call could not be recorded: {error!r:.200}")
 
-    def take(self, strand: Strand, note: Note) -> None:
-        """Take one note: a begin, an end, or a turn."""
-        about, at = note[0], note[1] - self.epoch
-        if type(about) is Function:
-            _, _, args, kwargs, outer = note
-            call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
-            if outer is UNWATCHED:
+    def _take(self, strand: Strand, rows: list[Any], place: int) -> None:
+        """Take one note; the comment at the top of the module says what is in it."""
+        what, about, at, why, given = rows[place : place + 5]
+        at -= self.epoch
+        if what == "begin":
+            call = RecordedCall(about, at, given, self.redaction)
+            if why is UNWATCHED:
                 call.kept = False
             else:
-                call.parent = self._innermost(outer)
+                call.parent = self._innermost(why)
                 self._add(strand, call)
             self._push(strand, call)
-        elif type(about) is End:
-            # From now on it is known which call has ended: that must be found out once, see `take_now`.
-            ended = (self._ending(strand, about.function, at), note[1], "end", note[2], note[3])
-            if self.live:
-                strand.notes.insert(0, ended)
-            else:
-                self.take(strand, ended)
-        elif type(about) is RecordedCall:
-            self._turn(strand, about, at, *note[2:])
+        elif what == "start":
+            self._add(strand, about)
+        elif what == "enter":
+            about._entered = at
+            self._push(strand, about)
+        elif what == "leave":
+            self._pop(strand, about, at)
+            if about._entered is not None:
+                about.add_turn(about._entered, at)
+        else:
+            if what == "end":
+                about = self._running(strand, about, at)
+                # It must be found out once which call has ended: if there is no room for the rest, that is still known.
+                rows[place : place + 2] = "stop", about
+            self._pop(strand, about, at)
+            if about.kept:
+                self._finish(about, at, why, given)
 
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
-        stack = strand.stack
-        top = stack[-1] if stack else None
+        top = strand.stack[-1] if strand.stack else None
         parent = call.parent = _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
         call.recursive = parent is not None and call.label in parent.labels
         if call.task is None and top is not None and parent is top:
             call.task = top.task
-        if self.limits.active:
-            call.kept = self.limits.keep(call)
-        if not call.kept:
+        too_deep = self._max_depth is not None and call.depth >= self._max_depth
+        if too_deep or (parent is not None and not parent.kept):
+            call.kept = False
             return
         if self.redaction.active:
             call.arguments  # noqa: B018  # what is redacted is known before any text is made
-        if self.keeps:
-            self._fresh.append(call)
+        if self.live:
+            self.outlet.begin(call)
         else:
-            self.sinks.begin(call)
+            self._fresh.append(call)
 
-    def _ending(self, strand: Strand, function: Function, at: float) -> RecordedCall:
+    def _running(self, strand: Strand, function: Function, at: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
         for call in reversed(strand.stack):
             if call.function is function:
@@ -292,34 +252,18 @@ class Recorder:
         self._add(strand, call)
         return call
 
-    def finish(self, call: RecordedCall, at: float, result: Any, exc: BaseException | None) -> None:
+    def _finish(self, call: RecordedCall, at: float, exc: BaseException | None, result: Any) -> None:
         """Record the end of a call."""
-        call.end(at, result, exc)
+        call.end(at, exc, result)
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
         # In the child of a fork, what had begun before is for the parent to write.
-        if call.kept and call.process == self.process:
-            self.sinks.write(call)
-
-    def _turn(self, strand: Strand, call: RecordedCall, at: float, what: str, *outcome: Any) -> None:
-        """Take a note about a call that is known: it begins, it is entered, left, or ended."""
-        if what == "begin":
-            self._add(strand, call)
-        elif what == "enter":
-            call._entered = at
-            self._push(strand, call)
-        else:
-            self._pop(strand, call, at)
-            if what == "leave" and call._entered is not None:
-                call.add_turn(call._entered, at)
-            if what == "end" and call.kept:
-                self.finish(call, at, *outcome)
+        if call.process == self.process:
+            self.outlet.write(call)
 
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)
         strand.inside.append(0.0)
-        if self.sinks.entering and call.kept:
-            self.sinks.send("enter", call)
 
     def _pop(self, strand: Strand, ended: RecordedCall, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
@@ -335,72 +279,40 @@ class Recorder:
                 inside = length
             if strand.inside:
                 strand.inside[-1] += inside
-            if self.sinks.entering and popped.kept:
-                self.sinks.send("leave", popped)
 
     @property
     def is_closed(self) -> bool:
         """Whether its calls go nowhere any more."""
-        return not self.keeps and not self.sinks.all
+        return self.live and self.outlet.sink is None
 
     def close(self) -> None:
-        """Write what has not ended, and close the sinks."""
-        self.here.strand.busy = True
+        """Write what has not ended, and close the sink."""
+        here = self.here
+        here.note = IGNORED
         try:
-            self.sinks.close(self.limits.left_out)
+            self.outlet.close()
         finally:
-            self.here.strand.busy = False
+            here.note = here.strand.notes.extend
 
     def forked(self) -> None:
         """Go on in the child of a fork, in which only this thread is left."""
         self._collecting = threading.RLock()  # another thread may have held it
         self.collect()
         self.process = os.getpid()
-        own = self.here.strand
-        self.strands[:] = [own]
-        self.sinks.forked()
-
-
-@final
-class RecordedTurns:
-    """Notes the turns of a coroutine or a generator, and sets what runs in its context meanwhile."""
-
-    __slots__ = ("_before", "_call", "_recorder")
-
-    def __init__(self, recorder: Recorder, call: RecordedCall) -> None:
-        self._recorder = recorder
-        self._call = call
-        self._before: RecordedCall | None = None
-
-    def enter(self) -> None:
-        """Begin a turn."""
-        self._before = self._call._outer = current.get()
-        current.set(self._call)
-        strand = self._recorder.here.strand
-        if not strand.busy:
-            self._recorder.note_turn(strand, self._call, "enter")
-
-    def leave(self) -> None:
-        """End a turn."""
-        strand = self._recorder.here.strand
-        if not strand.busy:
-            self._recorder.note_turn(strand, self._call, "leave")
-        before, self._before = self._before, None
-        current.set(before)
+        self.strands[:] = [self.here.strand]
+        self.outlet.forked()
 
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:
     """Return which of two calls is inside the other: what runs in this thread, or in this context."""
     if outer is None or outer is top:
         return top
-    if top is None:
-        return outer
     inner: RecordedCall | None = outer
     while inner is not None:
         if inner is top:
             return outer
         inner = inner.parent
-    return top
+    return outer if top is None else top
 
 
 def _is_alive(thread: threading.Thread) -> bool:
@@ -416,20 +328,14 @@ def _begin(call: RecordedCall) -> float:
 
 def _task() -> str | None:
     """Return the name of the current task, of whatever library runs it."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is not None:
+    for library in ("asyncio", "trio.lowlevel"):
+        module: Any = sys.modules.get(library)
         try:
-            task = asyncio.current_task()
-        except RuntimeError:  # no loop runs in this thread
-            task = None
+            task = None if module is None else module.current_task()
+        except RuntimeError:  # no loop of it runs in this thread
+            continue
         if task is not None:
-            return str(task.get_name())
-    trio = sys.modules.get("trio")
-    if trio is not None:
-        try:
-            return str(trio.lowlevel.current_task().name)
-        except RuntimeError:
-            pass
+            return str(task.get_name() if library == "asyncio" else task.name)
     return None
 
 

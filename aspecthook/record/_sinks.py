@@ -1,14 +1,14 @@
-"""Sinks: where calls go as they begin, run and end, instead of being kept.
+"""Sinks: where calls go as they end, instead of being kept.
 
-The invariant: a sink that raises gets no more calls, with one warning; neither the program nor another sink notices.
+The invariant: a sink that raises gets no more calls, with one warning; the program does not notice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from os import PathLike
 
-from aspecthook._errors import WarningsTo, listener, warn
-from aspecthook._hints import Any, Protocol, final
+from aspecthook._errors import HookOptionError, WarningsTo, brief, listener, warn
+from aspecthook._hints import Any, Protocol, TypeAlias, final
 
 from ._calls import RecordedCall
 
@@ -37,13 +37,10 @@ RecordWarning.__module__ = "aspecthook.record"  # where users import it, and wha
 
 
 class Sink(Protocol):
-    """Where recorded calls go: an object with these two methods, and optionally some more.
+    """Where recorded calls go: an object with these two methods.
 
-    ``begin(call)`` takes a call that begins. ``enter(call)`` and ``leave(call)``, both or none, are called in the
-    thread and the context of a call when it begins to run and when it ceases to: once for a function, at each turn for
-    a coroutine or a generator. ``forked()`` is called in the child of a fork.
-
-    They may be called from several threads at once. A sink that raises is dropped, with one warning.
+    They may be called from several threads at once. If it has a method ``forked()``, that is called in the child of a
+    fork. A sink that raises is dropped, with one warning.
 
     Example:
         >>> import shlex
@@ -72,72 +69,69 @@ class Sink(Protocol):
         ...
 
 
-@final
-class Sinks:
-    """The sinks of one recorder."""
+To: TypeAlias = "str | PathLike[str] | Sink | None"
 
-    def __init__(self, sinks: Iterable[Sink]) -> None:
-        self.all = [*sinks]
-        # Those with `enter` and `leave`; what they have entered they have to leave, even when they are closed.
-        self.entering: list[Any] = [sink for sink in self.all if hasattr(sink, "enter")]
+
+@final
+class Outlet:
+    """The sink of one recorder, and the calls that have begun and are not written yet.
+
+    Args:
+        to: A sink, or the path of a file or a folder for JSON lines; None if the calls are kept.
+        started: When the recording began.
+    """
+
+    def __init__(self, to: To, started: float) -> None:
+        self.sink: Any = to
+        if isinstance(to, (str, PathLike)):
+            from ._json_lines import JsonLines
+
+            self.sink = JsonLines(to, started)
+        elif to is not None and not all(callable(getattr(to, name, None)) for name in ("write", "close")):
+            raise HookOptionError(f"to={brief(to)}; give a path, or an object with write(call) and close()")
         self._listener = listener()  # of warnings
-        # The calls that have begun, and have not ended.
         self._open: dict[int, RecordedCall] = {}
 
     def begin(self, call: RecordedCall) -> None:
-        """Pass a call on that begins."""
-        if self.all:
-            self.send("begin", call)
+        """Take note of a call that has begun."""
+        if self.sink is not None:
             self._open[call.number] = call
 
     def write(self, call: RecordedCall) -> None:
         """Pass a call on that has ended."""
-        if self.all:
-            self.send("write", call)
+        if self.sink is not None:
+            self._send("write", call)
             self._open.pop(call.number, None)
 
-    def send(self, what: str, *call: RecordedCall) -> None:
-        """Call this method of the sinks that have it."""
-        # A copy: one that fails is dropped from the list.
-        for sink in (self.entering if what in ("enter", "leave") else self.all).copy():
-            method = getattr(sink, what, None)
+    def _send(self, what: str, *given: object) -> None:
+        """Call this method of the sink, if it has it."""
+        try:
+            method = getattr(self.sink, what, None)
             if method is not None:
-                try:
-                    method(*call)
-                except Exception as error:
-                    if isinstance(error, RecursionError) and not _has_room(_ROOM):
-                        raise  # the program's recursion: the recorder tries again when there is room
-                    self._drop(sink, error)
+                method(*given)
+        except Exception as error:
+            if isinstance(error, RecursionError) and not _has_room(_ROOM):
+                raise  # the program's recursion: the recorder tries again when there is room
+            sink, self.sink = self.sink, None
+            if sink is not None:  # otherwise another thread has dropped it meanwhile
+                self.complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
+                if what != "close":
+                    try:
+                        sink.close()
+                    except Exception:  # that it does not work any more has been said
+                        pass
 
-    def _drop(self, sink: Sink, error: Exception) -> None:
-        if sink in self.all:
-            self.all.remove(sink)
-            self.complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
-            try:
-                sink.close()
-            except Exception:  # that it does not work any more has been said
-                pass
-
-    def close(self, left_out: Mapping[str, int]) -> None:
-        """Write what has not ended, and how many calls were left out, and close the sinks."""
+    def close(self) -> None:
+        """Write what has not ended, and close the sink."""
         for call in list(self._open.values()):
             self.write(call)
-        sinks, self.all = self.all, []
-        for sink in sinks:
-            try:
-                leave_out = getattr(sink, "leave_out", None)
-                for why, number in left_out.items():
-                    if leave_out is not None:
-                        leave_out(number, why)
-                sink.close()
-            except Exception as error:
-                name = type(sink).__name__
-                self.complain(f"the recording of calls could not be finished: {name} raised {error!r:.200}")
+        self._send("close")
+        self.sink = None
 
     def forked(self) -> None:
         """Go on in the child of a fork: what had begun before is for the parent to write."""
         self._open.clear()
-        self.send("forked")
+        self._send("forked")
 
     def complain(self, message: str) -> None:
         """Warn; where warnings are errors, which must not reach the program, log."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from os import PathLike
 
@@ -14,8 +14,8 @@ from aspecthook.weave import weave
 
 from ._calls import RecordedCall
 from ._hooks import Hooks
-from ._recorder import Limits, Recorder
-from ._sinks import Sink
+from ._recorder import Recorder
+from ._sinks import To
 
 if TYPE_CHECKING:
     from ._functions import Table
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Path: TypeAlias = "str | PathLike[str]"
-To: TypeAlias = "Path | Sink | Iterable[Path | Sink] | None"
 
 
 @final
@@ -47,19 +46,12 @@ class Tape:
         *,
         arguments: bool = True,
         redact: Redact = None,
-        sample: float = 1.0,
         max_depth: int | None = None,
-        max_calls: int | None = None,
         to: To = None,
     ) -> None:
-        if not isinstance(cast("object", sample), (int, float)) or not 0 <= sample <= 1:
-            raise HookOptionError(f"sample={brief(sample)}; give a share between 0 and 1, such as 0.01")
-        for name, limit in (("max_depth", max_depth), ("max_calls", max_calls)):
-            if limit is not None and (not isinstance(cast("object", limit), int) or limit < 1):
-                raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
-        redaction = Redaction(redact)
-        self._recorder = Recorder(redaction, Limits(sample, max_depth, max_calls))
-        self._recorder.open_sinks(_sinks_of(to, self._recorder.started))
+        if max_depth is not None and (not isinstance(cast("object", max_depth), int) or max_depth < 1):
+            raise HookOptionError(f"max_depth={brief(max_depth)}; give a number of 1 or more, or None for no limit")
+        self._recorder = Recorder(Redaction(redact), max_depth, to)
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
 
@@ -82,7 +74,7 @@ class Tape:
         return self
 
     def stop(self) -> None:
-        """Stop recording. The calls stay; sinks get those that still run, and are closed."""
+        """Stop recording. The calls stay; a sink gets those that still run, and is closed."""
         self._woven.close()
         self._recorder.close()
 
@@ -142,12 +134,6 @@ class Tape:
         """When it began, in seconds since 1970."""
         return self._recorder.started
 
-    @property
-    def left_out(self) -> dict[str, int]:
-        """How many calls a limit has left out, by the name of the limit."""
-        self._all()
-        return dict(self._recorder.limits.left_out)
-
     def functions(self) -> Table:
         """Return the table of functions: how often each was called, how often it failed, and how long it took.
 
@@ -175,7 +161,7 @@ class Tape:
         from ._saving import save
 
         calls = list(self)
-        save(calls, entries(calls, self.started, self.left_out, self._recorder.headers), path)
+        save(calls, entries(calls, self.started, self._recorder.headers), path)
 
     # Showing
 
@@ -218,9 +204,7 @@ def record(
     where: Callable[[Any], object] | None = None,
     arguments: bool = True,
     redact: Redact = None,
-    sample: float = 1.0,
     max_depth: int | None = None,
-    max_calls: int | None = None,
     to: To = None,
 ) -> Tape:
     """Record the calls of functions as a tree, until the end of the ``with`` block or `Tape.stop`.
@@ -231,11 +215,8 @@ def record(
         arguments: Whether arguments and results are kept; without them, recording is faster.
         redact: Names of arguments that are redacted, which may be globs (``"*token*"``), or a predicate
             ``(name, value) -> bool``; ``result`` and ``error`` are names too.
-        sample: The share of call trees that is recorded: a tree is recorded as a whole, or not at all.
         max_depth: How many levels of a tree are recorded.
-        max_calls: How many calls are recorded.
-        to: Where calls go as they end, instead of being kept: a path (JSON lines; a folder gets one file for each
-            process), a `Sink`, or several of them.
+        to: Where calls go as they end, instead of being kept: a path, for JSON lines, or a `Sink`.
 
     Raises:
         WeaveError: A target cannot be woven, or is not there; then nothing is recorded.
@@ -253,7 +234,7 @@ def record(
     """
     if not targets:
         raise HookOptionError("record is given no target; name what to record, as in record('shop:*')")
-    tape = Tape(arguments=arguments, redact=redact, sample=sample, max_depth=max_depth, max_calls=max_calls, to=to)
+    tape = Tape(arguments=arguments, redact=redact, max_depth=max_depth, to=to)
     try:
         for target in targets:
             tape.record(target, where=where)
@@ -282,20 +263,3 @@ def line_of(call: RecordedCall) -> str:
     module = call.function.module
     duration = "" if call.duration is None else f"  {shown_time(call.duration)}"
     return f"{module}{':' if module else ''}{call}{duration}"
-
-
-def _sinks_of(to: To, started: float) -> list[Sink]:
-    if to is None:
-        return []
-    from ._json_lines import JsonLines
-
-    several = isinstance(to, (list, tuple, set))
-    found: list[Sink] = []
-    for one in cast("Iterable[Any]", to if several else [to]):
-        if isinstance(one, (str, PathLike)):
-            found.append(JsonLines(cast("Path", one), started=started))
-        elif callable(getattr(one, "write", None)) and callable(getattr(one, "close", None)):
-            found.append(one)
-        else:
-            raise HookOptionError(f"to={brief(one)}; give a path, or an object with write(call) and close()")
-    return found

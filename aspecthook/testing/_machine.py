@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import cache, cached_property, wraps
 from typing import Any, TypeVar, cast
 
@@ -16,10 +16,10 @@ from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError,
 
 from ._calls import blank_of, bound_of, finished, quiet, refuse_running_loop
 from ._candidates import Candidate, keyed, marked_names, put, read
-from ._laws import LawError, check_law, laws_in
+from ._laws import check_law, laws_in
 from ._mount import Hook, MountPoint, hooks
 from ._steps import Trace
-from ._stories import Arguments, Step, play_short_stories, read_arguments, samples_of, shortest, step_of, with_test
+from ._stories import Arguments, play_short_stories, read_arguments, samples_of
 from ._trace import trace_of
 
 Known = TypeVar("Known")
@@ -37,6 +37,10 @@ _LONG = settings(
 # After the short stories, without rules of the user's own: the target is really called, and these find little more.
 _FEW = settings(_LONG, max_examples=4, stateful_step_count=14)
 
+# With rules of the user's own, stories grow: Hypothesis leaves some steps in that a failure does not need.
+_GROWING = (2, 3, 4, 5, 6, 8)
+_EXAMPLES = 40  # of each length
+
 
 @rule()
 def _a_rule(_self: object) -> None: ...
@@ -46,49 +50,14 @@ def _a_rule(_self: object) -> None: ...
 def _an_initialize_rule(_self: object) -> None: ...
 
 
-# The names of the marks that Hypothesis puts on such functions; what a mark holds is the rule.
-_RULE = vars(_a_rule).keys() - vars(_an_initialize_rule).keys()
+# What `initialize` leaves on a function, and `rule` does not.
 _INITIALIZE = vars(_an_initialize_rule).keys() - vars(_a_rule).keys()
 
 
-def _rule_of(member: object) -> Any:
-    """Return the rule that a method is marked as; None if it is none."""
-    space: dict[str, object] = getattr(member, "__dict__", {})
-    return next((space[mark] for mark in _RULE if mark in space), None)
-
-
-def _record(found: Any) -> None:
-    """Let a rule record that it runs, as a step of a story; and the story, if it fails."""
-    function: Any = found.function
-    if hasattr(function, _RECORDED):
-        return
-
-    @wraps(function)
-    def recorded(machine: Any, **drawn: Any) -> Any:
-        if not isinstance(machine, HookMachine):
-            return function(machine, **drawn)
-        machine._story.append(step_of(function.__name__, drawn))
-        # What comes of a bundle is another object in each run, and what an initialize rule has done is no step.
-        machine._is_repeatable = machine._is_repeatable and not (found.targets or found.bundles)
-        try:
-            return function(machine, **drawn)
-        except Exception:
-            type(machine)._failed = machine._story if machine._is_repeatable else None
-            raise
-
-    setattr(recorded, _RECORDED, True)
-    found.function = recorded
-
-
-_RECORDED = "__aspecthook_recorded__"
-
-
-def _has_own(owner: type[Any], marks: Set[str]) -> bool:
-    """Whether a class has a method of the user's own with the mark that Hypothesis puts on such a function."""
-    members: list[Any] = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
-    return any(
-        marks & getattr(one, "__dict__", {}).keys() and getattr(one, "__module__", "") != __name__ for one in members
-    )
+def _is_initialized(owner: type[Any]) -> bool:
+    """Whether a class has ``@initialize`` methods, which Hypothesis runs first, and short stories do not."""
+    members = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
+    return any(_INITIALIZE & getattr(one, "__dict__", {}).keys() for one in members)
 
 
 class _TestCase:
@@ -107,21 +76,24 @@ def _case_of(machine: Any) -> Any:
 
         @wraps(plain.runTest)
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
-            if not _has_own(machine, _INITIALIZE):
-                play_short_stories(machine)
-                machine._is_brief = not _has_own(machine, _RULE)
-                if self.settings is _LONG and machine._is_brief:
-                    self.settings = _FEW
-            machine._failed = None
+            given = self.settings
+            if not _is_initialized(machine):
+                machine._is_brief = not play_short_stories(machine)._has_own_rules
+                given = _FEW if machine._is_brief and given is _LONG else given
             try:
+                for steps in () if machine._is_brief else _GROWING:
+                    self.settings = settings(
+                        given,
+                        stateful_step_count=min(steps, given.stateful_step_count),
+                        max_examples=min(_EXAMPLES, given.max_examples),
+                        derandomize=True,
+                        database=None,
+                    )
+                    plain.runTest(self)
+                self.settings = given
                 plain.runTest(self)
-            except Exception as error:
-                if machine._failed is None:
-                    raise
-                found = shortest(machine, machine._failed, error)
-                raise found from found.__cause__
             finally:
-                machine._failed, machine._is_brief = None, False
+                machine._is_brief = False
 
     Case.__name__, Case.__qualname__, Case.__module__ = plain.__name__, plain.__qualname__, machine.__module__
     return Case
@@ -183,15 +155,7 @@ class HookMachine(RuleBasedStateMachine):
 
     _loop: asyncio.Runner | None = None
     _is_brief = False  # whether the short stories have called the target enough
-    _failed: list[Step] | None = None  # the story that has failed last, if it can be played again
     _drawn_samples: tuple[object, list[Arguments]]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for member in [one for base in cls.__mro__ for one in vars(base).values()]:
-            found = _rule_of(member)
-            if found is not None:
-                _record(found)
 
     # To be overridden
 
@@ -234,9 +198,7 @@ class HookMachine(RuleBasedStateMachine):
             )
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
         self._present: dict[str, Hook] = {}
-        self._story: list[Step] = []  # what the rules have done
-        self._is_repeatable = not _has_own(own, _INITIALIZE)
-        self._has_own_rules = _has_own(own, _RULE)
+        self._has_own_rules = any(one.function.__module__ != __name__ for one in self.rules)
         self._calls_left: float = len(self._keys) if self._is_brief else float("inf")
         if not self._keys and not self._has_own_rules and not self.mount.members:
             raise HookTypeError(
@@ -377,16 +339,4 @@ class HookMachine(RuleBasedStateMachine):
             if hook.options.keys() & {"once", "times"} and hook not in self.mount.members:
                 del self._present[key]  # it has run as often as it may
         for one in self._laws:
-            try:
-                check_law(one, self.mount, trace)
-            except LawError as error:
-                if self._story and self._is_repeatable:
-                    with_test(error, type(self), map(repr, self._story))
-                raise
-
-    def _may_happen(self, step: Step) -> bool:
-        """Whether the preconditions hold of a step that is played again; of a rule of the user's own."""
-        if not isinstance(step.given, dict):
-            return True
-        found = _rule_of(inspect.getattr_static(type(self), step.method))
-        return all(holds(self) for holds in found.preconditions)
+            check_law(one, self.mount, trace)

@@ -72,7 +72,7 @@ def stand_in(hook: Hook, function: Callable[..., Any], *, counts: bool) -> Hook:
     clone.function = function
     if not counts and (hook.conditions.times or hook.conditions.every):
         clone.guard = guard_for(hook.conditions._replace(times=None, every=None), clone)
-    clone.ref = clone.inner = None  # it is kept for the length of a call, though the hook may be weak
+    clone.weak = None  # it is kept for the length of a call, though the hook may be weak
     clone.reshape()
     return clone
 
@@ -81,11 +81,8 @@ def separate_call(
     mount: MountPoint, chain: Chain, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., Any]:
     """Return a function that makes a call with the hooks of a chain, around what `wrap` makes of the target."""
-    # The code of an instance's mount point is in its class.
-    place = mount.parent.place if isinstance(mount, InstanceMountPoint) else mount.place
-    if place is None or not (place.opened or chain.everything()):
-        return wrap(mount.function)
-    call: Any = place.bind(chain, target=wrap(place.original))
-    function: Any = mount.function
-    call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    target, function = wrap(mount.inner()), cast("Any", mount.function)
+    call: Any = mount.separate(chain, target)
+    if call is not target:
+        call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return cast("Callable[..., Any]", call)

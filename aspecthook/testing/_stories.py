@@ -47,31 +47,14 @@ class Arguments(NamedTuple):
         return f"{self.args!r}, kwargs={self.kwargs!r}" if self.kwargs else repr(self.args)
 
 
-def _by_name(given: Any) -> dict[str, Any] | None:
-    """Return what a rule of the user's own is given."""
-    named: dict[str, Any] = given
-    return named if isinstance(given, dict) else None
-
-
 class Step(NamedTuple):
-    """One step of a story: a method of the machine, and what it is given; of a user's own rule, by name."""
+    """One step of a story: a method of the machine, and the hook or the arguments that it takes."""
 
     method: str
     given: Any
 
     def __repr__(self) -> str:
-        named = _by_name(self.given)
-        if named is not None:
-            return f"state.{self.method}({', '.join([f'{name}={value!r}' for name, value in named.items()])})"
         return f"state.{self.method}({self.given!r})"
-
-
-def step_of(method: str, drawn: dict[str, Any]) -> Step:
-    """Return a step as Hypothesis has drawn it: the machine's own rules take one argument, a hook or arguments."""
-    return Step(method, drawn[_TAKES[method]] if method in _TAKES else drawn)
-
-
-_TAKES = {"add": "hook", "remove": "hook", "pause": "hook", "resume": "hook", "call": "args"}
 
 
 def read_arguments(owner: str, drawn: Any) -> Arguments:
@@ -122,8 +105,8 @@ def _search(arguments: st.SearchStrategy[Any], is_wanted: Callable[[Any], bool])
 
 
 # Any: a `HookMachine`, whose module imports this one.
-def play_short_stories(machine: type[Any]) -> None:
-    """Play the short stories.
+def play_short_stories(machine: type[Any]) -> Any:
+    """Play the short stories, and return a machine.
 
     Raises:
         Exception: What the first story raises that fails, which is the shortest; with a test that repeats it.
@@ -134,7 +117,8 @@ def play_short_stories(machine: type[Any]) -> None:
     for story in _stories(list(first._keys), first._samples):
         played, error = _play(machine, story, seen)
         if error is not None:
-            raise shortest(machine, played, error)
+            raise _shortest(machine, played, error)
+    return first
 
 
 def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list[Step]]:
@@ -180,8 +164,6 @@ def _play(
     state = machine()
     try:
         for place, step in enumerate(story):
-            if not state._may_happen(step):
-                break
             if step.method == "remove" and step.given not in state._present:
                 continue  # it has run as often as it may
             if step.method == "call" and seen is not None and state._is_plain():
@@ -191,9 +173,7 @@ def _play(
                 seen.add(chain)
                 seen = None
             played.append(step)
-            method = getattr(state, step.method)
-            named = _by_name(step.given)
-            method(*_taken(step)) if named is None else method(**named)
+            getattr(state, step.method)(*_taken(step))
             if step.method == "add" and step.given not in state._present:
                 break  # hooks that contradict each other are refused, as they should be
     except UnsatisfiedAssumption:
@@ -210,7 +190,7 @@ def _taken(step: Step) -> tuple[Any, ...]:
     return tuple(copy_of(Given(*step.given))[:2]) if step.method == "call" else (step.given,)
 
 
-def shortest(machine: type[Any], story: list[Step], error: Exception) -> Exception:
+def _shortest(machine: type[Any], story: list[Step], error: Exception) -> Exception:
     """Return what the shortest story raises that fails as this one does, with a test that repeats it.
 
     That is the error itself, if the story does not fail when it is played again.
@@ -285,13 +265,10 @@ def _simplest(
 # A failure, written as a test that repeats it
 
 
-_AGAIN = "To see it again:"
-
-
 def with_test(error: Exception, machine: type[Any], lines: Iterable[str]) -> Exception:
     """Add a test that repeats a failure to an error, as a note."""
-    error.__notes__ = [note for note in getattr(error, "__notes__", ()) if not note.startswith(_AGAIN)]
-    error.add_note(f"{_AGAIN}\n\n{source_of_test(machine, getattr(error, 'law', '') or 'story', lines)}\n")
+    test = source_of_test(machine, getattr(error, "law", "") or "story", lines)
+    error.add_note(f"To see it again:\n\n{test}\n")
     return error
 
 

@@ -120,79 +120,59 @@ class Callback(NamedTuple):
 
     register: str
     kept_in: str
-    stub: Any  # a function, which type checkers would bind
+    # A function with the parameters of PyTorch's callback, and `name` where there is a tensor alone. Any, since type
+    # checkers would bind it.
+    stub: Any
     fits: Callable[[Site, Any, Any, Any], Any]
-    emission: Emission
+    fold: int | None  # the place of the parameter that an answer replaces; None if things are changed in place
+
+    @property
+    def emission(self) -> Emission:
+        """How the event treats its hooks."""
+        how = Emission(gives="first") if self.fold is None else Emission(gives="fold", fold=self.fold)
+        return how._replace(checked=True, word=self.stub.__name__)
 
     def target(self) -> Callable[..., Any]:
         """Return the target of the chain, which is called without subscribers."""
-        return _unchanged[self.emission.fold if self.emission.gives == "fold" else None]
-
-
-def _silent(*_args: Any, **_kwargs: Any) -> None: ...
-
-
-def _first(first: Any, *_rest: Any) -> Any:
-    return first
-
-
-def _second(_: Any, second: Any, *_rest: Any) -> Any:
-    return second
-
-
-_unchanged: dict[int | None, Callable[..., Any]] = {None: _silent, 0: _first, 1: _second}
+        fold = self.fold
+        return (lambda *_args, **_kwargs: None) if fold is None else (lambda *args, **_kwargs: args[fold])
 
 
 CALLBACKS: dict[str, Callback] = {}
 
 
-# The stubs of the events have the parameters of PyTorch's callbacks, and `name` where there is a tensor alone.
-
-
-def _event(register: str, kept_in: str, fits: Any, emission: Emission) -> Callable[[Any], Any]:
-    def add(stub: Any) -> Any:
-        word = stub.__name__
-        CALLBACKS[word] = Callback(register, kept_in, stub, fits, emission._replace(checked=True, word=word))
-        return stub
+def _event(register: str, kept_in: str, fits: Callable[..., Any], fold: int | None) -> Callable[[Any], None]:
+    def add(stub: Any) -> None:
+        CALLBACKS[stub.__name__] = Callback(register, kept_in, stub, fits, fold)
 
     return add
 
 
-def _in_place(register: str, kept_in: str) -> Callable[[Any], Any]:
-    """Return a decorator for the stub of a callback that changes things in place."""
-    return _event(register, kept_in, _nothing, Emission(gives="first"))
-
-
-def _answered(register: str, kept_in: str, fits: Any, fold: int) -> Callable[[Any], Any]:
-    """Return a decorator for the stub of a callback whose answer replaces one of its arguments."""
-    return _event(register, kept_in, fits, Emission(gives="fold", fold=fold))
-
-
-@_answered("register_full_backward_pre_hook", "_backward_pre_hooks", _several, 1)
-def backward_pre(module: Any, grad_output: Any) -> Any: ...
-@_answered("register_full_backward_hook", "_backward_hooks", _several, 1)
-def backward(module: Any, grad_input: Any, grad_output: Any) -> Any: ...
-@_in_place("register_state_dict_pre_hook", "_state_dict_pre_hooks")
-def state_dict_pre(module: Any, prefix: Any, keep_vars: Any) -> Any: ...
-@_in_place("register_state_dict_post_hook", "_state_dict_hooks")
-def state_dict_post(module: Any, state_dict: Any, prefix: Any, local_metadata: Any) -> Any: ...
-@_in_place("register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks")
+@_event("register_full_backward_pre_hook", "_backward_pre_hooks", _several, 1)
+def backward_pre(module: object, grad_output: object) -> object: ...
+@_event("register_full_backward_hook", "_backward_hooks", _several, 1)
+def backward(module: object, grad_input: object, grad_output: object) -> object: ...
+@_event("register_state_dict_pre_hook", "_state_dict_pre_hooks", _nothing, None)
+def state_dict_pre(module: object, prefix: object, keep_vars: object) -> object: ...
+@_event("register_state_dict_post_hook", "_state_dict_hooks", _nothing, None)
+def state_dict_post(module: object, state_dict: object, prefix: object, local_metadata: object) -> object: ...
+@_event("register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks", _nothing, None)
 def load_state_dict_pre(
-    module: Any,
-    state_dict: Any,
-    prefix: Any,
-    local_metadata: Any,
-    strict: Any,
-    missing_keys: Any,
-    unexpected_keys: Any,
-    error_msgs: Any,
-) -> Any: ...
-@_in_place("register_load_state_dict_post_hook", "_load_state_dict_post_hooks")
-def load_state_dict_post(module: Any, incompatible_keys: Any) -> Any: ...
-@_answered("register_hook", "_backward_hooks", _one, 0)
-def grad(grad: Any, name: Any) -> Any: ...
-@_in_place("register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks")
-def accumulated(parameter: Any, name: Any) -> Any: ...
+    module: object,
+    state_dict: object,
+    prefix: object,
+    local_metadata: object,
+    strict: object,
+    missing_keys: object,
+    unexpected_keys: object,
+    error_msgs: object,
+) -> object: ...
+@_event("register_load_state_dict_post_hook", "_load_state_dict_post_hooks", _nothing, None)
+def load_state_dict_post(module: object, incompatible_keys: object) -> object: ...
+@_event("register_hook", "_backward_hooks", _one, 0)
+def grad(grad: object, name: object) -> object: ...
+@_event("register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks", _nothing, None)
+def accumulated(parameter: object, name: object) -> object: ...
 
 
 OF_TENSORS = ("grad", "accumulated")

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Self, Unpack, cast, final
+from typing import Any, Self, TypeAlias, Unpack, cast, final
 
+from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.options import Options
-from aspecthook._errors import HookOptionError, HookTypeError, brief
+from aspecthook._errors import HookTypeError, brief
 from aspecthook.weave import Names, Weaving, weave
 
-from ._carried import is_module
+from ._carried import Module, Tensor, is_module
 from ._own import OwnMountPoint
 
 # Any, so that type checkers see the same whether or not PyTorch is installed.
 torch: Any = import_module("torch")
+Each: TypeAlias = Callable[[Any], Any]
 
 
-def mapped(value: Any, function: Callable[[Any], Any], kind: Any = torch.Tensor) -> Any:
-    """Return a value in which each tensor, or each object of another kind, is replaced by what a function returns."""
-    if isinstance(value, kind):
+# Any: outputs of modules are whatever they return.
+def mapped(value: Any, function: Each, kind: type) -> Any:
+    """Return a value in which each object of a kind is replaced by what a function returns."""
+    made: Any = type_of(value)
+    if issubclass(made, kind):
         return function(value)
-    if isinstance(value, (tuple, list)):
-        row = [mapped(one, function, kind) for one in cast("Iterable[Any]", value)]
-        made: Any = type(cast("object", value))
+    if _is_any(made, tuple, list):
+        row = [mapped(one, function, kind) for one in value]
         return made(*row) if hasattr(made, "_fields") else made(row)
-    if issubclass(type_of(value), Mapping):
+    if issubclass(made, Mapping):
         return {key: mapped(one, function, kind) for key, one in value.items()}
     return value
 
 
-def copied(tensor: Any) -> Any:
+def _is_any(kind: type, *kinds: type) -> bool:
+    """Whether a type is one of some kinds; for a type checker it is not narrowed."""
+    return issubclass(kind, kinds)
+
+
+def copied(tensor: Tensor) -> Tensor:
     """Return a copy outside of the graph, since the next layer may change the tensor in place."""
     return tensor.detach().clone()
 
@@ -40,13 +48,13 @@ def copied(tensor: Any) -> Any:
 class _Grad:
     """The gradient of one tensor of an output, once it has been computed."""
 
-    def __init__(self, tensor: Any, each: Callable[[Any], Any]) -> None:
-        self.value: Any = None
+    def __init__(self, tensor: Tensor, each: Each) -> None:
+        self.value: object = None
         if tensor.requires_grad:
             tensor.register_hook(self._keep)
         self._each = each
 
-    def _keep(self, grad: Any) -> None:
+    def _keep(self, grad: Tensor) -> None:
         self.value = self._each(grad)
 
 
@@ -63,14 +71,15 @@ class Seen:
         (torch.Size([1, 3]), tensor([[1., 1., 1.]]))
     """
 
-    __slots__ = ("_grads", "inputs", "name", "outputs")
+    __slots__ = ("grads", "inputs", "name", "outputs")
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        # Of each call: the output, and the arguments by name, or None unless they are captured.
+        # Of each call: the output, the arguments by name or None unless they are captured, and the output with a
+        # `_Grad` in the place of each tensor.
         self.outputs: list[Any] = []
         self.inputs: list[Any] = []
-        self._grads: list[Any] = []  # the output with a `_Grad` in the place of each tensor
+        self.grads: list[Any] = []
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -78,7 +87,7 @@ class Seen:
     @property
     def gradients(self) -> list[Any]:
         """The gradient of each output; None until it has been computed."""
-        return [mapped(one, lambda grad: grad.value, _Grad) for one in self._grads]
+        return [mapped(one, lambda grad: grad.value, _Grad) for one in self.grads]
 
     @property
     def output(self) -> Any:
@@ -99,17 +108,6 @@ class Seen:
         if not row:
             raise LookupError(f"{self.name or 'the model'} has not been called since the capture began")
         return row[-1]
-
-    def shorten(self, keep: int) -> None:
-        """Drop all but the last calls."""
-        for row in (self.outputs, self.inputs, self._grads):
-            del row[: max(0, len(row) - keep)]
-
-    def add(self, given: Any, output: Any, grads: Any) -> None:
-        """Add a call."""
-        self.outputs.append(output)
-        self.inputs.append(given)
-        self._grads.append(grads)
 
     def __repr__(self) -> str:
         return f"<seen of {self.name or 'the model'}: {len(self)} call{'s' * (len(self) != 1)}>"
@@ -132,14 +130,13 @@ class Capture(Mapping[str, Seen]):
         >>> seen.remove()
     """
 
-    weaving: Weaving
-
-    def __init__(self, inputs: bool, gradients: bool, keep: int | None, each: Callable[[Any], Any]) -> None:
-        self.collected: dict[str, Seen] = {}
-        self._inputs = inputs
-        self._gradients = gradients
-        self._keep = keep
-        self._each = each
+    def __init__(self, model: Module, names: Names | None, note: Callable[..., None], options: Options) -> None:
+        self.weaving: Weaving = weave(model, names, post=note, **options)
+        owners = [cast("OwnMountPoint", mount).owner() for mount in self.weaving.mounts]
+        # A row for each module, by the name under which it is woven.
+        self.collected: dict[str, Seen] = {
+            name: Seen(name) for name in (cast("Any", owner).__aspecthook__.name for owner in owners)
+        }
 
     def __getitem__(self, name: str) -> Seen:
         if name not in self.collected:
@@ -152,11 +149,6 @@ class Capture(Mapping[str, Seen]):
 
     def __len__(self) -> int:
         return len(self.collected)
-
-    def clear(self) -> None:
-        """Forget what was collected so far."""
-        for seen in self.collected.values():
-            seen.shorten(0)
 
     def remove(self) -> None:
         """Remove the hooks. What was collected stays."""
@@ -171,34 +163,15 @@ class Capture(Mapping[str, Seen]):
     ) -> None:
         self.weaving.__exit__(kind, error, trace)
 
-    def begin(self, model: Any, names: Names | None, options: Options) -> Self:
-        """Put the hooks on, and add an empty row for each module, by the name under which it is woven."""
-        self.weaving = weave(model, names, post=self.note, **options)
-        for mount in self.weaving.mounts:
-            owner: Any = cast("OwnMountPoint", mount).owner()
-            self.collected[owner.__aspecthook__.name] = Seen(owner.__aspecthook__.name)
-        return self
-
-    def note(self, name: str, call: Any, result: Any) -> None:
-        """Collect one call, as a hook of a module."""
-        each = self._each
-        given = {word: mapped(value, each) for word, value in call.arguments.items() if word != "self"}
-        grads = mapped(result, lambda tensor: _Grad(tensor, each)) if self._gradients else None
-        seen = self.collected[name]
-        seen.add(given if self._inputs else None, mapped(result, each), grads)
-        if self._keep is not None:
-            seen.shorten(self._keep)
-
 
 def capture(
-    model: Any,
+    model: Module,
     names: Names | None = None,
     /,
     *,
     inputs: bool = False,
     gradients: bool = False,
-    keep: int | None = None,
-    each: Callable[[Any], Any] = copied,
+    each: Each = copied,
     **options: Unpack[Options],
 ) -> Capture:
     """Collect the outputs of modules, and the gradients of them, for the length of a block.
@@ -210,7 +183,6 @@ def capture(
         inputs: Collect the arguments too.
         gradients: Collect the gradients of the outputs too. Hooks on the output tensors take them, so that modules that
             change their input in place, such as ``ReLU(inplace=True)``, are no obstacle.
-        keep: How many calls to keep of each module, the last ones; all, unless given.
         each: Called with each tensor; its result is kept. Unless given, a copy outside of the graph.
         options: As in `weave`: ``when``, ``times``, ``every``, ``priority`` and so on. Unless given, the priority is
             LOWEST, so that the output is collected after the other hooks have changed it.
@@ -228,9 +200,16 @@ def capture(
     """
     if not is_module(model):
         raise HookTypeError(f"capture takes a module of PyTorch, and {brief(model)} is not one")
-    if keep is not None and keep < 1:
-        raise HookOptionError(f"capture: keep={brief(keep)}; give a whole number from 1 up, or None for all calls")
     if not callable(each):
         raise HookTypeError(f"capture: each={brief(each)} is not callable; give a function of a tensor")
+
+    def note(name: str, call: Call, result: Any) -> None:
+        given = {word: mapped(one, each, torch.Tensor) for word, one in call.arguments.items() if word != "self"}
+        seen = found[name]
+        seen.outputs.append(mapped(result, each, torch.Tensor))
+        seen.inputs.append(given if inputs else None)
+        seen.grads.append(mapped(result, lambda tensor: _Grad(tensor, each), torch.Tensor) if gradients else None)
+
     given: Options = {"priority": "LOWEST", "name": "capture", **options}
-    return Capture(inputs, gradients, keep, each).begin(model, names, given)
+    found = Capture(model, names, note, given)
+    return found

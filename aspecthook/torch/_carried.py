@@ -17,7 +17,7 @@ from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError
 from aspecthook._foreign.places import ABSENT, put_back
 
-from ._own import OwnMountPoint
+from ._own import OwnMountPoint, Slot
 
 # Any: PyTorch may not be installed, and then its types are unknown.
 Module: TypeAlias = Any
@@ -168,15 +168,10 @@ _METHODS: dict[str, Callable[[Module], Any]] = {
 }
 
 
-class ModuleSlot:
-    """A slot in one module; the module is held weakly."""
+class ModuleSlot(Slot):
+    """A slot in one module, which carries its mount points."""
 
-    __slots__ = ("module", "name", "place")
-
-    def __init__(self, module: Module, place: str, name: str) -> None:
-        self.module: Callable[[], Module] = weakref.ref(module)
-        self.place = place
-        self.name = name
+    __slots__ = ()
 
     def enroll(self, function: FunctionType) -> Module:
         """Add the mount point of a function to what the module carries."""

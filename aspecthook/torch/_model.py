@@ -89,6 +89,11 @@ def _tensor(tensor: Any, word: str, name: str) -> Spot:
     label = name or f"a tensor of shape {tuple(tensor.shape)}"
     if not tensor.requires_grad:
         raise WeaveError(f"{label} has no gradient to hook: it does not require one; set requires_grad first")
+    if hasattr(tensor, "full_tensor"):
+        raise WeaveError(
+            f"{label} is divided among ranks (fully_shard), and PyTorch calls no hooks on its gradient; weave the "
+            "module that has it, with backward="
+        )
     if word == "accumulated" and tensor.grad_fn is not None:
         raise WeaveError(f"{label} accumulates no gradient: it was computed from others; weave it with grad=")
     return Spot(tensor, lambda: tensor_point(tensor, word, name), loose=True)

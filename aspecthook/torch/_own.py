@@ -10,11 +10,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
-from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.original import copy_description
@@ -30,24 +29,31 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _AT_ONCE = 64
 
 
-class Slot(Protocol):
-    """A place for the function. All methods are called under the lock."""
+class Slot:
+    """A place for the function in one object, which is held weakly. All methods are called under the lock."""
+
+    __slots__ = ("module", "name", "place")
+
+    def __init__(self, owner: object, place: str, name: str) -> None:
+        self.module: Callable[[], Any] = weakref.ref(owner)
+        self.place = place
+        self.name = name
 
     def put(self, function: FunctionType) -> None:
         """Put a function there, which may replace an older one."""
-        ...
+        raise NotImplementedError
 
     def leave(self) -> None:
         """Put back what was there before."""
-        ...
+        raise NotImplementedError
 
     def forget(self) -> None:
         """Drop the mount point, which has no hooks any more."""
-        ...
+        raise NotImplementedError
 
     def is_displaced(self) -> bool:
         """Whether somebody else's callable is there, or was there when ours should have been removed."""
-        ...
+        raise NotImplementedError
 
 
 @final
@@ -234,7 +240,3 @@ class OwnMountPoint(MountPoint):
         if self._opening is not None:
             self._opening.hold()
             self._opening.function = None
-
-    @under_lock
-    def chain(self) -> Chain:
-        return Chain(self.acting())

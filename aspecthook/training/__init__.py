@@ -14,13 +14,11 @@ from aspecthook._lazy import load_lazily
 if TYPE_CHECKING:
     from ._errors import TrainingError
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
-    from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
     from .hooks._evaluation import EvalHook
-    from .hooks._hook import HOOKS, Hook
-    from .hooks._nan import NanGuardHook, NanLossError
+    from .hooks._guards import EarlyStoppingHook, NanGuardHook, NanLossError
+    from .hooks._hook import HOOKS, DistSamplerSeedHook, Hook
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
-    from .hooks._sampler import DistSamplerSeedHook
     from .logging._files import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
     from .logging._loggers import IterTimerHook, LoggerHook
     from .logging._progress import ProgressHook
@@ -69,15 +67,13 @@ load_lazily(
     {
         "hooks._checkpoint": "CheckpointHook CheckpointLoaderHook",
         "hooks._evaluation": "EvalHook",
-        "hooks._nan": "NanGuardHook NanLossError",
+        "hooks._guards": "EarlyStoppingHook NanGuardHook NanLossError",
         "hooks._optimizer": "AmpOptimizerHook OptimizerHook",
-        "hooks._hook": "HOOKS Hook",
+        "hooks._hook": "DistSamplerSeedHook HOOKS Hook",
         "schedules._hooks": "LrUpdaterHook MomentumUpdaterHook",
         "logging._files": "CsvLoggerHook JsonLoggerHook TextLoggerHook",
         "logging._loggers": "IterTimerHook LoggerHook",
-        "hooks._sampler": "DistSamplerSeedHook",
         "hooks._ema": "EMAHook",
-        "hooks._early_stop": "EarlyStoppingHook",
         "report._curves": "PlotHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",

@@ -25,11 +25,10 @@ from __future__ import annotations
 from aspecthook._lazy import NamesTheLibrary
 
 with NamesTheLibrary(__name__):
-    from .backends._random import manual_seed
-    from .backends.net._layers import Dropout, Flatten, Linear, Module, ReLU, Sequential
-    from .backends.net._losses import cross_entropy, mse
-    from .backends.net._optimizers import SGD, Adam, AdamW, Optimizer
-    from .backends.net._values import Loss, Parameter, detach, no_grad
+    from .backends._autograd import Loss, Parameter, cross_entropy, detach, mse, no_grad
+    from .backends._backend import manual_seed
+    from .backends._layers import Dropout, Flatten, Linear, Module, ReLU, Sequential
+    from .backends._optimizers import SGD, Adam, AdamW, Optimizer
 
 __all__ = [
     "SGD",

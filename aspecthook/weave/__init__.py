@@ -2,10 +2,10 @@
 
 For maintainers: `_plans` makes of the arguments of `weave` the hooks (`_aspects` has those of marked methods) and their
 targets (`_pointcut`, or objects). `_finding` searches the modules for the `_members` that are meant, and `_spots` says
-where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; `_woven` has the
-hooks with the weavings that want them, and restricts them to the calls that are meant. `_pytorch` leads to the room
-that knows the modules and tensors of PyTorch. `_decorators` and `_managers` make around hooks of any decorator and
-any context manager; for generators by `_steps`.
+where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; `_calls` restricts
+them to the calls that are meant. `_pytorch` leads to the room that knows the modules and tensors of PyTorch.
+`_decorators` makes around hooks of any decorator. `_steps` has generators of which each step is made by a function, for
+the rooms above.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ def weave(
     aspect: object = None,
     where: Callable[[Any], object] | None = None,
     scope: Scope = "everywhere",
-    again: bool = False,
     **options: Unpack[MoreHooks],
 ) -> Weaving:
     """Put hooks on functions that are not yours, in place; the handle removes them.
@@ -84,8 +83,6 @@ def weave(
         where: A predicate on each function found; those that it refuses are left out.
         scope: ``"everywhere"``, or ``"context"``: the hooks act only inside the ``with`` block of this weaving, in the
             task or thread that entered it and in the tasks that are started there.
-        again: Add a second hook where the same one is woven already with the same options. Otherwise the weavings share
-            one hook, which is removed with the last of them.
         options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,
             ``every``, ``isolate``, ``reentrant``. For PyTorch also hooks of the kinds ``backward_pre``, ``backward``,
             ``grad``, ``accumulated``, ``state_dict_pre``, ``state_dict_post``, ``load_state_dict_pre``,
@@ -108,7 +105,7 @@ def weave(
     from . import _plans
 
     kinds = dict(pre=pre, around=around, on=on, item=item, exception=exception, post=post, always=always)
-    return _plans.begin(target, names, kinds, options, aspect=aspect, where=where, scope=scope, again=again)
+    return _plans.begin(target, names, kinds, options, aspect, where, scope)
 
 
 # Names that few programs need are loaded when they are first used.

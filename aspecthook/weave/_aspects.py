@@ -15,7 +15,6 @@ from aspecthook._hints import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar,
 
 if TYPE_CHECKING:
     from ._decorators import Decorator, Wrap
-    from ._managers import Manager, Using
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -60,10 +59,9 @@ class ExceptionMarker(Protocol):
 
 
 class AroundMarker(Marker, Protocol):
-    """The same; and what makes around hooks of decorators and context managers."""
+    """The same; and what makes around hooks of decorators."""
 
     wrap: Callable[[Decorator], Wrap]
-    using: Callable[[Manager | Callable[..., Manager]], Using]
 
 
 def _marker(kind: Kind, noun: str) -> Any:
@@ -111,35 +109,9 @@ def wrap(decorator: Decorator, /) -> Wrap:
     return Wrap(decorator)
 
 
-def using(manager: Manager | Callable[..., Manager], /) -> Using:
-    """Return an around hook that runs the call inside a context manager, sync or async: a span, a lock, a transaction.
-
-    If the context manager swallows an exception, the result is None.
-
-    Args:
-        manager: A context manager that may be entered again and again, such as a lock; or what makes one for each
-            call, and asks for arguments of the call by name.
-
-    Raises:
-        HookTypeError: It makes no context managers; or, when the hook is added, they cannot work on such a target.
-
-    Example:
-        >>> import contextlib
-        >>> @hookable
-        ... def load(key):
-        ...     return {"a": 1}[key]
-        >>> hook = load.around(around.using(contextlib.suppress(KeyError)))
-        >>> load("a"), load("b")
-        (1, None)
-    """
-    from ._managers import Using
-
-    return Using(manager)
-
-
 def _around() -> Any:
     marker = _marker("around", "an around hook")
-    marker.wrap, marker.using = wrap, using
+    marker.wrap = wrap
     return marker
 
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextvars import ContextVar, Token
-from functools import lru_cache, partial, wraps
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from operator import is_
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
-from aspecthook._core.law import law, law_sync
-from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import a_function, signature_of, style_of
 from aspecthook._core.law.hook import EXCEPTION, Hook, Maker, Owner
-from aspecthook._core.law.streams import streamed
+from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookTypeError, brief, described, printable, unblamed
-
-from ._steps import AsyncSteps, Steps
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -32,8 +29,6 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 _CACHE: type[Any] = type(lru_cache(len))
 
 _FACTORY = "; if it makes decorators, call it, as in around.wrap(make(...))"
-# What decorators call the function that they are given.
-_FUNCTIONS = ("func", "function", "fn", "f", "wrapped", "method", "user_function")
 
 # A call that runs in this context, and the calls around it: which hook it runs, the arguments that the hook was given,
 # and its `proceed`. This is how a decorated function finds its call, as its own arguments must be those of the target.
@@ -50,7 +45,8 @@ class Wrap(Maker):
         if not callable(given):
             if hasattr(given, "__enter__") or hasattr(given, "__aenter__"):
                 raise HookTypeError(
-                    f"around.wrap is given {brief(given)}, which is a context manager; write around.using(...)"
+                    f"around.wrap is given {brief(given)}, which is a context manager; write a hook that enters it, as "
+                    f"in `def hook(): with manager: yield`"
                 )
             raise HookTypeError(
                 f"around.wrap({brief(given)}) is given no decorator; give what would stand after the @, such as "
@@ -63,15 +59,21 @@ class Wrap(Maker):
         """Apply the decorator for one mount point."""
         point = cast("MountPoint", mount)
         style = point.site().signature.style
+        if "generator" in style:
+            raise HookTypeError(
+                f"{who} cannot be applied to {a_function(style)}, whose calls only begin it; write an around hook with "
+                f"one yield, or decorate what it calls"
+            )
         inside = _Inside(point)
         try:
             decorated: Any = self.decorator(inside.as_target())
         except Exception as error:
             why = f"the decorator raises {type(error).__name__}: {error}"
             raise HookTypeError(f"{who} cannot be applied to this {style}: {why}{_FACTORY}") from error
-        _check_decorated(decorated, style, who)
-        _check_parameters(decorated, point, who)
-        made: FunctionType = _AROUND[style](decorated, inside)
+        why = _why_unfit(decorated, point)
+        if why:
+            raise HookTypeError(f"{who}: the decorator {why}")
+        made: FunctionType = _around(style, decorated, inside)
         setattr(made, "decorated", decorated)
         inside.hook = weakref.ref(made)
         return self.dress(made)
@@ -95,6 +97,8 @@ class Wrap(Maker):
 class _Copy(MountPoint):
     """The mount point of the copy of a target that a decorator is given: its calls run what is inside the hook."""
 
+    is_listed = False
+
     __slots__ = ("hands_to",)
 
     def __init__(self, function: FunctionType, name: str, run: Callable[..., Any]) -> None:
@@ -102,9 +106,6 @@ class _Copy(MountPoint):
         self.hands_to = run
         # Not `add`, as it is no hook of a user.
         self.insert(Hook("pre", _nothing, EXCEPTION, {}, self, None, again=True))
-
-    def is_listed(self) -> bool:
-        return False
 
 
 def _nothing() -> None:
@@ -140,12 +141,8 @@ class _Inside:
             if call is None:
                 return self._run_anew(args, kwargs)
             _, given, named, proceed, _ = call
-            if len(args) == len(given) and ((not named and not kwargs) or _are_same(kwargs, named)):
-                for value, was in zip(args, given, strict=True):
-                    if value is not was:
-                        break
-                else:
-                    return proceed()
+            if len(args) == len(given) and all(map(is_, args, given)) and _are_same(kwargs, named):
+                return proceed()
             return proceed(**self._changes(args, kwargs, given, named))
 
         _Copy(copy, mount.name, run)
@@ -162,17 +159,11 @@ class _Inside:
     @unblamed
     def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""
-        mount = self._found()
-        chain, site = mount.chain(), mount.site()
-        values = site.signature.join(args, kwargs)
-        call, own = Call(site, values), self.hook()
+        mount, own = self._found(), self.hook()
+        chain = mount.chain()
         places = [place for place, hook in enumerate(chain.around, 1) if hook.function is own]
         inner = chain.around[places[0] :] if places else ()  # a hook that was removed meanwhile has nothing inside
-        target = mount.inner()
-        if "generator" in site.signature.style:
-            return streamed(inner, call, target, values)
-        room: Any = law if site.signature.style == "coroutine" else law_sync
-        return room.inside(inner, call, room.body(chain.on, call, target), values)
+        return mount.separate(Chain(()).replaced({"around": inner, "on": chain.on}))(*args, **kwargs)
 
     def _found(self) -> MountPoint:
         mount = self._mount()
@@ -183,139 +174,61 @@ class _Inside:
 
 def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two dicts have the very same values."""
-    return one.keys() == other.keys() and all(other[name] is value for name, value in one.items())
+    return one.keys() == other.keys() and all(map(is_, one.values(), map(other.__getitem__, one)))
 
 
-def _check_decorated(decorated: Any, style: str, who: object) -> None:
-    """Refuse what a decorator has made if it could never work in the place of its target."""
+def _why_unfit(decorated: Any, point: MountPoint) -> str:
+    """Return why what a decorator has made could never work in the place of its target; empty if it could."""
+    site = point.site()
+    is_async = site.signature.style == "coroutine"
     if not callable(decorated):
-        raise HookTypeError(
-            f"{who}: the decorator returns {described(decorated)}, which cannot be called; give another"
-        )
-    if isinstance(decorated, _CACHE) and style != "function":
-        raise HookTypeError(
-            f"{who} would keep the {style} object itself, which can run only once; give a cache that is made for "
-            f"{'coroutines, such as async_lru.alru_cache' if style == 'coroutine' else 'what it yields'}"
+        return f"returns {described(decorated)}, which cannot be called; give another"
+    if isinstance(decorated, _CACHE) and is_async:
+        return (
+            "would keep the coroutine object itself, which can run only once; give a cache that is made for "
+            "coroutines, such as async_lru.alru_cache"
         )
     made = style_of(decorated)
-    if made not in (style, "function"):
-        raise HookTypeError(
-            f"{who}: the decorator makes {a_function(made)} of a {style}, and its callers expect what a {style} "
-            f"returns; give a decorator that keeps its sort"
-        )
-    if style == "coroutine" and made == "function":
-        inner = decorated
-        while style_of(inner) == "function":
-            inner = getattr(inner, "__wrapped__", None)
-            if not callable(inner):
-                raise HookTypeError(
-                    f"{who}: the decorator makes a sync function of a coroutine function. Nothing has run yet when "
-                    f"that returns; give a decorator for coroutine functions"
-                )
-
-
-def _check_parameters(decorated: Any, point: MountPoint, who: object) -> None:
-    """Refuse what a decorator has made if it does not take the arguments of the target: a factory makes such."""
-    signature, site = signature_of(decorated), point.site()
-    if signature is None or hasattr(decorated, "__wrapped__"):
-        return
-    args, kwargs = site.signature.split(site.signature.placeholders)
-    taken = list(signature.parameters)
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError:
-        fits = False
-    else:
-        # A decorator calls what it is given by one of these names, and a target seldom has a parameter called so.
-        fits = len(taken) != 1 or taken[0] not in _FUNCTIONS or taken[0] in site.offers()
-    if not fits:
-        raise HookTypeError(
-            f"{who}: the decorator returns what takes {printable(', '.join(taken)) or 'nothing'}, and {point.name} "
-            f"takes {', '.join(site.offers()) or 'nothing'}{_FACTORY}"
-        )
-
-
-def _enter(inside: _Inside, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Token[Any]:
-    return _running.set((inside, args, kwargs, proceed, _running.get()))
-
-
-def _leave(token: Token[Any]) -> None:
-    try:
-        _running.reset(token)
-    except ValueError:
-        pass  # a coroutine that was dropped is closed in another context, where there is nothing to reset
+    if made not in (site.signature.style, "function"):
+        return f"makes {a_function(made)} of a {site.signature.style}; give a decorator that keeps its sort"
+    inner = decorated
+    while is_async and style_of(inner) == "function":
+        inner = getattr(inner, "__wrapped__", None)
+        if not callable(inner):
+            return (
+                "makes a sync function of a coroutine function. Nothing has run yet when that returns; give a "
+                "decorator for coroutine functions"
+            )
+    signature = signature_of(decorated)
+    if signature is not None and not hasattr(decorated, "__wrapped__"):
+        args, kwargs = site.signature.split(site.signature.placeholders)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            taken, offers = printable(", ".join(signature.parameters)), ", ".join(site.offers())
+            return f"returns what takes {taken or 'nothing'}, and {point.name} takes {offers or 'nothing'}{_FACTORY}"
+    return ""
 
 
 @unblamed
-def _around_function(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        # `_enter` and `_leave` written out, as two calls would take longer than all of this; nobody drops a function in
-        # the middle of its call.
+def _around(style: str, decorated: Callable[..., Any], inside: _Inside) -> Any:
+    """Return the hook that runs a decorated function."""
+
+    def function(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
         token = _running.set((inside, args, kwargs, proceed, _running.get()))
         try:
             return decorated(*args, **kwargs)
         finally:
             _running.reset(token)
 
-    return hook
-
-
-@unblamed
-def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    async def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        token = _enter(inside, args, kwargs, proceed)
+    async def coroutine(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        token = _running.set((inside, args, kwargs, proceed, _running.get()))
         try:
             return await decorated(*args, **kwargs)
         finally:
-            _leave(token)
+            try:
+                _running.reset(token)
+            except ValueError:
+                pass  # a coroutine that was dropped is closed in another context, where there is nothing to reset
 
-    return hook
-
-
-# A decorated generator may call the target in any of its steps: so each step is made in its call.
-
-_InCall: TypeAlias = tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]
-
-
-@unblamed
-def _in_call(call: _InCall, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    token = _enter(*call)
-    try:
-        return step(*args, **kwargs)
-    finally:
-        _leave(token)
-
-
-@unblamed
-async def _in_async_call(call: _InCall, step: Callable[..., Any], *args: Any) -> Any:
-    token = _enter(*call)
-    try:
-        return await step(*args)
-    finally:
-        _leave(token)
-
-
-def _around_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        turn = partial(_in_call, (inside, args, kwargs, proceed))
-        source = turn(decorated, *args, **kwargs)
-        return Steps(source, turn) if hasattr(source, "__next__") else source
-
-    return hook
-
-
-def _around_async_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
-    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        call = inside, args, kwargs, proceed
-        source = _in_call(call, decorated, *args, **kwargs)
-        return AsyncSteps(source, partial(_in_async_call, call)) if hasattr(source, "asend") else source
-
-    return hook
-
-
-_AROUND: dict[str, Callable[[Callable[..., Any], _Inside], Any]] = {
-    "function": _around_function,
-    "coroutine": _around_coroutine,
-    "generator": _around_generator,
-    "async generator": _around_async_generator,
-}
+    return coroutine if style == "coroutine" else function

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from types import CodeType, MethodType, ModuleType
 
 from aspecthook._core.law.callables import code_of, type_of
-from aspecthook._errors import WeaveError, plural, qualified
-from aspecthook._hints import Any, NamedTuple, TypeAlias, cast, final
+from aspecthook._core.law.kinds import Kind
+from aspecthook._core.law.options import Options
+from aspecthook._errors import WeaveError, qualified
+from aspecthook._hints import Any, NamedTuple, TypeAlias
 
-from ._imports import is_being_imported, is_running
+from ._imports import is_being_imported
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._pytorch import model_of
 from ._reasons import why_empty
 from ._spots import Chosen, Spot, shown, spot_of, spot_of_object, type_name
-from ._woven import Wanted
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Where: TypeAlias = Callable[[Any], object]
+
+
+class Wanted(NamedTuple):
+    """One hook that is to be woven."""
+
+    kind: Kind
+    function: Callable[..., Any]
+    types: tuple[type[BaseException], ...]
+    options: Options
+    key: object  # equal for hooks that a spot gets once: the callable, its kind, and what its options come to
 
 
 class Plan(NamedTuple):
@@ -30,81 +41,73 @@ class Plan(NamedTuple):
     where: Where | None
 
 
-@final
-class Search:
-    """One search for spots, and what it has found.
+Spots: TypeAlias = list[tuple[Plan, Spot]]
+
+
+def spots_in_modules(
+    plans: Iterable[Plan], hooks: Collection[CodeType], imported: ModuleType | None = None
+) -> tuple[Spots, set[Term]]:
+    """Return the spots that pointcuts mean, and their terms that have chosen something.
 
     Args:
-        hooks: The code of the hooks to be woven. A glob does not choose them: a hook must not run before itself.
+        plans: What is to be woven.
+        hooks: The code of the hooks. A glob does not choose them: a hook must not run before itself.
+        imported: If given, search only this module, which has been imported, and the modules that have come with it.
+
+    Raises:
+        WeaveError: A term means something that cannot be woven.
     """
-
-    def __init__(self, hooks: Collection[CodeType]) -> None:
-        self._hooks = hooks
-        self.spots: list[tuple[Plan, Spot]] = []
-        self.found: set[Term] = set()  # the terms that have chosen something
-        self.excluded: set[Term] = set()  # the terms of which `!` has left nothing
-
-    def in_modules(self, plans: Iterable[Plan], imported: ModuleType | None = None) -> Search:
-        """Search all modules, or the one that has been imported and what has come with it."""
-        for plan in plans:
-            if isinstance(plan.target, Pointcut):
-                for term in plan.target.terms:
-                    self.spots.extend([(plan, spot) for spot in self._of_term(term, plan, imported)])
-        return self
-
-    def of_objects(self, plans: Iterable[Plan]) -> Search:
-        """Add the spots of targets that were given themselves."""
-        for plan in plans:
-            if not isinstance(plan.target, Pointcut):
-                self.spots.extend([(plan, spot) for spot in _spots_of(plan.target, plan.where)])
-        return self
-
-    def _of_term(self, term: Term, plan: Plan, imported: ModuleType | None) -> Iterator[Spot]:
-        everywhere = imported is None or term.takes_subclasses
-        for module in modules(term):
-            if not everywhere and module is not imported:
-                continue
-            # Asked first: the import of another thread may end while we look, and then nothing shows any more that what
-            # is missing was not defined yet.
-            is_begun = is_running(module) or (is_being_imported(module) and module is not imported)
-            try:
-                spots = list(self._in_module(term, module, plan))
-            except WeaveError:
-                if is_begun:
-                    continue  # what is missing may still be defined
-                raise
-            if spots:
-                self.found.add(term)
-            for spot in spots:
-                if plan.where is None or plan.where(spot.function):
-                    yield spot
-
-    def _in_module(self, term: Term, module: ModuleType, plan: Plan) -> Iterator[Spot]:
-        """Return the spots that a term means in a module; a glob passes over members that take no hooks.
-
-        Raises:
-            WeaveError: A member that is named is missing or takes no hooks, or none of those that a glob chooses does.
-        """
-        refused: WeaveError | None = None
-        some = excluded = False
-        for member in find(term, module):
-            if is_excluded(member, cast("Pointcut", plan.target)):
-                excluded = True
-                continue
-            try:
-                spot = spot_of(member)
-            except WeaveError as error:
-                if term.exact and len(member.path) == len(term.segments):
+    spots: Spots = []
+    terms: set[Term] = set()
+    for plan in plans:
+        for term in plan.target.terms if isinstance(plan.target, Pointcut) else ():
+            for module in modules(term):
+                if imported is not None and module is not imported and not term.takes_subclasses:
+                    continue
+                # Asked first: the import of another thread may end while we look, and then nothing shows any more that
+                # what is missing was not defined yet.
+                begun = is_being_imported(module)
+                try:
+                    found = _spots_in(term, module, plan.target, hooks)
+                except WeaveError:
+                    if begun:
+                        continue  # what is missing may still be defined
                     raise
-                refused = refused or error
-                continue
-            if term.exact or code_of(spot.function) not in self._hooks:
-                some = True
-                yield spot
-        if not some and refused is not None and term.exact_module:
-            raise refused
-        if not some and excluded and term.exact_module:
-            self.excluded.add(term)
+                if found:
+                    terms.add(term)
+                spots += [(plan, spot) for spot in found if plan.where is None or plan.where(spot.function)]
+    return spots, terms
+
+
+def _spots_in(term: Term, module: ModuleType, pointcut: Any, hooks: Collection[CodeType]) -> list[Spot]:
+    """Return the spots that a term means in a module; a glob passes over members that take no hooks.
+
+    Raises:
+        WeaveError: A member that is named is missing or takes no hooks, or none of those that a glob chooses does.
+    """
+    spots: list[Spot] = []
+    refused: WeaveError | None = None
+    for member in find(term, module):
+        if is_excluded(member, pointcut):
+            continue
+        try:
+            spot = spot_of(member)
+        except WeaveError as error:
+            if term.exact and len(member.path) == len(term.segments):
+                raise
+            refused = refused or error
+            continue
+        if term.exact or code_of(spot.function) not in hooks:
+            spots.append(spot)
+    if not spots and refused is not None and term.exact_module:
+        raise refused
+    return spots
+
+
+def spots_of_objects(plans: Iterable[Plan]) -> Spots:
+    """Return the spots of targets that were given themselves."""
+    given = [plan for plan in plans if not isinstance(plan.target, Pointcut)]
+    return [(plan, spot) for plan in given for spot in _spots_of(plan.target, plan.where)]
 
 
 def _spots_of(target: Any, where: Where | None) -> list[Spot]:
@@ -128,9 +131,7 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
             f"a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods marked "
             f"pre, post and so on"
         )
-    if where is not None and not where(spot.function):
-        raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")
-    return [spot]
+    return [spot] if where is None or where(spot.function) else []
 
 
 def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]:
@@ -142,10 +143,7 @@ def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]
             spots.append(spot_of(member))
         except WeaveError as error:
             refused.append(error)
-    label = qualified(target) if isinstance(target, type) else target.__name__
     if not spots:
+        label = qualified(target) if isinstance(target, type) else target.__name__
         raise refused[0] if refused else WeaveError(why_empty(target, label))
-    chosen = [spot for spot in spots if where is None or where(spot.function)]
-    if not chosen:
-        raise WeaveError(f"{label} is not woven: `where` refuses all of it, {plural(len(spots), 'function')}")
-    return chosen
+    return [spot for spot in spots if where is None or where(spot.function)]

@@ -1,15 +1,14 @@
 """Noticing the end of imports and of reloads, for what is woven by name.
 
-While somebody waits for a module, a finder of ours is the first in `sys.meta_path`. It finds what the finders behind it
-find, and has the spec notify the watchers when importlib marks the import as done. Reloads are noticed by a post hook
-on `importlib.reload`, for as long as anything is woven by name. Nothing else of the import system is touched.
+While a weaving waits for a module, a finder of ours is the first in `sys.meta_path`. It finds what the finders behind
+it find, and has the spec notify the watchers when importlib marks the import as done. Reloads are noticed by a post
+hook on `importlib.reload`, for as long as anything is woven by name. Nothing else of the import system is touched.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-import weakref
 from collections.abc import Callable, Sequence
 from importlib import machinery
 from threading import get_ident
@@ -20,46 +19,35 @@ from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint, mount_of
-from aspecthook._hints import Any, cast, final
+from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._pointcut import Term
 
 
-@final
-class Watcher:
+class Watcher(NamedTuple):
     """The terms of a weaving, and what is called at the end of each import and reload that may concern them."""
 
-    __slots__ = ("_terms", "imported", "names")
-
-    def __init__(self, terms: Sequence[Term], imported: Callable[[ModuleType], None]) -> None:
-        self._terms = terms
-        self.imported = imported
-        # The modules that the terms name; None if a term may choose something of any module.
-        self.names: tuple[str, ...] | None = None
-        if all(term.exact_module and not term.takes_subclasses for term in terms):
-            self.names = tuple(dict.fromkeys([term.module for term in terms]))
+    terms: Sequence[Term]
+    imported: Callable[[ModuleType], None]
 
     def wants(self, name: str) -> bool:
         """Whether to notify it of this module."""
-        return any(term.takes_subclasses or term.in_module(name) for term in self._terms)
+        return any(term.takes_subclasses or term.in_module(name) for term in self.terms)
 
 
 _reload = cast("FunctionType", importlib.reload)
 
-# All watchers; with those that wait for the end of an import, the modules that were not there when last looked for.
-_watchers: dict[Watcher, tuple[str, ...] | None] = {}
-
-
-def _waiting() -> list[tuple[Watcher, tuple[str, ...]]]:
-    return [(watcher, missing) for watcher, missing in list(_watchers.items()) if missing is not None]
+# All watchers, by `id`; and those that wait for imports, with the modules that they name whose import has not ended.
+_watchers: dict[int, Watcher] = {}
+_waiting: dict[int, tuple[Watcher, list[str]]] = {}
 
 
 @under_lock
 def watch(watcher: Watcher) -> None:
     """Notify a watcher of every import and reload that ends from now on, also of imports that have begun already."""
-    _watchers[watcher] = None
+    _watchers[id(watcher)] = watcher
     _hook_reloads()
-    if watcher.names is None:
+    if any(term.takes_subclasses or not term.exact_module for term in watcher.terms):
         for name in [one for one in list(sys.modules) if watcher.wants(one)]:
             _follow(name)
     _look(watcher)
@@ -68,7 +56,8 @@ def watch(watcher: Watcher) -> None:
 @under_lock
 def unwatch(watcher: Watcher) -> None:
     """Stop notifying a watcher. With the last one, nothing of ours is left in the import system."""
-    _watchers.pop(watcher, None)
+    _watchers.pop(id(watcher), None)
+    _waiting.pop(id(watcher), None)
     _settle()
     if not _watchers and _on_reload is not None:
         mount, hook = _on_reload
@@ -94,45 +83,36 @@ def _hook_reloads() -> None:
 
 def weave_again(result: ModuleType) -> None:
     """Notify the watchers of a module that was reloaded; the hook on `importlib.reload`."""
-    _notify(result.__name__)
-
-
-def is_being_imported(module: ModuleType) -> bool:
-    """Whether the import of a module has begun and not ended."""
-    return is_running(module) or bool(getattr(_spec_of(module), "_initializing", False))
-
-
-def _spec_of(module: ModuleType) -> Any:
-    return object.__getattribute__(module, "__dict__").get("__spec__")  # without loading a lazy module
+    notify(result.__name__)
 
 
 # Modules that are run rather than imported, `__main__`: who runs them says what they have defined, and when.
-
-_running: tuple[str, ...] = ()
-
-
-def is_running(module: ModuleType) -> bool:
-    """Whether a module is run, and what is missing in it may still be defined."""
-    return bool(_running) and object.__getattribute__(module, "__dict__").get("__name__") in _running
+_running: list[str] = []
 
 
 def begin_running(name: str) -> None:
-    """Take a module for one that will define what it lacks."""
-    global _running  # noqa: PLW0603  # one tuple, replaced before the module runs and once it has defined all
-    _running = (*_running, name)
-
-
-def look_again(name: str) -> None:
-    """Notify the watchers that a module which is run has defined something."""
-    _notify(name)
+    """Take a module for one that will define what it lacks; `notify` says that it has defined something."""
+    _running.append(name)
 
 
 def end_running(name: str) -> None:
     """Take a module for one that has defined all it will, and notify the watchers."""
-    global _running  # noqa: PLW0603  # likewise
     if name in _running:
-        _running = tuple([one for one in _running if one != name])
-        _notify(name)
+        _running.remove(name)
+        notify(name)
+
+
+# The specs of imports that have ended and are not marked as done yet, by `id`.
+_ending: set[int] = set()
+
+
+def is_being_imported(module: ModuleType) -> bool:
+    """Whether the import of a module has begun and not ended, so that what it lacks may still be defined."""
+    space = object.__getattribute__(module, "__dict__")  # without loading a lazy module
+    spec = space.get("__spec__")
+    if getattr(spec, "_initializing", False):
+        return id(spec) not in _ending
+    return bool(_running) and space.get("__name__") in _running
 
 
 def _module(name: str) -> ModuleType | None:
@@ -140,78 +120,75 @@ def _module(name: str) -> ModuleType | None:
     return found if issubclass(type_of(found), ModuleType) else None
 
 
-def _notify(name: str) -> None:
-    """Notify the watchers that the import of a module has ended, well or not; without the lock."""
+def _is_imported(name: str) -> bool:
     module = _module(name)
+    return sys.modules.get(name) is not None if module is None else not is_being_imported(module)
+
+
+def notify(name: str) -> None:
+    """Notify the watchers that the import of a module has ended, well or not; without the lock."""
     errors: list[Exception] = []
-    for watcher in list(_watchers):
+    for watcher in [one for one in list(_watchers.values()) if one.wants(name)]:
+        _look(watcher)  # first: to look for what is woven may import something, and so lead here again
+        module = _module(name)
         try:
-            if module is not None and watcher.wants(name):
+            if module is not None:
                 watcher.imported(module)
         except Exception as error:  # a warning that is made an error; the other watchers are notified all the same
             errors.append(error)
-    for watcher, _ in _waiting():
-        if watcher.wants(name):
-            _look(watcher, name)
     if errors:
         raise errors[0]
 
 
 @under_lock
-def _look(watcher: Watcher, ended: str = "") -> None:
-    """Find out whether a watcher waits for an import, and follow those that have begun."""
-    if watcher not in _watchers:
+def _look(watcher: Watcher) -> None:
+    """Find out whether a watcher waits for the end of an import, and follow those that have begun."""
+    if id(watcher) not in _watchers:
         return
-    names = watcher.names
-    missing = tuple([name for name in names or () if sys.modules.get(name) is None])
-    begun = [name for name in names or () if name != ended and name not in missing and _follow(name)]
-    _watchers[watcher] = missing if names is None or missing or begun else None
+    names = [term.module for term in watcher.terms if term.exact_module]
+    for name in names:
+        _follow(name)
+    missing = [name for name in names if not _is_imported(name)]
+    # A term that is a glob, or takes subclasses, may choose something of any module that is imported later.
+    if missing or len(names) < len(watcher.terms) or any(term.takes_subclasses for term in watcher.terms):
+        _waiting[id(watcher)] = watcher, missing
+    else:
+        _waiting.pop(id(watcher), None)
     _settle()
 
 
-def _follow(name: str) -> bool:
-    """Return whether the import of a module has not ended yet; its spec then notifies the watchers when it does."""
+def _follow(name: str) -> None:
+    """If the import of a module has begun, have its spec notify the watchers when it ends."""
     module = _module(name)
-    if module is None or not is_being_imported(module):
-        return False
-    spec = _spec_of(module)
-    _Noticed.of(spec)
-    return is_being_imported(module)  # it may have ended in another thread
+    if module is not None and is_being_imported(module):
+        _notice(object.__getattribute__(module, "__dict__").get("__spec__"))
 
 
-# The end of an import. For as long as it runs, its spec is of a class of ours.
-
-_specs: weakref.WeakValueDictionary[int, machinery.ModuleSpec] = weakref.WeakValueDictionary()
+def _notice(spec: Any) -> None:
+    """Have a spec notify the watchers when its import ends. Specs of other classes than importlib's are left alone."""
+    if type_of(spec) is machinery.ModuleSpec:
+        spec.__class__ = _Noticed
 
 
 @final
 class _Noticed(machinery.ModuleSpec):
-    """A spec that notifies the watchers when importlib marks the import as done."""
+    """The class of a spec while its module is imported: it notifies the watchers when importlib marks that as done.
 
-    @staticmethod
-    def of(spec: Any) -> None:
-        """Make a spec one of these. Specs of other classes than importlib's stay what they are."""
-        if type_of(spec) is machinery.ModuleSpec:
-            spec.__class__ = _Noticed
-            _specs[id(spec)] = spec
+    They are notified before: another thread that waits for the import is then let go, and must find all woven.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        try:
-            if name == "_initializing" and not value and getattr(self, name, False):
-                _leave(self)
-                _notify(self.name)
-        finally:
-            machinery.ModuleSpec.__setattr__(self, name, value)
-
-
-def _leave(spec: Any) -> None:
-    """Restore the class of a spec."""
-    _specs.pop(id(spec), None)
-    if type_of(spec) is _Noticed:
+        if name != "_initializing" or value or not getattr(self, name, False):
+            super().__setattr__(name, value)
+            return
+        spec: Any = self
         object.__setattr__(spec, "__class__", machinery.ModuleSpec)
-
-
-# The finder
+        _ending.add(id(spec))
+        try:
+            notify(spec.name)
+        finally:
+            spec._initializing = value
+            _ending.discard(id(spec))
 
 
 @final
@@ -235,56 +212,42 @@ class _Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
         """Find the spec of a module that somebody waits for; None for any other, and for a reload."""
-        if self is not _finder:  # other code has put back a list that it had kept
-            self.leave()
-            return self._find(name, path, target)
-        self._catch_up()
-        if target is not None or not any(watcher.wants(name) for watcher in list(_watchers)):
+        # A module may have come by a way that does not lead past this finder: the import was on its way when the finder
+        # came, or a finder in front of this one has found it.
+        for missing in [one for _, several in list(_waiting.values()) for one in several]:
+            if _is_imported(missing):
+                notify(missing)
+            else:
+                _follow(missing)
+        asking = (get_ident(), name)
+        # A finder that asks all the others takes us for one of them.
+        if (
+            target is not None
+            or asking in self._asking
+            or not any(one.wants(name) for one, _ in _waiting.copy().values())
+        ):
             return None
-        spec = self._find(name, path, target)
-        _Noticed.of(spec)
-        return spec
-
-    def _catch_up(self) -> None:
-        """Notify of modules that have come by a way that does not lead past this finder.
-
-        An import may have been on its way when the finder came; a finder in front of this one may have found it.
-        """
-        for watcher, missing in _waiting():
-            for name in missing:
-                module = _module(name)
-                if module is not None and is_being_imported(module):
-                    _look(watcher)
-                elif module is not None:
-                    _notify(name)
-
-    def _find(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> machinery.ModuleSpec | None:
-        mine = (get_ident(), name)
-        if mine in self._asking:
-            return None  # a finder that asks all the others takes us for one of them
-        self._asking.add(mine)
+        self._asking.add(asking)
         try:
-            for finder in [one for one in list(sys.meta_path) if one is not self]:
-                find = getattr(finder, "find_spec", None)
-                spec: machinery.ModuleSpec | None = find(name, path, target) if find is not None else None
+            for finder in [one for one in list(sys.meta_path) if one is not self and hasattr(one, "find_spec")]:
+                spec: machinery.ModuleSpec | None = finder.find_spec(name, path, target)
                 if spec is not None:
+                    _notice(spec)
                     return spec
         finally:
-            self._asking.discard(mine)
+            self._asking.discard(asking)
         return None
 
     def leave(self) -> None:
         """Restore `sys.meta_path`, with what others have added to it or removed from it meanwhile."""
         now: Any = sys.meta_path
         if now is self._finders:
-            rest = [one for one in now if one is not self]
-            if list(map(id, rest)) != list(map(id, self._behind)):
-                self._behind[:] = rest
+            others = [one for one in now if one is not self]
+            if list(map(id, others)) != list(map(id, self._behind)):
+                self._behind[:] = others
             sys.meta_path = self._behind
-            return
-        for finders in (now or [], self._finders):  # it is None as the interpreter ends
-            while any(one is self for one in finders):
-                finders.remove(self)
+        elif now is not None:  # it is None as the interpreter ends
+            sys.meta_path = [one for one in now if one is not self]
 
 
 _finder: _Finder | None = None
@@ -293,11 +256,8 @@ _finder: _Finder | None = None
 def _settle() -> None:
     """Put the finder in place while somebody waits, and remove it otherwise; under the lock."""
     global _finder  # noqa: PLW0603  # under the lock
-    waits = any(missing is not None for missing in _watchers.values())
-    if waits and _finder is None:
+    if _waiting and _finder is None:
         _finder = _Finder()
-    elif not waits and _finder is not None:
+    elif not _waiting and _finder is not None:
         gone, _finder = _finder, None
         gone.leave()
-        for spec in list(_specs.values()):  # that were looked up, and not imported
-            _leave(spec)

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import FunctionType, ModuleType
 
-from aspecthook._core.law.hook import instead_of
+from aspecthook._core.law.callables import identity
+from aspecthook._core.law.hook import EXCEPTION, check_options, instead_of
 from aspecthook._core.law.kinds import KINDS, Kind, meant_kind
 from aspecthook._core.law.options import OPTIONS, Options
+from aspecthook._core.mount.kind_hooks import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, printable
 from aspecthook._hints import Any, NamedTuple, cast
 
 from ._aspects import has_marks, marked
-from ._finding import Plan, Where
+from ._finding import Plan, Wanted, Where
 from ._pointcut import Pointcut
 from ._pytorch import WORDS, model_of, refuse_words
 from ._spots import Chosen, shown, type_name
-from ._weaving import Scope, Weaving
-from ._woven import Wanted
+from ._weaving import Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-# The aspects of `aspecthook.aspects`, a room above this one.
-_ASPECTS = ("cached", "limited", "log", "retry", "span", "timed", "timeout")
 
 
 class _Given(NamedTuple):
@@ -40,11 +38,9 @@ def begin(
     names: Any,
     kinds: Mapping[str, Any],
     more: Mapping[str, Any],
-    *,
     aspect: object,
-    where: Where | None,
-    scope: Scope,
-    again: bool,
+    where: Any,
+    scope: Any,
 ) -> Weaving:
     """Make the weaving that was asked for, and weave what is imported.
 
@@ -53,9 +49,9 @@ def begin(
     """
     if callable(names) and not isinstance(names, type):
         raise HookTypeError(f"weave takes hooks by name, as in weave(target, pre=hook): {shown(names)} has none")
-    kinds = {kind: given for kind, given in kinds.items() if given is not None}
-    words = {word: given for word, given in more.items() if word in WORDS and given is not None}
-    options: Any = {word: given for word, given in more.items() if word not in WORDS}
+    kinds = {kind: hooks for kind, hooks in kinds.items() if hooks is not None}
+    words = {word: hooks for word, hooks in more.items() if word in WORDS and hooks is not None}
+    options: Any = {option: value for option, value in more.items() if option not in WORDS}
     _check(options, scope, where)
     given = _Given(kinds, words, options, aspect, where)
     model = model_of(target)
@@ -64,19 +60,31 @@ def begin(
     else:
         refuse_words(target, names, words)
         plans = _of_functions(target, given)
-    return Weaving(tuple(plans), scope=scope, again=again).begin()
+    return Weaving(tuple(plans), scope=scope).begin()
+
+
+def _check(options: Options, scope: object, where: object) -> None:
+    if scope not in ("everywhere", "context"):
+        raise WeaveError(f"scope={brief(scope)}; give 'everywhere' or 'context'")
+    if where is not None and not callable(where):
+        raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
+    for option in options:
+        if option not in OPTIONS:
+            known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope"]
+            meant = meant_kind(option, known) or "; its hooks and options: help(weave)"
+            raise WeaveError(f"weave takes no {option!r}{meant}")
 
 
 def _of_functions(target: object, given: _Given) -> list[Plan]:
     """Return the plans for whatever holds functions, or for an aspect given alone."""
-    label = shown(target)
-    wanted = _wanted(given.kinds, given.options, label)
+    wanted = _wanted(given.kinds, given.options, shown(target))
     if given.aspect is None and not wanted:
         plans = _of_aspect(target, None, given)
         if not plans:
-            raise WeaveError(_why_no_hooks(target, label))
+            raise WeaveError(_why_no_hooks(target))
         return plans
-    aimed = _aim(target)
+    _refuse_class(target)
+    aimed = Pointcut(target) if isinstance(target, str) else target
     plans = [Plan(aimed, tuple(wanted), given.where)] if wanted else []
     return plans if given.aspect is None else plans + _of_given_aspect(aimed, given)
 
@@ -97,49 +105,13 @@ def _of_pytorch(model: Any, target: object, names: Any, given: _Given) -> list[P
     return plans + [plan for plan in marks if plan.target is not target]
 
 
-def _check(options: Options, scope: object, where: object) -> None:
-    if scope not in ("everywhere", "context"):
-        raise WeaveError(f"scope={brief(scope)}; give 'everywhere' or 'context'")
-    if where is not None and not callable(where):
-        raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
-    for option in options:
-        if option not in OPTIONS:
-            known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
-            meant = meant_kind(option, known) or "; its hooks and options: help(weave)"
-            if option in _ASPECTS:
-                meant = f"; it is an aspect: weave(target, aspect={option}(...)), with aspecthook.aspects.{option}"
-            raise WeaveError(f"weave takes no {option!r}{meant}")
-    _refuse_weak(options)
-
-
-def _refuse_weak(options: Options) -> None:
-    if options.get("weak"):
-        raise WeaveError(
-            "weak=True is not for weavings: a weaving keeps its hooks until it is removed; add the hook with "
-            "hooks(target), or remove the weaving when its object goes"
-        )
-
-
-def _aim(target: object) -> object:
-    if isinstance(target, str):
-        return Pointcut(target)
-    if isinstance(target, type) and has_marks(target):
-        raise WeaveError(
-            f"{printable(target.__qualname__)} has marked methods: weave an object of it, as in "
-            f"weave({printable(target.__name__)}())"
-        )
-    return target
-
-
 def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = "") -> list[Wanted]:
     """Return the hooks that are given by kind, or by a word for objects of PyTorch."""
     found: list[Wanted] = []
     for kind, given in kinds.items():
         called = word or kind
         for types, hooks in _by_types(given, called, label):
-            many: Any = hooks
-            for one in many if isinstance(hooks, (list, tuple, set, frozenset)) else (many,):
-                hook: Any = one
+            for hook in hooks if isinstance(hooks, (list, tuple, set, frozenset)) else (hooks,):
                 if not callable(hook):
                     raise WeaveError(
                         f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "
@@ -150,8 +122,7 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
                         f"{called}={brief(hook)} is an exception type, and cannot be a hook on {label}; give the hook "
                         f"for it, as in exception={{KeyError: hook}}"
                     )
-                # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
-                found.append(Wanted(cast("Kind", kind), one, types, options, label))
+                found.append(_want(cast("Kind", kind), hook, types, options, label))
     return found
 
 
@@ -167,40 +138,54 @@ def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...]
     return [(types if isinstance(types, tuple) else (types,), hooks) for types, hooks in rows.items()]
 
 
+def _want(kind: Kind, function: Any, types: tuple[type[BaseException], ...], options: Options, label: str) -> Wanted:
+    """Return one hook that is to be woven; some targets may be imported later, but wrong options are refused now."""
+    if options.get("weak"):
+        raise WeaveError(
+            "weak=True is not for weavings: a weaving keeps its hooks until it is removed; add the hook with "
+            "hooks(target), or remove the weaving when its object goes"
+        )
+    if types:
+        check_types(kind, types, label)
+    meaning = frozenset(check_options(kind, function, options, label).items())
+    return Wanted(kind, function, types, options, (kind, identity(function), frozenset(types or EXCEPTION), meaning))
+
+
 def _of_given_aspect(target: object, given: _Given) -> list[Plan]:
-    plans = _of_aspect(given.aspect, target, given)
+    plans, label = _of_aspect(given.aspect, target, given), shown(given.aspect)
+    if not plans and isinstance(given.aspect, FunctionType):
+        name = given.aspect.__name__
+        raise WeaveError(f"the aspect {label} is a function; if it makes an aspect, call it: aspect={name}(...)")
     if not plans:
-        if isinstance(given.aspect, FunctionType):
-            raise WeaveError(
-                f"the aspect {shown(given.aspect)} is a function; if it makes an aspect, call it: "
-                f"aspect={given.aspect.__name__}(...)"
-            )
-        raise WeaveError(f"the aspect {shown(given.aspect)} has no marked methods; write @pre(...) above some")
+        raise WeaveError(f"the aspect {label} has no marked methods; write @pre(...) above some")
     return plans
 
 
 def _of_aspect(aspect: Any, target: object, given: _Given) -> list[Plan]:
     """Return the plans for the marked methods of an aspect; those whose marks name no pointcut go on `target`."""
-    if isinstance(aspect, (str, type, ModuleType)):
-        if isinstance(aspect, type) and has_marks(aspect):
-            _aim(aspect)
-        return []
+    _refuse_class(aspect)
     plans: list[Plan] = []
-    label = shown(aspect)
-    for mark, method in marked(aspect):
+    for mark, method in () if isinstance(aspect, (str, type, ModuleType)) else marked(aspect):
         if mark.pointcut is None and target is None:
             raise WeaveError(
-                f"the method {method.__name__!r} of {label} is marked {mark.kind!r} without a pointcut; name one in "
-                f"the mark, or give the target: weave(target, aspect=...)"
+                f"the method {method.__name__!r} of {shown(aspect)} is marked {mark.kind!r} without a pointcut; name "
+                f"one in the mark, or give the target: weave(target, aspect=...)"
             )
-        own = cast("Options", {**given.options, **mark.options})
-        _refuse_weak(own)
+        options = cast("Options", {**given.options, **mark.options})
         aimed = target if mark.pointcut is None else Pointcut(mark.pointcut)
-        plans.append(Plan(aimed, (Wanted(mark.kind, method, mark.types, own, label),), given.where))
+        plans.append(Plan(aimed, (_want(mark.kind, method, mark.types, options, shown(aspect)),), given.where))
     return plans
 
 
-def _why_no_hooks(target: object, label: str) -> str:
+def _refuse_class(target: object) -> None:
+    """Refuse a class that defines an aspect, of which an instance is to be woven."""
+    if isinstance(target, type) and has_marks(target):
+        name, path = printable(target.__name__), printable(target.__qualname__)
+        raise WeaveError(f"{path} has marked methods: weave an object of it, as in weave({name}())")
+
+
+def _why_no_hooks(target: object) -> str:
+    label = shown(target)
     if isinstance(target, str):
         Pointcut(target)
         return f"no hooks are given for {label}; name them, as in weave({label}, pre=hook)"

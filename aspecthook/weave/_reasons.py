@@ -12,7 +12,7 @@ from aspecthook._foreign.places import is_ours, space_of
 from aspecthook._hints import Any
 
 from ._imports import is_being_imported
-from ._members import modules
+from ._members import find, modules
 from ._pointcut import Term, is_glob
 from ._spots import IMMUTABLE, type_name
 
@@ -37,6 +37,8 @@ def why_empty(target: Any, label: str) -> str:
 
 def why_nothing(term: Term, module: ModuleType) -> str:
     """Return why a term chooses nothing in a module that is imported."""
+    if find(term, module):
+        return f"{term.text!r} chooses nothing: terms with '!' exclude all of it; take one of the two out"
     held: Any = module
     for segment in term.segments:
         held = vars(held).get(segment.glob) if segment.exact and isinstance(held, (ModuleType, type)) else None
@@ -49,11 +51,6 @@ def why_nothing(term: Term, module: ModuleType) -> str:
         f"{term.text!r} chooses nothing: {module.__name__} itself defines no function or class of such a name; spell "
         f"out the name that it imports, or name the module that defines it{near}"
     )
-
-
-def why_excluded(term: Term) -> str:
-    """Return why a term chooses nothing, though there is what it means."""
-    return f"{term.text!r} chooses nothing: terms with '!' exclude all of it; take one of the two out"
 
 
 def refuse_module(term: Term) -> None:

@@ -8,15 +8,13 @@ instead.
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 import sys
 from collections.abc import Callable
-from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
+from functools import cached_property, partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -30,24 +28,28 @@ from types import (
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
-from aspecthook._core.mount.point import MountPoint, mount_of
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._foreign.binding import Binding, bind
 from aspecthook._foreign.carrier import inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
-from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
+from aspecthook._foreign.point import mount_in_class, mount_in_module, proxied
 from aspecthook._foreign.proxies import load_proxies
-from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, cast, final
+from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
-_READ = (MemberDescriptorType, GetSetDescriptorType)
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-# Our code names `print` for `explain`, but no call of a hook uses it, so that it can be woven.
-_SPARED = frozenset(("print",))
+# The builtins that our code calls when hooks run; a test compares them with the code.
+_NEEDED = frozenset(
+    (
+        *("all", "any", "callable", "compile", "dir", "eval", "getattr", "hasattr", "hash", "id", "isinstance"),
+        *("issubclass", "iter", "len", "max", "min", "next", "repr", "setattr", "sorted", "sum", "vars"),
+    )
+)
 # Functions whose result depends on the caller's frame, which would be ours.
 _LOOKING_BACK = frozenset(
     {("builtins", name) for name in ("locals", "globals", "vars", "dir", "eval", "exec", "super")}
@@ -73,9 +75,7 @@ class Spot(NamedTuple):
     function: Any
     made: Callable[[], MountPoint] | None  # returns the mount point; under the lock. None: that of the function
     heir: type[Any] | None = None  # the class whose calls are meant, if others share the function
-    in_place: bool = False
     loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
-    place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
 
     def mount(self) -> MountPoint:
         """Return the mount point; under the lock."""
@@ -103,16 +103,14 @@ def spot_of(member: Member) -> Spot:
     _check_allowed(member.module, getattr(member.owner, "__name__", None), member.name, member)
     mount = proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
-        return _of_proxied(mount)
+        return Spot(mount.original, lambda: mount, loose=True)
     if mount is not None:  # our proxy stands elsewhere for this member: the original is meant
         member = member._replace(value=mount.original)
     function = function_in(member.value, member.accessor)
-    if function is not None:
-        meant = _calls_meant(function, member)
-        if meant != "through the class":
-            _check_allowed(function.__module__, function.__module__, function.__qualname__, member)
-            heir: Any = (member.heir or member.owner) if meant == "by first argument" else None
-            return Spot(function, None, heir, in_place=True)
+    spot = _in_place(function, member) if function is not None else None
+    if spot is not None:
+        _check_allowed(spot.function.__module__, spot.function.__module__, spot.function.__qualname__, member)
+        return spot
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
@@ -128,38 +126,31 @@ def _check_allowed(module: object, home: object, name: str, target: Member | Fun
         raise _refusal(label, why, "weave what calls it")
 
 
-def _of_proxied(mount: ProxyMountPoint) -> Spot:
-    """Return the spot of a callable that has a proxy already."""
-    return Spot(mount.original, lambda: mount, loose=True)
-
-
-# The calls of a function that are meant: all; those whose first argument is of the class; or those through the class,
-# which needs a proxy in it.
-_Calls: TypeAlias = Literal["all", "by first argument", "through the class"]
 _FIRST = frozenset(("self", "cls", "mcs", "mcls", "metacls"))
 
 
-def _calls_meant(function: FunctionType, member: Member) -> _Calls:
-    """Return which calls of a function are meant by a member, which a class may inherit or share with others."""
-    cls = member.owner
+def _in_place(function: FunctionType, member: Member) -> Spot | None:
+    """Return the spot of a Python function; None if only its calls through a class are meant: a proxy goes there.
+
+    A class may inherit the function, or share it with others. Then the calls are meant whose first argument is of the
+    class; but a static method, and an ordinary function called as ``Shop.add(1, 2)``, is not passed one.
+    """
+    cls, static = member.owner, isinstance(member.value, staticmethod)
     if member.heir is not None:
-        return "through the class" if isinstance(member.value, staticmethod) else "by first argument"
-    if not isinstance(cls, type):
-        return "all"
+        return None if static else Spot(function, None, member.heir)
+    home = (function.__module__, function.__qualname__.rpartition(".")[0])
+    if not isinstance(cls, type) or home == (cls.__module__, cls.__qualname__):
+        return Spot(function, None)
     found = member_of(function)
-    named = function.__module__ == cls.__module__ and function.__qualname__.rpartition(".")[0] == cls.__qualname__
-    if named or (found is not None and found.owner is cls):
-        return "all"
-    static = isinstance(member.value, staticmethod)
-    if member.name == "__new__" or not (static or type_of(member.value) is FunctionType):
-        return "by first argument"  # a class method and a property, too
-    # Called as `Shop.add(1, 2)`, an ordinary function is not passed the class.
-    first = function.__code__.co_varnames[: function.__code__.co_argcount][:1]
-    if not static and first and first[0].strip("_") in _FIRST:
-        return "by first argument"
-    known = found is not None and any(function_in(found.value, word) is function for word in ACCESSORS)
+    if found is not None and found.owner is cls:
+        return Spot(function, None)
+    first = function.__code__.co_varnames[: min(function.__code__.co_argcount, 1)]
+    is_method = type_of(member.value) is not FunctionType or (bool(first) and first[0].strip("_") in _FIRST)
+    if member.name == "__new__" or (is_method and not static):
+        return Spot(function, None, cls)
     # A function that no other name leads to was made for this class, as a decorator makes a closure around a method.
-    return "through the class" if known else "all"
+    known = found is not None and any(function_in(found.value, word) is function for word in ACCESSORS)
+    return None if known else Spot(function, None)
 
 
 # In a module
@@ -170,17 +161,15 @@ def _in_module(member: Member) -> Spot:
     if not callable(value):
         raise _refusal(member.label, f"is a value, of type {type_name(value)}", "weave a function that uses it")
     _refuse_streams(value, member)
-    if not isinstance(value, (BuiltinFunctionType, partial, CACHING)):
-        instance = _instance(value, member.label)
-        if instance is not None:
-            return instance
-    if member.owner is builtins and member.name in _needed():
+    instance = _instance(value, member.label)
+    if instance is not None:
+        return instance
+    if member.owner is builtins and member.name in _NEEDED:
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
     if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     load_proxies()
-    place = (cast("ModuleType", member.owner), member.name)
-    return Spot(value, lambda: mount_in_module(value, member.label), loose=True, place=place)
+    return Spot(value, lambda: mount_in_module(value, member.label), loose=True)
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
@@ -210,27 +199,6 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
     return Spot(function, lambda: for_instance(mount_for(function), instance))
 
 
-@lru_cache
-def _needed() -> frozenset[str]:
-    """Return the names of the builtins that our code calls when hooks run."""
-    found: set[str] = set()
-    for name, module in list(sys.modules.copy().items()):
-        if name.startswith("aspecthook._"):
-            for value in list(vars(module).values()):
-                holders = [value, *vars(value).values()] if isinstance(value, type) else [value]
-                for holder in holders:
-                    function = function_in(holder, "fget")
-                    if function is not None:
-                        found |= _names(function.__code__)
-    return frozenset(found & vars(builtins).keys()) - _SPARED
-
-
-def _names(code: CodeType) -> set[str]:
-    inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
-    own = {str(step.argval) for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
-    return own.union(*inner)
-
-
 # In a class
 
 
@@ -249,33 +217,22 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     if member.name == "__new__" and getattr(value, "__self__", None) is cls:
         why = f"is how C code makes instances of {cls.__name__}, and CPython does not let it be put back"
         raise _refusal(member.label, why, "weave the functions that call it")
-    inner = bind(value, None, cls) if binding != "read" else None
-    _refuse_streams(inner, member)
+    _refuse_streams(bind(value, None, cls), member)
     load_proxies()
     function = getattr(value, "__func__", value)
     mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
     return Spot(function, mount, loose=True)
 
 
-def _refuse_unread(value: property, member: Member) -> None:
-    if getattr(value, member.accessor) is None:
-        has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
-        name = member.label.removesuffix(f".{member.accessor}")
-        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{name}.{has}'")
-    if member.accessor != "fget":
-        raise _refusal(member.label, "is not a Python function", "weave the functions that call it")
-
-
 def _binding(value: Any, member: Member) -> Binding:
     kind = type_name(value)
     found: Any = value  # which type checkers do not narrow
-    if isinstance(value, property):
-        _refuse_unread(value, member)
-        return "read"
-    if isinstance(value, _READ) or kind == "_tuplegetter":
-        if member.name.startswith("__"):
-            raise _refusal(member.label, "is read by Python itself", "weave a method that uses it")
-        return "read"
+    if isinstance(value, property) and getattr(value, member.accessor) is None:
+        has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
+        name = member.label.removesuffix(f".{member.accessor}")
+        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{name}.{has}'")
+    if isinstance(value, (property, MemberDescriptorType, GetSetDescriptorType)) or kind == "_tuplegetter":
+        raise _refusal(member.label, "is read without Python code", "weave a method that uses it")
     # A wrapper around another method binds as that method does.
     inner: Any = value.func if isinstance(value, (partialmethod, singledispatchmethod)) else value
     if isinstance(inner, (classmethod, ClassMethodDescriptorType)):
@@ -309,17 +266,17 @@ def spot_of_object(target: Any) -> Spot | None:
     """
     mount = proxied(target)
     if mount is not None:
-        return _of_proxied(mount)
+        return Spot(mount.original, lambda: mount, loose=True)
     _refuse_made_anew(target)
     if isinstance(target, MethodType):
         return _method(target)
-    if isinstance(target, (*_C_METHODS, ClassMethodDescriptorType, *_READ)):
+    if isinstance(target, (*_C_METHODS, ClassMethodDescriptorType)):
         cls: type[Any] = target.__objclass__
         return spot_of(_in_owner(cls, target.__name__, target, cls))
     function = function_in(target, "fget")
     if function is not None:
         _check_allowed(function.__module__, None, "", function)
-        return Spot(function, None, in_place=True)
+        return Spot(function, None)
     owner = member_of(target)
     if owner is not None and owner.value is target:
         return spot_of(owner)
@@ -327,30 +284,18 @@ def spot_of_object(target: Any) -> Spot | None:
 
 
 def _refuse_made_anew(target: Any) -> None:
-    """Refuse what a descriptor makes anew at each access: hooks on it would be dropped with it, and never act."""
+    """Refuse what `functools` makes anew at each access: hooks on it would be dropped with it, and never act."""
     inner: Any = target.__func__ if isinstance(target, MethodType) else target
-    found = member_of(inner)
-    if type(inner) is FunctionType:
-        # partialmethod, and up to 3.13 singledispatchmethod, make functions whose code has this name in functools.
+    if type(inner) is FunctionType:  # of partialmethod, and up to 3.13 of singledispatchmethod
         made = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
-        made = made or ("__wrapped__" in vars(inner) and mount_of(inner) is None and _is_made_by(found, inner))
-    else:
+    else:  # of singledispatchmethod from 3.14 on
         kind = type_of(inner)
-        python = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  # not whether there is one
-        # From 3.14 on singledispatchmethod makes callable objects.
-        made = python and (kind.__module__ == "functools" or _is_made_by(found, inner))
+        made = kind.__module__ == "functools" and isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004
     if made:
+        found = member_of(inner)
         label = found.label if found is not None else shown(inner)
         instead = f"name it in a pointcut: '{label}'" if found is not None else _inner(inner)
         raise _refusal(label, "is made anew at each access", instead)
-
-
-def _is_made_by(member: Member | None, value: object) -> bool:
-    """Whether a class has, under the name of a value, a descriptor in Python that does not hold the value."""
-    if member is None or member.value is value or not isinstance(member.owner, type):
-        return False
-    binds = isinstance(getattr(type_of(member.value), "__get__", None), FunctionType)
-    return binds and not any(held is value for held in getattr(member.value, "__dict__", {}).values())
 
 
 def _anywhere(target: Any) -> Spot:
@@ -365,7 +310,7 @@ def _anywhere(target: Any) -> Spot:
             f"is a method of one {kind.__name__}, which has no place for a hook",
             f"weave a subclass of {kind.__name__}, or the functions that call it",
         )
-    instance = None if isinstance(target, (BuiltinFunctionType, partial, CACHING)) else _instance(target, shown(target))
+    instance = _instance(target, shown(target))
     if instance is not None:
         return instance
     raise _refusal(shown(target), "is in no imported module, so there is nowhere to put a hook", _inner(target))

@@ -1,28 +1,34 @@
-"""The weaving: hooks on all that a target means, now and when modules are imported, removed as one."""
+"""Weavings: hooks put on at once and when modules are imported, removed as one.
+
+The invariant: a weaving holds its hooks, and a spot has each of them once; all spots that are found together are woven
+or none.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType, TracebackType
 
-from aspecthook._core.law.callables import code_of
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.callables import code_of, identity
+from aspecthook._core.law.hook import Hook, Maker, Predicate
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
-from aspecthook._foreign.places import with_index
+from aspecthook._errors import AspecthookError, WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
+from aspecthook._foreign.places import indexed
 from aspecthook._foreign.point import ProxyMountPoint
-from aspecthook._hints import Literal, Never, TypeAlias, final
+from aspecthook._hints import Literal, NamedTuple, TypeAlias, final
 
-from ._finding import Plan, Search
+from ._calls import Blocks, Calls
+from ._finding import Plan, Spots, Wanted, spots_in_modules, spots_of_objects
 from ._imports import Watcher, is_being_imported, unwatch, watch
 from ._members import modules
 from ._pointcut import Pointcut, Term
 from ._pytorch import warn_of
-from ._reasons import refuse_module, why_excluded, why_nothing, why_unknown, why_waiting
+from ._reasons import refuse_module, why_nothing, why_unknown, why_waiting
 from ._spots import Spot, shown
-from ._woven import Blocks, Claim, Owner, WovenHook, acquire
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -32,6 +38,14 @@ _LOADED = (inspect, nearest("", []))
 
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
+
+
+class _Held(NamedTuple):
+    """One hook of a weaving."""
+
+    key: object
+    hook: Hook
+    calls: Calls | None  # None: all calls of the function, whatever class they are for
 
 
 @final
@@ -51,24 +65,22 @@ class Weaving:
         ('"tea"', 'removed')
     """
 
-    def __init__(self, plans: tuple[Plan, ...], *, scope: Scope, again: bool) -> None:
+    def __init__(self, plans: tuple[Plan, ...], *, scope: Scope) -> None:
         targets = [plan.target.text if isinstance(plan.target, Pointcut) else plan.target for plan in plans]
         self._shown = ", ".join(dict.fromkeys(map(shown, targets)))
         self._plans = plans
-        self._again = again
-        # The hooks, each with its mount point if that is kept alive from here alone while the hooks are paused.
-        self._hooks: dict[WovenHook, MountPoint | None] = {}
-        self._limit = 16  # of hooks; beyond it, those whose functions are gone are dropped
+        # The hooks of each mount point, which goes with its function.
+        self._hooks: weakref.WeakKeyDictionary[MountPoint, tuple[_Held, ...]] = weakref.WeakKeyDictionary()
+        # Mount points that nothing else may keep: those of proxies, while their hooks are paused; and after the removal
+        # those that are displaced, which have to remember what was put over them.
+        self._kept: set[MountPoint] = set()
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
-        self._excluded: set[Term] = set()  # the terms of which `!` has left nothing
-        self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
         self._listener = listener()  # of warnings, also of those about later imports
         self._removed = False  # or being removed
         self._gone = False
-        self._displaced: tuple[MountPoint, ...] = ()
+        self._paused = False
         self._entered = 0  # how many `with` blocks are open
         self._blocks = Blocks() if scope == "context" else None
-        self._owner = Owner(self._blocks)
         functions = [wanted.function for plan in plans for wanted in plan.wanted]
         self._hook_codes = {code for function in functions if (code := code_of(function)) is not None}
         self._terms = [term for plan in plans if isinstance(plan.target, Pointcut) for term in plan.target.terms]
@@ -79,13 +91,12 @@ class Weaving:
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
         """The mount points that carry the hooks, without those whose functions are gone."""
-        found = [woven.mount for woven in list(self._hooks)]
-        return tuple({id(mount): mount for mount in found if mount is not None}.values())
+        return tuple([mount for mount in list(self._hooks) if mount.is_alive()])
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The handles of the hooks."""
-        return tuple([woven.hook for woven in list(self._hooks)])
+        return tuple([held.hook for row in list(self._hooks.values()) for held in row])
 
     @property
     def state(self) -> State:
@@ -95,7 +106,7 @@ class Weaving:
         has been entered; ``woven``; ``removed``, also when the target is gone; ``displaced``: other code has
         replaced what we had put there, and is left alone.
         """
-        if self._find_displaced({*self.mounts, *self._displaced}):
+        if self._find_displaced():
             return "displaced"
         if self._removed or not (self._terms or self.mounts):
             return "removed"
@@ -106,11 +117,11 @@ class Weaving:
         """Whether the hooks can act for anybody: those of scope "context" do so only inside a block."""
         return self._blocks is None or self._entered > 0
 
-    @staticmethod
     @under_lock
-    def _find_displaced(mounts: Iterable[MountPoint]) -> tuple[MountPoint, ...]:
-        # A list and no `any`: a mount point that is no longer displaced heals when it is asked.
-        return with_index(lambda: tuple([mount for mount in mounts if mount.displaced]))
+    @indexed
+    def _find_displaced(self) -> set[MountPoint]:
+        # A whole set and no `any`: a mount point that is no longer displaced heals when it is asked.
+        return {mount for mount in self.mounts if mount.displaced}
 
     def check(self) -> None:
         """Make sure that everything that was asked for has been found.
@@ -121,9 +132,7 @@ class Weaving:
         """
         if self._removed:
             return
-        self._weave(Search(self._hook_codes).in_modules(self._plans))  # an import may have gone by unnoticed
-        for error in list(self._errors.values()):
-            raise error
+        self._weave(*spots_in_modules(self._plans, self._hook_codes))  # an import may have gone by unnoticed
         missing = self._missing()
         if missing:
             raise WeaveError(f"nothing is woven on {missing[0].text!r}: {why_waiting(missing[0])}")
@@ -142,26 +151,23 @@ class Weaving:
     # Changing
 
     @under_lock
+    @indexed
     def remove(self) -> None:
         """Remove the hooks. Further calls do nothing."""
         if self._gone:
             return
         self._removed = True
         unwatch(self._watcher)
-        mounts = self.mounts
-        with_index(self._release)
-        # A displaced mount point has to remember what was put over it, and nothing else may keep it.
-        self._displaced = self._find_displaced(mounts)
+        self._kept.update(self.mounts)  # so that none goes with its last hook
+        for mount, row in list(self._hooks.items()):
+            mount.discard(tuple([held.hook for held in row]))
+            mount.tidy()
         # A handle that is kept would keep the mount points, and the callables that they have replaced.
-        self._hooks = dict.fromkeys(self._hooks)
+        self._kept = self._find_displaced()
         self._gone = True  # last, so that an interrupted removal can be repeated
 
-    def _release(self) -> None:
-        for woven in list(self._hooks):
-            woven.release([claim for claim in woven.claims if claim.owner is self._owner])
-
     def pause(self) -> None:
-        """Disable the hooks in all threads, until `resume`. A hook that another weaving shares still acts for it."""
+        """Disable the hooks in all threads, until `resume`."""
         self._set_paused(paused=True)
 
     def resume(self) -> None:
@@ -169,57 +175,36 @@ class Weaving:
         self._set_paused(paused=False)
 
     @under_lock
+    @indexed
     def _set_paused(self, *, paused: bool) -> None:
-        self._owner.paused = paused
-        with_index(self._settle)
-
-    def _settle(self) -> None:
-        for woven in list(self._hooks):
-            woven.settle()
-
-    # Typed as Never, so that a type checker reports the call.
-    def __call__(self, function: object, /) -> Never:
-        """Refuse to decorate a function, and remove the hooks: no other code would have the weaving to remove them.
-
-        Raises:
-            WeaveError: Always.
-        """
-        self.remove()
-        name = getattr(function, "__name__", "f")
-        raise WeaveError(
-            f"weave is not a decorator, and the weaving of {self._shown} is removed again: to have it during each call "
-            f"of {name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable above "
-            f"it, and @{name}.pre and so on above the hooks"
-        )
+        self._paused = paused
+        for mount, row in [] if self._removed else list(self._hooks.items()):
+            mount.set_paused(tuple([held.hook for held in row]), paused=paused)
 
     def __enter__(self) -> Weaving:
-        self._begin_block()
+        self._count_block(1)
         if self._blocks is not None:
             self._blocks.enter()
         return self
 
-    @under_lock
-    def _begin_block(self) -> None:
-        if self._removed:
-            raise WeaveError(
-                f"the weaving of {self._shown} has been removed, and a block of it would do nothing; weave again"
-            )
-        self._entered += 1
-
-    @under_lock
-    def _end_block(self) -> bool:
-        """Return whether it was the last one."""
-        self._entered -= 1
-        return self._entered <= 0
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        last = self._end_block()
+        is_last = self._count_block(-1) <= 0
         if self._blocks is not None:
             self._blocks.leave()
-        if last:
+        if is_last:
             self.remove()
+
+    @under_lock
+    def _count_block(self, step: int) -> int:
+        """Count a block in or out, and return how many are open."""
+        if self._removed and step > 0:
+            raise WeaveError(
+                f"the weaving of {self._shown} has been removed, and a block of it would do nothing; weave again"
+            )
+        self._entered += step
+        return self._entered
 
     # Weaving
 
@@ -230,7 +215,8 @@ class Weaving:
                 refuse_module(term)
             if self._terms:
                 watch(self._watcher)
-            self._weave(Search(self._hook_codes).in_modules(self._plans).of_objects(self._plans))
+            spots, terms = spots_in_modules(self._plans, self._hook_codes)
+            self._weave(spots + spots_of_objects(self._plans), terms)
             self._refuse_nothing()
             for term in self._missing():
                 unknown = why_unknown(term)
@@ -252,85 +238,94 @@ class Weaving:
         missing = self._missing()
         if any(term in missing for term, _ in imported):
             # A reload, which another thread makes, takes its module out of `sys.modules` for a moment.
-            self._weave(Search(self._hook_codes).in_modules(self._plans))
+            self._weave(*spots_in_modules(self._plans, self._hook_codes))
             missing = self._missing()
-        for term, module in imported:
-            if term not in missing:
-                continue
+        for term, module in [row for row in imported if row[0] in missing]:
             # A package may have nothing of its own, and everything in the modules below it.
             if not self._hooks or not all(segment.glob == "*" for segment in term.segments):
-                raise WeaveError(why_excluded(term) if term in self._excluded else why_nothing(term, module))
+                raise WeaveError(why_nothing(term, module))
             self._found.add(term)
         if not self._hooks and not missing:
             raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
 
     def _imported(self, module: ModuleType) -> None:
-        """Weave what a module has brought. An error does not break the import: it is kept, and a warning reports it."""
-        name = module.__name__
+        """Weave what a module has brought. An error does not break the import: a warning reports it, and `check`."""
         try:
             for mount in self.mounts:
                 if isinstance(mount, ProxyMountPoint):
                     mount.moved_on(module)
-            self._weave(Search(self._hook_codes).in_modules(self._plans, module))
+            self._weave(*spots_in_modules(self._plans, self._hook_codes, module))
         except Exception as error:
-            self._errors[name] = error
-            what, found, reason = str(error).partition(" cannot be woven: ")
-            said = f"{what!r} could not be woven: {reason}" if found else f"{self._shown} could not be woven: {what}"
+            why = error if isinstance(error, AspecthookError) else f"{self._shown} cannot be woven: {error}"
             with WarningsTo(self._listener):
-                warn(f"{name} is imported, but {said}", WeaveWarning)
-        else:
-            self._errors.pop(name, None)
+                warn(f"{module.__name__} is imported, but {why}", WeaveWarning)
 
     def _missing(self) -> list[Term]:
         return [term for term in self._terms if term not in self._found]
 
-    def _weave(self, search: Search) -> None:
+    def _weave(self, spots: Spots, terms: set[Term]) -> None:
         """Put the hooks on the spots that were found: all of them or, if one is refused, none."""
-        self._excluded |= search.excluded
-        done: list[tuple[WovenHook, Claim]] = []
+        undo: list[Callable[[], None]] = []
         try:
-            self._put_all(search.spots, done)
-            for _, spot in search.spots:
-                if spot.in_place:
+            self._put_all(spots, undo)
+            for _, spot in spots:
+                if spot.made is None:
                     warn_of(spot.function)
-            self._found |= search.found  # last: a term that is found must have its hooks
+            self._found |= terms  # last: a term that is found must have its hooks
         except BaseException:
-            self._take_back(done)
+            for step in reversed(undo):
+                step()
             raise
 
     @under_lock
-    def _put_all(self, found: list[tuple[Plan, Spot]], done: list[tuple[WovenHook, Claim]]) -> None:
-        if self._removed:
-            return
-        chosen = found
-        if not all(spot.in_place for _, spot in found):
-            in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
+    @indexed
+    def _put_all(self, spots: Spots, undo: list[Callable[[], None]]) -> None:
+        in_place = {(id(plan), id(spot.function)) for plan, spot in spots if spot.made is None}
+        for plan, spot in [] if self._removed else spots:
             # The proxy of an inherited static method calls the function, which is left to the hooks in it.
-            chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
+            if spot.made is None or (id(plan), id(spot.function)) not in in_place:
+                self._put(plan.wanted, spot, undo)
 
-        def put() -> None:
-            for plan, spot in chosen:
-                self._put(plan, spot, done)
-
-        with_index(put)
-        if len(self._hooks) > self._limit:
-            self._hooks = {woven: kept for woven, kept in self._hooks.items() if woven.mount is not None}
-            self._limit = 2 * len(self._hooks) + 16
+    def _put(self, several: tuple[Wanted, ...], spot: Spot, undo: list[Callable[[], None]]) -> None:
+        """Put hooks on one spot; under the lock."""
+        mount = spot.mount()
+        for wanted in several:
+            row = self._hooks.get(mount, ())
+            # A spot that two terms or two marks mean gets the same hook once.
+            held = next((one for one in row if one.key == wanted.key), None)
+            calls = None if held is None else held.calls
+            if held is not None and (calls is None or calls.has(spot.heir)):
+                continue
+            if held is not None and calls is not None and held.hook in mount.members:
+                undo.append(partial(calls.discard, id(spot.heir)))
+                calls.add(spot.heir)
+                continue
+            if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
+                continue
+            undo.append(partial(self._withdraw, mount, wanted, row, mount.members))
+            calls, gate = None, None if self._blocks is None else Predicate(self._blocks)
+            if spot.heir is not None:
+                calls = Calls(self._blocks)
+                calls.add(spot.heir)
+                gate = calls.gate(mount.site().signature)
+            hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, gate)
+            if calls is not None:
+                calls.hook = weakref.ref(hook)
+            if self._paused:
+                mount.set_paused((hook,), paused=True)
+            self._hooks[mount] = (*row, _Held(wanted.key, hook, calls))
+        if spot.loose:
+            self._kept.add(mount)
 
     @under_lock
-    def _take_back(self, done: list[tuple[WovenHook, Claim]]) -> None:
-        for woven, claim in done:
-            woven.release((claim,))
-            if not any(one.owner is self._owner for one in woven.claims):
-                self._hooks.pop(woven, None)
-
-    def _put(self, plan: Plan, spot: Spot, done: list[tuple[WovenHook, Claim]]) -> None:
-        mount = spot.mount()
-        for place, wanted in enumerate(plan.wanted):
-            # A spot that two terms or two marks mean gets the same hook once.
-            row = acquire(mount, wanted, self._owner, spot.heir, place if self._again else None)
-            if row is not None:
-                done.append(row)
-                self._hooks[row[0]] = mount if spot.loose else None
-                if spot.place is not None and isinstance(mount, ProxyMountPoint):
-                    mount.name_place(*spot.place)
+    def _withdraw(self, mount: MountPoint, wanted: Wanted, row: tuple[_Held, ...], before: tuple[Hook, ...]) -> None:
+        """Remove a hook that was added, or that an interrupt has left half added."""
+        made = (wanted.kind, identity(mount.unbound(wanted.function)))
+        for hook in mount.members:
+            if hook not in before and (hook.kind, hook.identity) == made:
+                hook.remove()
+        mount.tidy()
+        if row:
+            self._hooks[mount] = row
+        else:
+            self._hooks.pop(mount, None)

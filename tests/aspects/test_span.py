@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack
 
 import pytest
+from hypothesis import given
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -14,6 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from aspecthook import weave
 from aspecthook.aspects import span
 from tests.aspects.conftest import Targets
+from tests.record import programs
 
 
 class Spans:
@@ -39,14 +44,15 @@ def test_a_call_is_a_span_with_the_place_of_the_function(style: str, spans: Span
     targets = Targets()
     target, call = targets.all[style]
     code = target.__code__
-    with weave(target, aspect=span(kind="client", attributes={"region": "eu"}, tracer=spans.tracer)):
+    with weave(target, aspect=span(kind="client", tracer=spans.tracer)):
         call(1)
     [one] = spans.ended
     assert one.name.endswith(target.__name__) and one.kind is trace.SpanKind.CLIENT and one.attributes is not None
     assert one.attributes["code.function.name"] == one.name.replace(":", ".")
     assert one.attributes["code.file.path"] == code.co_filename
     assert one.attributes["code.line.number"] == code.co_firstlineno
-    assert one.attributes["region"] == "eu" and one.status.is_unset
+    assert one.status.is_unset
+    assert one.attributes["thread.name"] == "MainThread" and "aspecthook.result" not in one.attributes
 
 
 def test_a_failed_call_has_the_exception_as_an_event(style: str, spans: Spans) -> None:
@@ -110,3 +116,27 @@ def test_arguments_are_attributes_and_secrets_are_nowhere(spans: Spans) -> None:
         "aspecthook.arguments.items": "[1, 2]",
     }
     assert "hunter22" not in one.to_json() and "<redacted> is wrong" in one.to_json()
+
+
+@given(program=programs.programs())
+def test_the_tree_of_spans_is_that_of_the_calls(program: programs.Node) -> None:
+    if programs.INHERITS and programs.in_threads(program):
+        return
+    spans = Spans()
+    with ExitStack() as stack:
+        for target in programs.TARGETS:
+            stack.enter_context(weave(target, aspect=span(arguments=True, tracer=spans.tracer)))
+        programs.start(program)
+        assert trace.get_current_span() is trace.INVALID_SPAN
+    below: defaultdict[int | None, list[ReadableSpan]] = defaultdict(list)
+    for one in spans.ended:
+        below[one.parent and one.parent.span_id].append(one)
+
+    def tree(one: ReadableSpan) -> programs.Expected:
+        assert one.attributes is not None and one.context is not None
+        match = re.search(r"number=(\d+)", str(one.attributes["aspecthook.arguments.node"]))
+        inner = tuple(map(tree, below[one.context.span_id]))
+        fails = one.status.status_code is trace.StatusCode.ERROR
+        return programs.Expected(int(match[1]) if match else -1, one.name.partition(":")[2], fails, inner)
+
+    assert programs.ordered([*map(tree, below[None])]) == programs.ordered(programs.expected(program))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 import threading
 from collections.abc import Iterator
@@ -73,7 +72,6 @@ class Till:
 class Table(dict[str, Any]):
     # Nothing of these is Python code: while woven, proxies stand in the class.
     upper = staticmethod(str.upper)
-    first = property(operator.itemgetter("a"))
 
 
 THINGS: dict[str, tuple[Any, Any]] = {
@@ -84,7 +82,7 @@ THINGS: dict[str, tuple[Any, Any]] = {
     "Till": (Till, lambda cls: (cls(1).add(2), cls.double(2))),
     "till": (Till(4), lambda till: (till.add(2), till.double(2))),
     "bound": (Till(4).add, lambda f: f(1)),
-    "Table": (Table, lambda cls: (cls.upper("x"), cls(a=2).first)),
+    "Table": (Table, lambda cls: (cls.upper("x"), cls(a=2)["a"])),
 }
 
 
@@ -94,7 +92,7 @@ def main() -> None:
     if WAY in ("hooked", "called", "removed"):
         for function in functions:
             hooks(function).add("pre", hook)
-        weavings += [weave(target, pre=hook) for target in (woven, "__main__:Table.upper", "__main__:Table.first")]
+        weavings += [weave(target, pre=hook) for target in (woven, "__main__:Table.upper")]
     if WAY in ("called", "removed"):
         for thing, use in THINGS.values():
             use(thing), use(thing)

@@ -6,6 +6,7 @@ handlers where a function is entered, and there the profiler is called.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -171,6 +172,38 @@ def test_a_change_that_a_signal_handler_makes_in_the_middle_of_another_is_kept(*
             handle.remove()
         target.check()
     assert struck > 100
+
+
+@pytest.mark.parametrize("of_instance", [False, True], ids=["function", "instance"])
+def test_a_hook_that_is_added_while_a_finalizer_drops_the_last_other_one_runs(*, of_instance: bool) -> None:
+    """A collection in the middle of a change found an instance with the last hook, and so closed the place.
+
+    The change went on, and left the place open without its mount point: no hook of any instance ran any more.
+    """
+
+    def work(target: Target) -> None:
+        target.add("pre", "mine")
+
+    def hooked() -> Target:
+        """Return a target whose only hook is one of an instance that a collection would free."""
+        target = Target(of_instance=of_instance)
+        other: Any = type(target.shop)()
+        hooks(other.price).add("pre", partial(target.log.append, "theirs"))
+        target.shop.price()
+        other.itself = other
+        return target
+
+    work(hooked())
+    struck = 0
+    for strike_with in strikes(partial(work, hooked())):
+        target = hooked()
+        with entering(strike_with(gc.collect)):
+            work(target)
+        struck += not target.others.instances.keys() - {id(target.shop)}
+        assert target.ran() == ["mine"]
+        gc.collect()  # where it has not struck
+        target.check()
+    assert struck > 20
 
 
 def test_an_interrupt_at_any_call_of_a_weaving_leaves_none_or_one_that_can_be_removed() -> None:

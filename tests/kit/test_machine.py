@@ -243,13 +243,14 @@ class Plugins(Total):
     in_order = before("a", "b")
 
 
-def test_a_story_of_rules_alone_is_minimal_and_ends_with_a_test() -> None:
+def test_a_story_of_rules_alone_is_minimal_and_repeats_the_failure() -> None:
     with pytest.raises(LawError) as caught:
         Plugins.TestCase().runTest()
-    assert steps_in(caught.value) == ["load(name='b')", "load(name='a')", "call((0,))"]
+    assert steps_in(caught.value) == ["load(name='b')", "load(name='a')", "call(args=(0,))"]
     assert str(caught.value.__cause__) == "'b' ran before 'a'"
+    story = "\n".join(caught.value.__notes__)
     with pytest.raises(LawError, match="in_order|before"):
-        pasted(caught.value, {})
+        exec(story[story.index("state = ") :], {"Plugins": Plugins})
 
 
 # The test to paste

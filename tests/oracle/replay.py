@@ -15,7 +15,6 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, cast, final
 
-from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Hook, Predicate
@@ -24,10 +23,10 @@ from aspecthook._values import shortened
 from aspecthook.testing._mount import mapped
 from aspecthook.testing._recording import given_of, labels, words_of
 from aspecthook.testing._steps import TARGET
+from tests.oracle import law as _law
 from tests.oracle.calls import attempt
 from tests.oracle.recording import (
     CLOSE,
-    DROP,
     NEXT,
     SEND,
     THROW,
@@ -66,7 +65,7 @@ class Replay:
         self.acting: list[object] = []
         self.site = site_of(self.mount)
         self.style = self.mount.site().signature.style
-        self.hooked = bool(traced.chain.everything())
+        self.hooked = bool(traced.chain.hooks)
         self.chain = mapped(traced.chain, self.double)
 
     def playing(self) -> Generator[None]:
@@ -131,7 +130,7 @@ class Replay:
             came, raised = "raised", RuntimeError("generator raised StopAsyncIteration")  # PEP 479
         except BaseException as error:
             came, raised = "raised", error
-        if came == "item" and noted.how in (CLOSE, DROP):
+        if came == "item" and noted.how == CLOSE:
             came = "end"
         if came == "end" and self.style == "async generator":
             answer = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aspecthook import PluginError
+from aspecthook import HookTypeError, PluginError
 from aspecthook.plugins import Plugins
 from tests.plugins.shop import BROKEN, GROUP, LOYALTY, Install, Seller, Shop, message, unchanged
 
@@ -104,3 +105,17 @@ def test_an_entry_point_that_does_not_fit_is_named_and_none_is_registered(plugin
         assert f"Shop: plugin {name!r} has no marked methods" in str(caught.value)
         assert caught.value.__notes__ == [f"Shop: while registering entry point {name} = {value} of wreck 1.2"]
         assert len(plugins) == 0
+
+
+def test_a_line_that_is_no_entry_point_is_named(plugins: Plugins, install: Install, tmp_path: Path) -> None:
+    """A line without `=` came out as a bare TypeError."""
+    install("wreck", {"fine": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
+    info = tmp_path / "wreck" / "wreck-1.2.dist-info" / "entry_points.txt"
+    info.write_text(f"# all of it\n[{GROUP}]\nBroken\nfine = plugged_a:Loyalty\n\n[other]\nx = y\n")
+    assert message(PluginError, lambda: plugins.load_entry_points(GROUP)).startswith(
+        "Shop: entry point Broken =  of wreck 1.2 fails with "
+        "ValueError(\"'' is not of the form 'package.module:name'\")"
+    )
+    assert message(HookTypeError, lambda: plugins.load_entry_points("")) == (
+        "Shop: load_entry_points is given the group ''; give a name"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Generator
 from typing import Any, NamedTuple
 
@@ -58,6 +59,15 @@ async def async_generator(node: Node) -> AsyncIterator[int]:
         await asyncio.sleep(0)
     if node.fails:
         raise Failed(node.number)
+
+
+TARGETS = (function, generator, coroutine, async_generator)
+# docs/weaving.md: there `asyncio.to_thread` cannot be distinguished from any other thread.
+INHERITS = getattr(sys.flags, "thread_inherit_context", False)
+
+
+def in_threads(node: Node) -> bool:
+    return node.sort == "thread" or any(map(in_threads, node.inner))
 
 
 def run(node: Node) -> None:

@@ -168,9 +168,7 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
 
 # The other hooks of the package that have a state, but for those that only measure time.
 OTHERS: dict[str, Callable[[Path], Any]] = {
-    # Known and not mended: with save_best= of its own, EvalHook judges after CheckpointHook has saved its best file, so
-    # a run that is resumed from that file lacks the best score of EvalHook.
-    "evaluation": lambda _: EvalHook(batches(2, seed=6), interval=2, by_epoch=False),
+    "evaluation": lambda _: EvalHook(batches(2, seed=6), interval=2, by_epoch=False, save_best="loss", rule="less"),
     "keras early stopping": lambda _: EarlyStopping("val_loss", patience=2, restore_best_weights=True),
     "keras best": lambda folder: ModelCheckpoint(folder / "keras" / "best", monitor="val_loss", save_best_only=True),
     "keras backup": lambda folder: BackupAndRestore(folder / "backup", save_freq=2),

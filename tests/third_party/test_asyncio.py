@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -79,49 +78,6 @@ def test_a_time_limit_cuts_through_a_woven_method_and_its_always_hooks_run() -> 
 
     run(main)
     assert ended == [asyncio.CancelledError, None]
-
-
-def test_two_tasks_with_hooks_of_their_own_never_see_the_others() -> None:
-    async def main() -> None:
-        seen: dict[str, list[bytes]] = {"ann": [], "bob": []}
-
-        async def talk(name: str) -> None:
-            async with echo() as (reader, writer):
-                with weave(
-                    "asyncio.streams:StreamWriter.write", pre=lambda data: seen[name].append(data), scope="context"
-                ):
-                    for number in range(3):
-                        writer.write(f"{name} {number}\n".encode())
-                        await reader.readline()
-
-        async with asyncio.TaskGroup() as group:
-            for name in seen:
-                group.create_task(talk(name))
-        for name, lines in seen.items():
-            assert lines == [f"{name} {number}\n".encode() for number in range(3)]
-
-    run(main)
-
-
-def test_hooks_of_a_context_act_in_the_tasks_and_threads_started_in_it() -> None:
-    import textwrap
-
-    async def main() -> None:
-        seen: list[str] = []
-        with weave("textwrap:dedent", pre=lambda text: seen.append(text), scope="context"):
-
-            async def child() -> None:
-                textwrap.dedent("task")
-
-            await asyncio.create_task(child())
-            await asyncio.to_thread(textwrap.dedent, "thread")  # it runs in a copy of this context
-            await asyncio.get_running_loop().run_in_executor(None, textwrap.dedent, "executor")  # and this does not
-        textwrap.dedent("after")
-        # Where every thread begins with a copy, which thread is ours cannot be told, and none is.
-        assert seen == (["task"] if getattr(sys.flags, "thread_inherit_context", False) else ["task", "thread"])
-
-    with no_trace_left("textwrap"):
-        run(main)
 
 
 def test_everything_public_in_asyncio_carries_hooks_and_works() -> None:

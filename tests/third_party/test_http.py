@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,11 +16,9 @@ from aspecthook import Args, weave
 
 from .snapshot import Snapshot, no_trace_left
 
-CARD = re.compile(r"\b\d{4}-\d{4}-\d{4}-(\d{4})\b")
-
 
 class Shop(BaseHTTPRequestHandler):
-    """A service that wants a token, is busy now and then, and tells more than it should."""
+    """A service that wants a token, and is busy now and then."""
 
     timeout = 5  # a client that hangs fails its test
     seen: ClassVar[list[tuple[str, str | None]]] = []
@@ -36,7 +33,7 @@ class Shop(BaseHTTPRequestHandler):
         elif token != "Bearer secret":
             self.answer(401, {"error": "who are you?"})
         else:
-            self.answer(200, {"path": self.path, "card": "4000-1234-5678-9010"})
+            self.answer(200, {"path": self.path})
 
     def answer(self, status: int, content: dict[str, str]) -> None:
         body = json.dumps(content).encode()
@@ -101,10 +98,6 @@ def retry(proceed: Callable[..., Any]) -> Any:
     return response
 
 
-def redacted(result: str) -> str:
-    return CARD.sub(r"xxxx-xxxx-xxxx-\1", result)
-
-
 def test_an_around_hook_makes_a_retry_of_a_503(shop: Served, session: Any) -> None:
     with no_trace_left("requests", "urllib3"):
         with weave("requests.sessions:Session.send", pre=with_token, around=retry):
@@ -115,16 +108,6 @@ def test_an_around_hook_makes_a_retry_of_a_503(shop: Served, session: Any) -> No
             assert session.get(f"{shop.url}/milk").status_code == 503
         shop.handler.busy = 1
         assert session.get(f"{shop.url}/milk").status_code == 503
-
-
-def test_a_post_hook_redacts_what_the_text_of_a_response_shows(shop: Served, session: Any) -> None:
-    with no_trace_left("requests", "urllib3"), weave("requests.sessions:Session.send", pre=with_token):
-        response = session.get(f"{shop.url}/tea")
-        with weave("requests.models:Response.text", post=redacted):
-            assert "xxxx-xxxx-xxxx-9010" in response.text
-            assert "4000-1234" not in response.text
-            assert b"4000-1234-5678-9010" in response.content  # what came over the wire is as it was
-        assert "4000-1234-5678-9010" in response.text
 
 
 def test_hooks_on_one_session_leave_the_other_sessions_alone(shop: Served, session: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import random
 import sys
@@ -234,31 +233,3 @@ def by_wrapt(module: Any, name: str) -> Callable[[], None]:
     held = vars(module)[name]
     wrapt.wrap_function_wrapper(module, name, lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs))
     return lambda: setattr(module, name, held)
-
-
-def test_one_pointcut_for_a_package_takes_what_is_imported_later_too() -> None:
-    pytest.importorskip("click.testing")
-    saved = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "click"}
-    for name in saved:
-        del sys.modules[name]
-    meta_path = list(sys.meta_path)
-    calls: list[str] = []
-    try:
-        with weave("click.*:*", pre=lambda call: calls.append(call.function.__name__)) as weaving:
-            assert weaving.state == "waiting"
-            fresh = importlib.import_module("click")
-            assert weaving.state == "woven"
-            importlib.import_module("click.testing")
-            assert fresh.unstyle(fresh.style("tea", fg="red")) == "tea"
-        assert {"style", "unstyle"} <= set(calls)
-        assert fresh.style.__code__.co_filename == fresh.termui.__file__
-        assert "__wrapped__" not in vars(fresh.style)
-        assert sys.meta_path == meta_path
-        again = {name: module for name, module in saved.items() if name in sys.modules}
-        assert "click.termui" in again
-        for name, old in again.items():
-            assert type(sys.modules[name].__spec__.loader) is type(old.__spec__.loader)
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "click"]:
-            del sys.modules[name]
-        sys.modules.update(saved)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError, WeaveError, weave
+from aspecthook import HookTypeError, WeaveError, weave
 from aspecthook.torch import capture
 
 from .nets import Deep, inputs, made, nn, state, torch, untouched
@@ -49,7 +49,7 @@ def test_modules_that_work_in_place_change_nothing_that_was_seen() -> None:
     assert torch.equal(seen["0"].gradient, seen["1"].gradient * (seen["0"].output > 0))
 
 
-def test_every_call_is_kept_or_the_last_ones() -> None:
+def test_every_call_is_kept() -> None:
     relu = nn.ReLU()
     net = nn.Sequential(nn.Linear(4, 4), relu, nn.Linear(4, 4), relu)
     with capture(net, nn.ReLU, gradients=True) as seen:
@@ -58,10 +58,7 @@ def test_every_call_is_kept_or_the_last_ones() -> None:
     assert [tuple(out.shape) for out in seen["1"].outputs] == [(2, 4), (2, 4), (3, 4), (3, 4)]
     first, second, *rest = seen["1"].gradients
     assert first.shape == second.shape == (2, 4) and rest == [None, None] and seen["1"].gradient is None
-    with capture(net, nn.ReLU, keep=2) as seen:
-        for rows in (1, 2, 3):
-            net(inputs(rows))
-    assert [len(out) for out in seen["1"].outputs] == [3, 3] and repr(seen["1"]) == "<seen of 1: 2 calls>"
+    assert repr(seen["1"]) == "<seen of 1: 4 calls>"
 
 
 def test_each_says_what_is_kept() -> None:
@@ -118,28 +115,19 @@ def test_conditions_hold_and_it_sees_what_other_hooks_have_made() -> None:
     seen.remove()
 
 
-def test_clear_forgets_what_was_captured() -> None:
-    net = made()
-    with capture(net, "*") as seen:
-        net(inputs())
-        seen.clear()
-        with pytest.raises(LookupError, match="first has not been called since the capture began"):
-            _ = seen["first"].output
-        net(inputs())
-    assert len(seen["first"]) == 1
-
-
 def test_names_that_are_not_captured_say_which_are() -> None:
     with (
         capture(made(), "*") as seen,
         pytest.raises(KeyError, match="no module 'third' is captured; those that are: 'first', 'second'"),
     ):
         seen["third"]
+    with pytest.raises(LookupError, match="first has not been called since the capture began"):
+        _ = seen["first"].output
 
 
 def test_a_capture_keeps_no_graph_and_no_model() -> None:
     net = made(Deep)
-    with capture(net, "*", gradients=True, keep=1) as seen:
+    with capture(net, "*", gradients=True) as seen:
         net(torch.ones(2, 1, 5, 5)).sum().backward()
     model = weakref.ref(net)
     del net
@@ -156,7 +144,6 @@ def test_a_capture_keeps_no_graph_and_no_model() -> None:
             "capture takes a module of PyTorch, and <built-in function print> is not one",
         ),
         (lambda: capture(made(), "third"), WeaveError, "'third' chooses no module of Net"),
-        (lambda: capture(made(), keep=0), HookOptionError, "keep=0; give a whole number from 1 up"),
         (lambda: capture(made(), each=3), HookTypeError, "each=3 is not callable"),
         (lambda: capture(made(), evry=3), WeaveError, "did you mean 'every'"),
     ],

@@ -323,6 +323,14 @@ def test_refused_and_nothing_is_woven(
     assert said in str(caught.value) and untouched(net, before)
 
 
+def test_a_forward_that_is_no_python_function_is_refused() -> None:
+    class Odd(nn.Module):
+        forward = partial(print)
+
+    with pytest.raises(WeaveError, match="its forward is of type partial, and no Python function; weave the module"):
+        weave(Odd(), post=print)
+
+
 def test_a_hook_without_a_name_is_refused() -> None:
     with pytest.raises(TypeError, match="takes hooks by name, as in weave.target, pre=hook.: .*print.* has none"):
         weave(made(), print)

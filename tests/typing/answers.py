@@ -44,10 +44,7 @@ def one_of_three(item: str, qty: int) -> Args | Return[float] | None:
     return None
 
 
-at_least_one(3)
-assert_type(at_least_one(3), Args | None)
-assert_type(free("tea"), Args | Return[float] | None)
-assert_type(one_of_three("tea", 1), Args | Return[float] | None)
+find.pre(free)  # one hook for functions with different results
 assert price("tea", 0) == 2.0
 assert price("air") == 0.0
 
@@ -70,13 +67,6 @@ def if_negative(result: float) -> Return[float] | None:
     return Return(0.0) if result < 0 else None
 
 
-@price.post
-def any_form(result: float, call: Call) -> float | Return[float] | None:
-    return None
-
-
-assert_type(with_tax(2.0), float)
-assert_type(if_negative(2.0), float | Return[float] | None)
 assert price("tea", 6) == 24.0
 
 
@@ -114,8 +104,6 @@ def translate(exc: Exception) -> NoReturn:
     raise ValueError from exc
 
 
-assert_type(unknown(KeyError(), "tea"), Return[float] | None)
-assert_type(handled(ValueError()), Return[float] | None)
 assert price("") == -1.0
 
 
@@ -125,11 +113,6 @@ assert price("") == -1.0
 @price.around
 def twice(proceed: Callable[[], float]) -> float:
     return proceed() + proceed()
-
-
-@price.around
-def as_needed(proceed: Callable[[], float], qty: int) -> float | Return[float]:
-    return proceed() if qty else Return(0.0)
 
 
 @price.around
@@ -144,9 +127,6 @@ def one_more() -> Generator[None, float, float]:
     return result + 1
 
 
-assert_type(twice(lambda: 1.0), float)
-assert_type(as_needed(lambda: 1.0, 0), float | Return[float])
-assert_type(watched(), Generator[None, float, float | Return[float] | None])
 price.hooks.clear()
 
 
@@ -167,27 +147,13 @@ price.hooks.remove(never_seen)
 assert_type(count(None, None), int)
 
 
-# Other callables, and options in the same call. What an object is called with, it is given back as.
-
-
-class Tally:
-    seen = 0
-
-    def __call__(self, result: float) -> None:
-        self.seen += 1
-
-    def more(self, result: float) -> float:
-        return result + 1
+# Other callables, and options in the same call.
 
 
 def times(factor: float, result: float) -> float:
     return result * factor
 
 
-tally = Tally()
-price.post(tally, priority="HIGH")
-price.post(tally.more)
 price.post(partial(times, 2.0))
 price.always(print, when=lambda qty: qty > 100)
-assert price("tea") == 6.0
-assert tally.seen == 1
+assert price("tea") == 4.0

@@ -58,7 +58,7 @@ def one_of_its_own(qty: int, least: int = 1) -> Args:
     return Args(qty=max(qty, least))
 
 
-@price.pre
+@price.pre  # pyright: ignore[reportUnknownArgumentType]
 def any_type(qty) -> None: ...  # type: ignore[no-untyped-def]  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
 
 
@@ -82,14 +82,14 @@ assert price("tea") == 2.0
 
 def options_and_answers(proceed: Callable[[], float]) -> None:
     price.pre(misspelt, pirority="LOW")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    price.pre(misspelt, priority=None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    price.pre(misspelt, priority=None)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     price.pre(priority=1.5)(misspelt)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     price.exception("KeyError")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     price.exception(KeyError())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     hooks(price).pre(misspelt, pirority="LOW")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     sold.on(misspelt, pirority="LOW")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     weave(price, per=misspelt)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    price.pre(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    price.pre(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 # With `hooks` and `weave`, which take whatever there is, answers are not compared either.

@@ -39,11 +39,12 @@ for row in tape.functions():
 
 def files() -> None:
     record(price, "shop:*", to=Names(), redact=lambda name, value: name == "token" and bool(value))
-    record(price, to=[Names(), Path("calls.jsonl"), "calls.jsonl"])
+    record(price, to=Path("calls.jsonl"))
+    record(price, to="calls.jsonl")
     assert_type(read("calls.jsonl", Path("more")), Tape)
 
 
 def wrong() -> None:
     record(price, to=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     record(price, redact=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    record(price, sample="all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    record(price, max_depth="all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -38,7 +38,7 @@ weaving.resume()
 weaving.remove()
 with weave("json:dumps", exception={KeyError: nothing, (OSError, ValueError): [nothing]}) as woven:
     assert_type(woven, Weaving)
-with weave("json:*, !json:load*", always=same_call, scope="context", again=True, where=callable):
+with weave("json:*, !json:load*", always=same_call, scope="context", where=callable):
     pass
 
 

@@ -71,13 +71,13 @@ def number() -> float:
 
 
 # A function.
-price.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.post(maybe_text, priority=3)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.post(priority=3, again=True)(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.post(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.post(replaced)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.pre(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+price.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+price.post(maybe_text, priority=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+price.post(priority=3, again=True)(text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+price.post(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+price.post(replaced)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+price.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+price.pre(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 price.exception(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.exception(KeyError)(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.exception(replaced)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -112,9 +112,9 @@ price.around(generator_of_text)  # type: ignore[deprecated]  # pyright: ignore[r
 price.around(generator_unsaid)  # type: ignore[deprecated]  # pyright: ignore[reportDeprecated]
 
 with pytest.raises(HookTypeError, match="async"):
-    price.post(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    price.post(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 with pytest.raises(HookTypeError, match="async"):
-    price.pre(later_args)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    price.pre(later_args)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 with pytest.raises(HookTypeError, match="item"):
     price.item(count_items)  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
 with pytest.raises(HookTypeError, match="prio"):
@@ -122,9 +122,9 @@ with pytest.raises(HookTypeError, match="prio"):
 
 
 # A coroutine function: what it gives when awaited counts.
-fetch.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-fetch.post(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-fetch.pre(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+fetch.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+fetch.post(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+fetch.pre(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 fetch.exception(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 fetch.exception(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
@@ -134,10 +134,10 @@ def other_item(item: int) -> str:
     return ""
 
 
-count.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-count.item(other_item)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+count.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+count.item(other_item)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 count.exception(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-count.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+count.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 # An async generator function: it returns nothing that a hook could replace.
@@ -145,6 +145,6 @@ def other_items(item: int) -> float:
     return 1.0
 
 
-watch.item(other_items)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-watch.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-watch.post(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+watch.item(other_items)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+watch.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+watch.post(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -420,19 +420,6 @@ def counting() -> Any:
     return Counting
 
 
-def test_the_same_object_woven_twice_is_one_set_until_both_are_off(shop: Any) -> None:
-    aspect = counting()()
-    first, second = weave(aspect), weave(aspect)
-    shop.save(1)
-    assert aspect.calls == 2
-    first.remove()
-    shop.save(1)
-    assert aspect.calls == 4
-    second.remove()
-    shop.save(1)
-    assert aspect.calls == 4
-
-
 # All or nothing
 
 

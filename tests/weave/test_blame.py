@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import itertools
 import warnings
@@ -107,7 +106,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "async proceed": {"around": aproceeds},
     "proceed, guarded": {"around": proceeds, "when": true, "reentrant": False},
     "wrap": {"around": around.wrap(wrapper)},
-    "using": {"around": around.using(lambda: contextlib.nullcontext())},
     "item": {"item": lambda item: item},
     "item, guarded": {"item": lambda item: item, "when": true, "around": one_yield},
 }

@@ -243,7 +243,7 @@ def test_module_is_woven_when_its_import_ends(
     uses: dict[str, tuple[object, object]],
 ) -> None:
     write(files)
-    weaving = woven(pointcut, post=ten, again=True)
+    weaving = woven(pointcut, post=ten)
     load(name)
     assert weaving.state == "woven"
     assert {use: eval(use, dict(sys.modules)) for use in uses} == {use: given for use, (given, _) in uses.items()}
@@ -915,7 +915,7 @@ def test_a_module_that_is_run_may_define_later_what_is_woven(woven: Weave) -> No
     weaving = woven("ahw_run:one, ahw_run:two", post=ten)
     assert weaving.state == "waiting"
     exec("def one(): return 1", vars(module))
-    _imports.look_again("ahw_run")
+    _imports.notify("ahw_run")
     assert module.one() == 10
     exec("def two(): return 2", vars(module))
     assert module.two() == 2
@@ -924,7 +924,7 @@ def test_a_module_that_is_run_may_define_later_what_is_woven(woven: Weave) -> No
     _imports.end_running("ahw_run")  # a second time: nothing to do
     with pytest.raises(WeaveError, match="has no 'three'"):
         woven("ahw_run:three", post=ten)
-    _imports.look_again("ahw_not_imported")
+    _imports.notify("ahw_not_imported")
 
 
 def test_a_hook_that_does_not_fit_one_function_of_a_late_module_is_on_none_of_it(write: Write, woven: Weave) -> None:

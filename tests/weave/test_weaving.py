@@ -15,19 +15,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
-from aspecthook import (
-    Priority,
-    Return,
-    WeaveError,
-    event,
-    hookable,
-    hooks,
-    weave,
-)
+from aspecthook import Return, WeaveError, hookable, hooks, weave
+from aspecthook.weave import _weaving
 from tests.threads import at_once
 
 log: list[object] = []
@@ -35,11 +26,6 @@ log: list[object] = []
 
 def double(n: int) -> int:
     return 2 * n
-
-
-@hookable
-def mounted(n: int) -> int:
-    return n
 
 
 def triple(n: int) -> int:
@@ -99,101 +85,23 @@ def noted(function: Callable[..., object] = double, *args: object) -> list[objec
     return log[:]
 
 
-# Sharing
+# Several weavings
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
-@pytest.mark.parametrize("target", [double, f"{__name__}:double", "zlib:crc32"], ids=["function", "text", "C"])
-def test_the_same_hook_woven_thrice_is_one_until_the_last_weaving_is_removed(
-    target: Any, order: tuple[int, ...]
-) -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
+@pytest.mark.parametrize("target", [double, "zlib:crc32"], ids=["function", "C"])
+def test_each_weaving_has_a_hook_of_its_own_and_they_go_in_any_order(target: Any, order: tuple[int, ...]) -> None:
     call: Callable[[], list[object]] = (lambda: noted(zlib.crc32, b"")) if target == "zlib:crc32" else noted
     weavings = [weave(target, pre=note) for _ in range(3)]
-    assert call() == ["note"]
-    assert len({hook for weaving in weavings for hook in weaving.hooks}) == 1
-    for place in order[:2]:
+    for left, place in zip((3, 2, 1), order, strict=True):
+        assert call() == ["note"] * left
         weavings[place].remove()
-        assert call() == ["note"]
-    weavings[order[2]].remove()
     assert call() == []
 
 
-def test_again_makes_a_second_hook() -> None:
-    with weave(double, pre=note), weave(double, pre=note, again=True) as second:
-        assert noted() == ["note", "note"]
-        with weave(double, pre=note, again=True):
-            assert noted() == ["note"] * 3
-        second.remove()
+def test_the_same_hook_twice_in_one_weaving_is_one() -> None:
+    with weave(f"{__name__}:double, {__name__}:d*, !{__name__}:d*.*", pre=[note, note]):
         assert noted() == ["note"]
-
-
-def test_the_same_hook_twice_in_one_weaving_is_one_unless_again() -> None:
-    with weave(double, pre=[note, note]):
-        assert noted() == ["note"]
-    with weave(double, pre=[note, note], again=True):
-        assert noted() == ["note", "note"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ({"pre": note}, {"post": note}),
-        ({"pre": note}, {"pre": note, "priority": 10}),
-        ({"pre": note}, {"pre": note, "name": "named"}),
-        ({"pre": note}, {"pre": note, "isolate": True}),
-        ({"pre": note}, {"pre": note, "when": lambda: True}),
-        ({"pre": note}, {"pre": note, "times": 5}),
-        ({"pre": note, "when": lambda: True}, {"pre": note, "when": lambda: True}),
-        ({"pre": note, "once": True}, {"pre": note, "times": 2}),
-    ],
-)
-def test_another_kind_or_other_options_make_another_hook(first: dict[str, Any], second: dict[str, Any]) -> None:
-    with weave(double, **first), weave(double, **second):
-        assert noted() == ["note", "note"]
-
-
-# What may be said of a hook, each in several ways that come to the same; the empty one leaves the option out.
-SPELLINGS: tuple[tuple[dict[str, Any], ...], ...] = (
-    ({}, {"name": "note"}),
-    ({}, {"priority": 50}, {"priority": "normal"}, {"priority": Priority.NORMAL}),
-    ({}, {"before": ()}, {"before": []}, {"before": None}),
-    ({"after": "x"}, {"after": ["x"]}, {"after": ("x", "x")}),
-    ({}, {"when": None}),
-    ({"once": True}, {"times": 1}, {"once": True, "times": 1}),
-    ({}, {"every": None}, {"every": 1}),
-    ({}, {"isolate": False}, {"reentrant": True}),
-)
-
-
-@hypothesis.given(st.tuples(*[st.tuples(st.sampled_from(ways), st.sampled_from(ways)) for ways in SPELLINGS]))
-def test_options_that_come_to_the_same_are_one_hook(spelled: tuple[tuple[dict[str, Any], dict[str, Any]], ...]) -> None:
-    first, second = ({name: value for pair in spelled for name, value in pair[side].items()} for side in (0, 1))
-    with weave(double, pre=note, **first), weave(double, pre=note, **second):
-        assert len(hooks(double)) == 1
-    with hooks(mounted).add("pre", note, **first) as hook:
-        assert hooks(mounted).add("pre", note, **second) is hook
-
-
-@pytest.mark.parametrize("isolate", [True, False])
-def test_an_event_that_isolates_its_subscribers_is_one_more_way_to_say_so(isolate: bool) -> None:
-    @event(errors="isolate" if isolate else "raise")
-    def sold(item: str) -> None: ...
-
-    with weave(sold, on=note), weave(sold, on=note, isolate=isolate):
-        assert len(hooks(sold)) == 1
-        with weave(sold, on=note, isolate=not isolate):
-            assert len(hooks(sold)) == 2
-
-
-def test_a_shared_hook_that_somebody_takes_off_is_put_on_by_the_next_weaving() -> None:
-    with weave(double, pre=note) as first:
-        first.hooks[0].remove()
-        assert noted() == []
-        with weave(double, pre=note):
-            assert noted() == ["note"]
-            first.remove()
-            assert noted() == ["note"]
-        assert noted() == []
 
 
 # States, mounts, hooks
@@ -284,21 +192,6 @@ def test_a_nested_everywhere_block_of_one_weaving_lasts_until_the_outer_one_ends
             assert noted() == ["note"]
         assert noted() == ["note"]
     assert noted() == []
-
-
-# Pausing
-
-
-# Hooks that take themselves off
-
-
-def test_a_once_hook_that_has_gone_can_be_woven_again() -> None:
-    with weave(double, pre=note, once=True):
-        double(1)
-        with weave(double, pre=note, once=True):
-            double(1)
-            double(1)
-    assert log == ["note", "note"]
 
 
 # Together with `hookable`
@@ -419,7 +312,7 @@ def test_a_context_that_outlives_a_block_keeps_nothing_of_it_alive(how: str) -> 
 # Threads and forks
 
 
-def test_threads_that_share_one_hook_leave_no_trace() -> None:
+def test_threads_that_weave_one_function_leave_no_trace() -> None:
     code = double.__code__
     calls: list[int] = []
 
@@ -519,28 +412,14 @@ def test_exception_takes_a_hook_a_list_and_a_mapping_with_types_and_tuples() -> 
         assert call(KeyError()) == "first"
 
 
-@pytest.mark.parametrize("where", ["claim", "WovenHook"])
-def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
-    monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
     # What was put on between the admission of the hook and its entry in the weaving stayed for good.
-    from aspecthook.weave import _woven
-
-    claim = _woven.WovenHook.claim
-
     def strike(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    def strike_late(*args: Any) -> None:
-        claim(*args)
         raise KeyboardInterrupt
 
     code = double.__code__
     with monkeypatch.context() as patched:
-        if where == "claim":
-            patched.setattr(_woven.WovenHook, "claim", strike_late)
-        else:
-            patched.setattr(_woven, "WovenHook", strike)
+        patched.setattr(_weaving, "_Held", strike)
         with pytest.raises(KeyboardInterrupt):
             weave(double, pre=note)
     assert double.__code__ is code

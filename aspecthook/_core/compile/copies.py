@@ -2,15 +2,17 @@
 
 The invariant: whatever is made of a mounted function by copying it is what would be made of the plain function. Copies
 read its `__dict__`: while the function is mounted, that is one of `Attributes`, which shows and copies only what
-others have put there. Picklers such as cloudpickle and dill take a function apart, first its code, then its `__dict__`.
-The constants of our code are pickled as a plain tuple (`Constants`), and when the pickle is loaded, an entry of the
-`__dict__` puts the plain code into the function (`PlainCode`). So loading a pickle needs nothing of this package.
+others have put there.
+
+Picklers such as cloudpickle and dill send a function in two parts: its code, field by field, and then what is in its
+`__dict__`. The constants of our code are sent as a tuple that ends with `MARK` and the plain code (`Constants`). An
+entry of the `__dict__` looks for that mark when the pickle is loaded, and puts the plain code in (`_PlainCode`). So
+loading a pickle needs nothing of this package.
 """
 
 from __future__ import annotations
 
 import weakref
-from _thread import _local as local  # for the reason in `mount.lock`
 from collections.abc import Iterator
 from operator import itemgetter
 from types import CodeType, FunctionType
@@ -21,9 +23,6 @@ MARK = "__aspecthook__"
 _WRAPPED = "__wrapped__"
 _ABSENT: Any = object()
 _NOTHING: dict[str, Any] = {}
-
-# Returned by `__reduce__`: the object is loaded as None.
-_AS_NONE: Any = (itemgetter(0), ((None,),))
 
 
 class Attribute:
@@ -64,7 +63,7 @@ class Attributes(dict[str, Any]):
         self._function = weakref.ref(function)
         # Its mount point, until that is gone.
         self.mount: object = mount
-        # What was there before, to be put back, and what was in it.
+        # What was there before, to be put back, and what was in it. None: the function was made hookable.
         self._before: dict[str, Any] | None = before
         self._known = known
         self._wrapped: object = _ABSENT
@@ -76,10 +75,12 @@ class Attributes(dict[str, Any]):
 
     def copy(self) -> dict[str, Any]:
         """Return what others have put there."""
-        return {name: value for name, value in self.shown().items() if not self._is_ours(value)}
-
-    def _is_ours(self, value: object) -> bool:
-        return isinstance(value, Attribute) and value.found_at()[0] is self._function()
+        function = self._function()
+        entries = self.shown()
+        for name, value in list(entries.items()):
+            if isinstance(value, Attribute) and value.found_at()[0] is function:
+                del entries[name]
+        return entries
 
     # Iterating, which dict.update, `{**attributes}` and dict(attributes) do as soon as __iter__ is not that of dict.
 
@@ -99,7 +100,7 @@ class Attributes(dict[str, Any]):
         return self.shown().values()
 
     def items(self) -> Any:
-        """Return what a pickler sends: what others have put there; and `PlainCode`, if our code is in the function."""
+        """Return what a pickler sends: what others have put there, and what puts the plain code in."""
         entries = self.copy()
         if (plain := self._plain_code()) is not None:
             entries[MARK] = plain
@@ -131,13 +132,12 @@ class Attributes(dict[str, Any]):
     def __reduce_ex__(self, protocol: object) -> Any:
         return itemgetter(0), ((self.copy(), self._plain_code()),)
 
-    def _plain_code(self) -> PlainCode | None:
-        """Return what puts the plain code into a pickled copy of the function; None: it is in the function now."""
+    def _plain_code(self) -> _PlainCode | None:
+        """Return what puts the plain code into a function that is loaded; None: it is in the function now."""
         function = self._function()
         if function is None or function.__dict__ is not self:
             return None
-        consts = function.__code__.co_consts
-        return PlainCode(function, consts.witness) if isinstance(consts, Constants) else None
+        return _PlainCode(function) if isinstance(function.__code__.co_consts, Constants) else None
 
     # Coming and going, under the lock. Other threads and signal handlers may write attributes between any two steps.
 
@@ -151,7 +151,8 @@ class Attributes(dict[str, Any]):
             made = cls(function, before, mount)
             if function.__dict__ is before:
                 function.__dict__ = made
-                _follow(made._known, before, made)
+                if before:
+                    _follow(made._known, before, made)
                 return made
 
     def stay(self) -> None:
@@ -163,17 +164,16 @@ class Attributes(dict[str, Any]):
         before = self._before
         if before is None or function.__dict__ is not self:
             return
-        now = self._carry(self._known, before)
+        now = known = self._known
+        if known or super().__len__():
+            now = self.copy()
+            _follow(known, now, before)
         try:
             function.__dict__ = before
         finally:
-            self._carry(now, before)
+            if now or super().__len__():  # another thread may have changed them meanwhile
+                _follow(now, self.copy(), before)
             self.mount = None
-
-    def _carry(self, known: dict[str, Any], into: dict[str, Any]) -> dict[str, Any]:
-        now = self.copy()
-        _follow(known, now, into)
-        return now
 
     def wrap(self, original: object) -> None:
         """Let `inspect` find the function as it was, unless others have set a `__wrapped__`."""
@@ -208,25 +208,10 @@ def _follow(known: dict[str, Any], now: dict[str, Any], into: dict[str, Any]) ->
 
 # Picklers that take functions apart
 
-_met = local()
-
-
-class Witness:
-    """A constant of our code, by which it is found out whether a pickler has pickled that code.
-
-    A pickler calls `__reduce__` of an object once, and then remembers the object.
-    """
-
-    __slots__ = ()
-
-    def __reduce__(self) -> Any:
-        _met.last = self
-        return _AS_NONE
-
 
 @final
 class Constants(tuple[Any, ...]):
-    """The constants of code of ours, and two more that it never loads: its witness and the plain code.
+    """The constants of code of ours, and two more that it never loads: its site and the plain code.
 
     The plain code is among them so that picklers find the names that it uses and send what they stand for.
     """
@@ -238,58 +223,34 @@ class Constants(tuple[Any, ...]):
     __eq__ = object.__eq__
     __ne__ = object.__ne__
 
-    @property
-    def witness(self) -> Witness:
-        """The witness of the function that the code is for."""
-        return cast("Witness", self[-2])
-
-    @property
-    def plain(self) -> CodeType:
-        """The code that is pickled instead."""
-        return cast("CodeType", self[-1])
-
     def __reduce_ex__(self, protocol: object) -> Any:
         # The others may be objects of any sort. Code that is loaded with these constants is never run, but `dis` can
         # show it, which looks for as many as there were.
-        return tuple, ((*[None] * len(self), self.witness, self.plain),)
+        return tuple, ((*[None] * (len(self) - 2), MARK, plain_code(self[-1])),)
 
 
 @final
-class PlainCode:
-    """Puts the plain code into a function that is loaded, if its code was pickled; else it is loaded as None.
+class _PlainCode:
+    """Sent as an expression that puts the plain code into a function whose code was sent; its value is None.
 
-    A function that is pickled by its name, and of which the `__dict__` alone is pickled, stays as it is.
+    A function that was sent by its name has the code of the receiver, hooked or not, and keeps it: no code but that of
+    a pickle has a plain tuple with the mark.
     """
 
-    __slots__ = ("_function", "_witness")
+    __slots__ = ("_function",)
 
-    def __init__(self, function: FunctionType, witness: Witness) -> None:
+    def __init__(self, function: FunctionType) -> None:
         self._function = function
-        self._witness = witness
 
     def __reduce__(self) -> Any:
-        _met.last = None
-        return itemgetter(0), ((self._witness, _Put(self._function, self._witness)),)
-
-
-@final
-class _Put:
-    """The second half of `PlainCode`: if the witness was pickled just now, the code was not pickled before."""
-
-    __slots__ = ("_function", "_witness")
-
-    def __init__(self, function: FunctionType, witness: Witness) -> None:
-        self._function = function
-        self._witness = witness
-
-    def __reduce__(self) -> Any:
-        if _met.last is self._witness:
-            return _AS_NONE
-        return setattr, (self._function, "__code__", plain_code(self._function.__code__))
+        consts = "function.__code__.co_consts"
+        was_sent = f"type({consts}) is tuple and {consts}[-2:-1] == ({MARK!r},)"
+        expression = f"setattr(function, '__code__', {consts}[-1]) if {was_sent} else None"
+        return eval, (expression, {"function": self._function})
 
 
 def plain_code(code: CodeType) -> CodeType:
     """Return the plain code for code of ours, and any other code itself."""
     while isinstance(consts := code.co_consts, Constants):
-        code = consts.plain
+        code = consts[-1]
     return code

@@ -153,6 +153,7 @@ def _changed(writer: Writer, function: str) -> Generator[None]:
 
 def _one_yield(writer: Writer, group: Group, function: str, inner: str) -> None:
     is_async = group.hook.style == "async generator"
+    waits, a = ("await ", "a") if is_async else ("", "")
     common = f"$site, {function}, $hook"
     writer.note("around", group.first, group.last)
     writer.line(f"$hook = {function}({writer.given(group.hook.asks, 'around', function)})")
@@ -164,26 +165,18 @@ def _one_yield(writer: Writer, group: Group, function: str, inner: str) -> None:
     with writer.block("try:"):
         writer.line(f"$result = {writer.awaits}{_called(writer, inner)}")
     with writer.block("except $BaseException as $error:"):
-        if is_async:  # an async generator returns no answer
-            writer.line(f"await $afail({common}, $error)")
-        elif writer.awaits:
-            writer.line(f"$answer = $failed({common}, $error)")
+        writer.line(f"$answer = {waits}${a}failed({common}, $error)")
+        if writer.awaits and not is_async:
             writer.await_answer()
-            with writer.block("if $answer is None:"):
-                writer.line("raise")
-            writer.line(f"$result = {_settled(function)}")
-        else:
-            writer.line(f"$result = $fail({common}, $error)")
+        with writer.block("if $answer is None:"):
+            writer.line("raise")
+        writer.line(f"$result = {_settled(function)}")
     with writer.block("else:"):
-        if is_async:
-            writer.line(f"await $aended({common}, $result)")
-        elif writer.awaits:
-            writer.line(f"$answer = $ended({common}, $result)")
+        writer.line(f"$answer = {waits}${a}ended({common}, $result)")
+        if writer.awaits and not is_async:
             writer.await_answer()
-            with writer.block("if $answer is not None:"):
-                writer.line(f"$result = {_settled(function)}")
-        else:
-            writer.line(f"$result = $end({common}, $result)")
+        with writer.block("if $answer is not None:"):
+            writer.line(f"$result = {_settled(function)}")
 
 
 # Around a generator: the layer returns a stream.
@@ -208,29 +201,26 @@ def _stream(writer: Writer, place: int, inner: str) -> None:
 
 def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> None:
     """Write the stream of a hook whose conditions hold."""
-    a, leave = writer.a, "$run.leave"
-    called = f"{function}({writer.given(group.hook.asks, 'around', function)})"
-    if not group.hook.proceeds:
+    a, hook = writer.a, group.hook
+    called = f"$site, {function}, {function}({writer.given(hook.asks, 'around', function)})"
+    if hook.proceeds:
+        _proceed(writer, function, inner)
+    with writer.optional("try:", needed=hook.leaves):
         writer.note("around", group.first, group.last)
-        ends = leave if group.hook.leaves else "None"
-        opening = ", ".join(filter(None, [inner, _passed(writer, inner)]))
-        writer.line(f"return ${a}within($site, {function}, {called}, $partial({opening}), {ends})")
-        return
-    _proceed(writer, function, inner)
-    with writer.optional("try:", needed=group.hook.leaves):
-        writer.note("around", group.first, group.last)
-        writer.line(f"$source = ${a}stream($site, {function}, {called})")
-    if not group.hook.leaves:
-        writer.line("return $source")
-        return
-    with writer.block("except $BaseException:"):
-        writer.line(f"{leave}()")
-        writer.line("raise")
-    writer.line(f"return ${a}relay($source, {leave})")
+        if hook.proceeds:
+            writer.line(f"$source = ${a}stream({called})")
+        else:
+            opening = ", ".join(filter(None, [inner, _passed(writer, inner)]))
+            writer.line(f"$source = ${a}within({called}, $partial({opening}))")
+    if hook.leaves:
+        with writer.block("except $BaseException:"):
+            writer.line("$run.leave()")
+            writer.line("raise")
+    writer.line(f"return ${a}relay($source, $run.leave)" if hook.leaves else "return $source")
 
 
-# The body of an event: its subscribers, one after another, and what becomes of their answers. It does what `law.emit`
-# and `tally` do by interpretation.
+# The body of an event: its subscribers, one after another, and what becomes of their answers. `emit`
+# in `tests/oracle/law.py` does the same by interpretation.
 
 
 def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
@@ -258,7 +248,7 @@ def _subscribers(writer: Writer, emission: Emission, target: str) -> None:
 
 def _answered(writer: Writer, function: str) -> str:
     """Return the value of an answer."""
-    value = f'$answer if $type($answer) not in $ANSWERS else $returned($site, "on", {function}, $answer)'
+    value = f'$answer if $type($answer) not in $ANSWERS else $settled($site, "on", {function}, $answer)'
     emission = writer.signature.emission
     if emission is None or not emission.checked:
         return value

@@ -74,14 +74,10 @@ class Source(Writer):
         return self._done(())
 
     def empty(self) -> Text:
-        """Return the text of an event without hooks: it returns the result of no answers."""
+        """Return the text of an event without hooks, whose subscribers give a list, or fold a value."""
         emission = self.signature.emission
-        assert emission is not None
-        gives = "[]" if emission.gives == "list" else "None"
-        if emission.gives == "fold":
-            gives = self.idents[emission.fold]
-        with self.block(self.head()):
-            self.line(f"return {gives}")
+        result = self.idents[emission.fold] if emission is not None and emission.gives == "fold" else "[]"
+        self.lines = [self.head(), f"    return {result}"]
         return self._done(())
 
     def _done(self, links: tuple[str, ...]) -> Text:
@@ -126,6 +122,15 @@ class Source(Writer):
                 self.line(f"$run = $instances.get($id({first}))")
                 with self.block("if $run is not None:"):
                     self.delegate("$run")
+
+    def delegate(self, callee: str) -> None:
+        """Write the return of what another callable returns for this call."""
+        if self.style == "async generator":
+            self._relay(f"{callee}({self.passed()})", ())
+            self.line("return")
+            return
+        lead = {"function": "return ", "coroutine": "return await ", "generator": "return (yield from "}[self.style]
+        self.line(f"{lead}{callee}({self.passed()}){')' if self.style == 'generator' else ''}")
 
     # The outline: try, except, else, finally
 
@@ -193,11 +198,13 @@ class Source(Writer):
                 self._replace(group.hook, function)
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
-            with self.block("else:"):
-                self.line(f'$result = $returned($site, "pre", {function}, $answer)')
+            with self.block("elif $type($answer) is $Return:"):
+                self.line("$result = $answer.value")
                 if looped:
                     self.line("$skipped = True")
                 self.line("break")
+            with self.block("else:"):
+                self.line(self.wrong("pre", function))
         if looped:
             with self.block("if $skipped:"):
                 self.line("break")
@@ -310,8 +317,8 @@ class Source(Writer):
     def _value_hook(self, kind: Kind, group: Group, subject: str) -> None:
         """Write a hook whose answer, if not None, replaces its subject."""
         with self.hook(kind, group) as function, self.block("if $answer is not None:"):
-            returned = f'$returned($site, "{kind}", {function}, $answer)'
-            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {returned}")
+            settled = f'$settled($site, "{kind}", {function}, $answer)'
+            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {settled}")
             if kind == "post" and self.wants_call:
                 self.line(f"$call._result = {subject}")
 

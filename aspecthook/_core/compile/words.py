@@ -11,7 +11,7 @@ from functools import partial
 from types import CoroutineType
 from weakref import getweakrefcount
 
-from aspecthook._core.law import answers, invoke, law, law_sync, streams, tally
+from aspecthook._core.law import answers, invoke, law, streams
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 
@@ -23,21 +23,19 @@ TABLE: Mapping[str, object] = {
         *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration, TypeError),
         # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
-        *(answers.returned, answers.revise, answers.settled, answers.unnamed_values, answers.wrong, tally.together),
+        *(answers.revise, answers.settled, answers.unnamed_values, answers.wrong, answers.together),
         # Hooks with one `yield`, and streams.
-        *(streams.end, streams.ended, streams.fail, streams.failed, streams.never_yielded),
-        *(streams.abegin, streams.aended, streams.afail, streams.start),
+        *(streams.ended, streams.failed, streams.never_yielded),
+        *(streams.abegin, streams.aended, streams.afailed, streams.start),
         *(streams.lazy, streams.relay, streams.stream, streams.within),
         *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
         # The rest of a chain after one of its hooks has raised.
-        *(law_sync.finish, law_sync.recover),
+        *(law.finish, law.recover, law.afinish, law.arecover),
     )
 } | {
     "ANSWERS": frozenset({Args, Return}),
     "CoroutineType": CoroutineType,
     "ENDED": streams.ENDED,
-    "afinish": law.finish,
-    "arecover": law.recover,
 }
 
 # What belongs to one mount point, or to one link; the linker has the objects.

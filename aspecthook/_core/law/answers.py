@@ -103,7 +103,7 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
 
 def meant_argument(site: Site, kind: Kind, function: object) -> str:
     """Return the name of the argument that a hook probably means: the one that it asks for, or else the last."""
-    # By its code: a hook that has just run for the last time is already removed, and `site.find` does not find it.
+    # By its code: a hook that has just run for the last time is already removed, and `site.who` does not find it.
     code, offered = code_of(function), site.offers()
     own = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     asked = [name for name in own if name in offered and name not in ("self", "cls")]
@@ -138,8 +138,7 @@ def unnamed_values(site: Site, function: object, values: Sequence[object]) -> Ho
 
 def hook_at(site: Site, kind: str, function: object) -> str:
     """Return the beginning of a message: the mount point, and which of its hooks the function is."""
-    hook = site.find(kind, function)
-    return f"{site.label}: {who_is(kind, name_of(function), function) if hook is None else hook.who}"
+    return f"{site.label}: {site.who(kind, function) or who_is(kind, name_of(function), function)}"
 
 
 def revise(site: Site, kind: Kind, function: object, changes: dict[str, object], values: Values) -> list[object]:
@@ -159,58 +158,46 @@ def revise(site: Site, kind: Kind, function: object, changes: dict[str, object],
 
 
 def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
-    """Replace what is not one of the ordinary parameters: ``*args``, ``**kwargs``, and what is in them."""
-    place, shown = site.signature.index.get(name), site.shown()
+    """Replace what is not one of the ordinary parameters: ``*args``, ``**kwargs``, and what is in them.
+
+    Raises:
+        HookAnswerError: The target has no place for it.
+    """
+    signature, shown = site.signature, site.shown()
+    place, problem = signature.index.get(name), ""
     if shown is not None and name in shown:
         if not shown.replace(name, value, revised):
-            raise HookAnswerError(
-                f"{hook_at(site, kind, function)} replaces the argument {name!r}, which this call "
-                f"has no place for; replace `args` or `kwargs` as a whole"
-            )
-    elif place is None:
-        _add_extra(site, kind, function, name, value, revised)
+            problem = f"replaces the argument {name!r}, which this call has no place for; "
+            problem += "replace `args` or `kwargs` as a whole"
+    elif place is not None and place == signature.varargs:
+        if isinstance(value, (tuple, list)):
+            revised[place] = tuple(cast("Iterable[object]", value))
+        else:
+            problem = f"replaces *{name} by {described(value)}; give a tuple"
+    elif place is not None:
+        extra = cast("dict[object, object]", value)  # if it is one
+        if isinstance(value, dict) and all(isinstance(key, str) for key in extra):
+            revised[place] = extra.copy()
+        else:
+            problem = f"replaces **{name} by {described(extra)}; give a dict of names"
+    elif signature.varkw is not None:
+        revised[signature.varkw] = {**cast("dict[str, object]", revised[signature.varkw]), name: value}
     else:
-        revised[place] = _checked_extra(site, kind, function, name, value, place)
-
-
-def _add_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
-    """Put an argument into the target's ``**kwargs``, if it has them."""
-    varkw = site.signature.varkw
-    if varkw is None:
         names = list(site.offers())
-        raise HookAnswerError(
-            f"{hook_at(site, kind, function)} replaces the argument {name!r}, but {site.label} takes "
-            f"{printable(', '.join(names)) or 'no arguments'}{nearest(name, names)}"
-        )
-    extra: Any = revised[varkw]
-    revised[varkw] = {**extra, name: value}
+        offered = printable(", ".join(names)) or "no arguments"
+        problem = f"replaces the argument {name!r}, but {site.label} takes {offered}{nearest(name, names)}"
+    if problem:
+        raise HookAnswerError(f"{hook_at(site, kind, function)} {problem}")
 
 
-def _checked_extra(site: Site, kind: Kind, function: object, name: str, value: object, place: int) -> object:
-    """Return a value that can take the place of the whole ``*args`` or ``**kwargs``."""
-    if place == site.signature.varargs:
-        if not isinstance(value, (tuple, list)):
-            raise HookAnswerError(
-                f"{hook_at(site, kind, function)} replaces *{name} by {described(value)}; give a tuple"
-            )
-        return tuple(cast("Iterable[object]", value))
-    given = cast("dict[object, object]", value)  # if it is one
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in given):
-        raise HookAnswerError(
-            f"{hook_at(site, kind, function)} replaces **{name} by {described(given)}; give a dict of names"
-        )
-    return dict(cast("dict[str, object]", value))
+def together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]:
+    """Return one error for all failures of subscribers."""
+    count = len(failures)
+    return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
 
 
 # What a hook answers may be anything. It is declared as what is looked for, since `typing.cast` would be a call.
 Answer: TypeAlias = "Args | Return[Any] | None"
-
-
-def returned(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
-    """Return the value of a `Return`; refuse any other answer."""
-    if type(answer) is Return:
-        return answer.value
-    raise wrong(site, kind, function, answer)
 
 
 def settled(site: Site, kind: Kind, function: object, answer: Answer) -> Any:

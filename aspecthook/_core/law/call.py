@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, MappingProxyType
 
 from aspecthook._errors import described
-from aspecthook._hints import TYPE_CHECKING, Any, Protocol, final
+from aspecthook._hints import TYPE_CHECKING, Any, final
 
 from .callables import code_of
 from .signature import Emission, Shown, Signature
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
 # The paths of a mount point that provides none.
 NOTHING_PROVIDED: Mapping[str, str] = MappingProxyType({})
-
-
-class Described(Protocol):
-    """What messages need of a hook."""
-
-    @property
-    def who(self) -> str:
-        """Its kind, its name, its file and line."""
-        ...
 
 
 class Site:
@@ -54,8 +45,8 @@ class Site:
         # Paths of attributes of the first argument, by the names under which hooks may ask for them.
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
 
-    def find(self, kind: str, function: object) -> Described | None:  # noqa: ARG002  # a subclass looks for it
-        """Return the hook of a kind that a function is here, for messages."""
+    def who(self, kind: str, function: object) -> str | None:  # noqa: ARG002  # a subclass looks for it
+        """Return the hook of a kind that a function is here, as messages describe it; None if it is none any more."""
         return None
 
     def definition(self) -> tuple[str, int] | None:

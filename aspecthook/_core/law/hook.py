@@ -23,7 +23,7 @@ from .guard import Entry, Guard, guard_for
 from .kinds import Kind
 from .options import DEFAULTS, Conditions, Handle, Options, meaning, read, read_name, several
 from .signature import Style
-from .weak import is_ending, together, weak_predicate, weakly
+from .weak import Weakly, is_ending
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -43,20 +43,16 @@ class Predicate(NamedTuple):
     awaits: bool = False
 
 
-@final
-class Who:
+class Who(NamedTuple):
     """A hook as messages name it; the text is made only when a message is."""
 
-    __slots__ = ("_function", "_kind", "_label", "_name")
-
-    def __init__(self, label: str, kind: str, name: str, function: object) -> None:
-        self._label = label
-        self._kind = kind
-        self._name = name
-        self._function = function
+    label: str
+    kind: str
+    name: str
+    function: object
 
     def __str__(self) -> str:
-        return f"{self._label}: {who_is(self._kind, self._name, self._function)}"
+        return f"{self.label}: {who_is(self.kind, self.name, self.function)}"
 
 
 def check_options(kind: Kind, function: Callable[..., Any], options: Options, label: str) -> dict[str, object]:
@@ -158,15 +154,8 @@ def instead_of(value: object, kind: Kind) -> str:
     return "a function, or exception types such as KeyError" if kind == "exception" else "a function"
 
 
-class _Listed(type):
-    """Lists what users may use: the other attributes of a hook serve the rooms above this one."""
-
-    def __dir__(cls) -> list[str]:
-        return ["failures", "function", "kind", "name", "priority", "remove"]
-
-
 @final
-class Hook(Handle, metaclass=_Listed):
+class Hook(Handle):
     """One callable on one mount point: what iterating `hooks(f)` yields, and the handle to remove it by.
 
     As a context manager it is removed at the end of the block. Its ``kind``, ``name``, ``function``, ``priority`` (0
@@ -200,17 +189,14 @@ class Hook(Handle, metaclass=_Listed):
         "gate",
         "guard",
         "identity",
-        "inner",
-        "isolate",
         "kind",
         "name",
         "options",
         "paused",
-        "priority",
-        "ref",
         "shape",
         "style",
         "types",
+        "weak",
         "when",
         "word",
     )
@@ -247,53 +233,39 @@ class Hook(Handle, metaclass=_Listed):
         self.guard: Guard | None = None
         self.paused: bool = False
         self.failures: int = 0
-        # Of a hook that is held weakly: what is referred to, and for a method of that the function that is called.
-        self.ref: Callable[[], Any] | None = None
-        self.inner: Callable[..., Any] | str | None = None
+        # What is left of a function that is held weakly.
+        self.weak: Weakly | None = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         self._mount = weakref.ref(mount)
-        if not options and not mount.of_instance and self._read_plain(function, site):
-            return
-        self._read(function, options, site, mount)
-
-    def _read_plain(self, function: Callable[..., Any], site: Site) -> bool:
-        """Read a plain function that is added without options; return False, and do nothing, if it is not so plain."""
-        plain = plain_asks(function, self.kind, site)
-        if plain is None:
-            return False
         self.function: Callable[..., Any] = function
-        # The key of its callable.
-        self.identity: Any = _shared(id(function) if type(function) is FunctionType else identity(function))
-        self.options: Options = _NO_OPTIONS
-        # The conditions as they were given, with keys in the place of what a weak hook must not keep alive.
-        self.conditions: Conditions = DEFAULTS
-        self.priority: int = DEFAULTS.priority
-        self.before: tuple[object, ...] = ()
-        self.after: tuple[object, ...] = ()
-        self.isolate: bool = False
         self.style: Style = "function"
-        self.asks: Asks = plain
+        self.options: Options = options or _NO_OPTIONS
+        # What the options come to, with keys in the place of what a weak hook must not keep alive.
+        self.conditions: Conditions = DEFAULTS
+        plain = None if options or mount.of_instance else plain_asks(function, kind, site)
+        self.asks: Asks = () if plain is None else plain
+        if plain is None:
+            self._read(site, mount)
+        else:
+            # The key of its callable.
+            self.identity: Any = _shared(identity(function))
+        # The keys of the hooks that it runs before, and after.
+        self.before: tuple[object, ...] = self.conditions.before
+        self.after: tuple[object, ...] = self.conditions.after
         self.reshape()
-        return True
 
-    def _read(self, function: Callable[..., Any], options: Options, site: Site, mount: Owner) -> None:
-        """Read a callable and its options, and refuse what could never work here."""
-        is_method = is_when_method = False
-        self.function = function
+    def _read(self, site: Site, mount: Owner) -> None:
+        """Read the callable and its options, and refuse what could never work here."""
+        function, when = self.function, self.options.get("when")
         if mount.of_instance:
-            self.function, given = mount.unbound(function), options.get("when")
-            options = _unbound(options, mount.unbound)
-            is_method, is_when_method = self.function is not function, options.get("when") is not given
-        self.options = options or _NO_OPTIONS
+            self.function, self.options = mount.unbound(function), _unbound(self.options, mount.unbound)
         who = Who(site.label, self.word, self.name, self.function)
-        conditions = read(options, who)
+        conditions = self.conditions = read(self.options, who)
         self.identity = _shared(identity(self.function))
-        self.priority = conditions.priority
+        is_method = self.function is not function
         if isinstance(self.function, Maker):
-            self.function = self._made(self.function, mount, who)
-        self.before, self.after = conditions.before, conditions.after
-        self.isolate = conditions.isolate
+            self._make(self.function, mount, who)
         self.guard = guard_for(conditions, self)
         self.style = style_of(self.function)
         self.asks, self.doubts = resolve(self.function, Asker(self.kind, site, who, of_instance=is_method))
@@ -305,23 +277,22 @@ class Hook(Handle, metaclass=_Listed):
                 f"{who} cannot be isolated: what an around hook raises cannot be distinguished from what the "
                 f"target raised through it; catch in the hook itself, or use a pre and a post hook"
             )
-        self.conditions = conditions
         if conditions.when is not None:
-            asker = Asker(self.kind, site, f"{who}: its `when`", predicate=True, of_instance=is_when_method)
+            is_method = conditions.when is not when
+            asker = Asker(self.kind, site, f"{who}: its `when`", predicate=True, of_instance=is_method)
             self.when = self._resolve_when(conditions.when, asker)
-            self.conditions = conditions._replace(when=identity(conditions.when))
+            self.conditions = self.conditions._replace(when=identity(conditions.when))
         if conditions.weak:
             self._hold_weakly(who)
-        self.reshape()
 
-    def _made(self, maker: Maker, mount: Owner, who: Who) -> Callable[..., Any]:
-        """Return the function that runs, which was made for this mount point."""
+    def _make(self, maker: Maker, mount: Owner, who: Who) -> None:
+        """Put the function that runs, which is made for this mount point, in the place of what makes it."""
         if self.kind != maker.kind:
             kind = maker.kind
             raise HookTypeError(f"{who} is made to be {article(kind)} {kind} hook; add it with .{kind}(...) or {kind}=")
         if maker.priority is not None:
-            self.priority = maker.priority
-        return maker.make(mount, who)
+            self.conditions = self.conditions._replace(priority=maker.priority)
+        self.function = maker.make(mount, who)
 
     def _resolve_when(self, when: Callable[..., object], asker: Asker) -> Predicate:
         """Return the hook's `when`, with what it asks for, and whether its answer is awaited."""
@@ -340,12 +311,13 @@ class Hook(Handle, metaclass=_Listed):
             raise HookOptionError(
                 f"{who} cannot be weak: once it is gone, nothing would run the target; use pre and post hooks"
             )
-        for option, _, meant in self.mentioned():
-            if not isinstance(meant, str):
-                raise HookOptionError(
-                    f"{who} is weak, and has {option}={brief(meant)}, which it would keep alive; give the name of that "
-                    f"hook"
-                )
+        for option in ("before", "after"):
+            for meant in several(self.options.get(option)):
+                if meant is not None and not isinstance(meant, str):
+                    raise HookOptionError(
+                        f"{who} is weak, and has {option}={brief(meant)}, which it would keep alive; give the name of "
+                        f"that hook"
+                    )
         hook_ref = weakref.ref(self)
 
         def gone(_: object, ending: Callable[[], bool] = is_ending) -> None:
@@ -353,14 +325,24 @@ class Hook(Handle, metaclass=_Listed):
             if hook is not None and not ending():
                 hook.remove()
 
-        self.ref, self.inner, self.function = weakly(self.function, who, gone)
+        self.weak, function = Weakly.of(self.function, who, gone), self.function
+        self.function = self.weak.calling(function)
         # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
         self.style = "function"
-        options = self.options.copy()
+        self.options = self.options.copy()
         if self.when is not None:
-            options["when"] = weak_predicate(self.when.holds, self.ref)
-            self.when = self.when._replace(holds=options["when"], awaits=False)
-        self.options = options
+            holds = self.options["when"] = self.weak.predicate(self.when.holds)
+            self.when = self.when._replace(holds=holds, awaits=False)
+
+    @property
+    def priority(self) -> int:
+        """Its priority, from 0 to 100: the hook with the lowest one runs first."""
+        return self.conditions.priority
+
+    @property
+    def isolate(self) -> bool:
+        """Whether its failure is logged, and the call goes on."""
+        return self.conditions.isolate
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
@@ -370,8 +352,8 @@ class Hook(Handle, metaclass=_Listed):
         # A pre hook whose code has the name probably answers `Args`.
         code = code_of(self.function) if self.kind == "pre" else None
         names_args = code is not None and "Args" in code.co_names
-        standard = self.types == EXCEPTION
-        self.shape: Any = _shared((self.kind, self.asks, self.style, standard, gates, counts, self.isolate, names_args))
+        flags = (self.types == EXCEPTION, self.conditions.isolate, names_args)
+        self.shape: Any = _shared((self.kind, self.asks, self.style, gates, counts, *flags))
 
     @property
     def names_args(self) -> bool:
@@ -381,12 +363,12 @@ class Hook(Handle, metaclass=_Listed):
 
     def meaning(self) -> dict[str, object]:
         """Return what its options come to."""
-        return meaning(self.name, self.conditions._replace(before=self.before, after=self.after))
+        return meaning(self.name, self.conditions)
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""
         same = self.kind == other.kind and self.identity == other.identity and {*self.types} == {*other.types}
-        return same and (self.ref is None or self.ref() is not None)  # else its key may have passed to a new object
+        return same and (self.weak is None or self.weak.ref() is not None)  # else a new object may have its key
 
     def mentioned(self) -> Iterator[tuple[str, object, object]]:
         """Yield what `before` and `after` name: the option, the key, and the value that was passed."""
@@ -407,11 +389,8 @@ class Hook(Handle, metaclass=_Listed):
     @property
     def meant(self) -> Callable[..., Any]:
         """The callable that was added: `function`, unless that was made of it, or holds it weakly."""
-        owner = self.ref() if self.ref is not None else None
-        if owner is None:
-            found: Callable[..., Any] = getattr(self.function, _MAKER, self.function)
-        else:
-            found = together(owner, self.inner)
+        kept = None if self.weak is None else self.weak.callable()
+        found: Callable[..., Any] = getattr(self.function, _MAKER, self.function) if kept is None else kept
         return found
 
     @property
@@ -463,7 +442,8 @@ class Hook(Handle, metaclass=_Listed):
         return f"<{self.who}, priority {self.priority}>"
 
     def __dir__(self) -> list[str]:
-        return dir(Hook)
+        # What users may use: the other attributes serve the rooms above this one.
+        return ["failures", "function", "kind", "name", "priority", "remove"]
 
 
 @lru_cache(1024)
@@ -477,10 +457,10 @@ def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
     if options.keys().isdisjoint(("when", "before", "after")):
         return options
     kept = options.copy()
-    if options.get("when") is not None:
-        kept["when"] = unbound(options.get("when"))
-    if options.get("before") is not None:
-        kept["before"] = [unbound(one) for one in several(options.get("before"))]
-    if options.get("after") is not None:
-        kept["after"] = [unbound(one) for one in several(options.get("after"))]
+    if (when := options.get("when")) is not None:
+        kept["when"] = unbound(when)
+    if (before := options.get("before")) is not None:
+        kept["before"] = [unbound(one) for one in several(before)]
+    if (after := options.get("after")) is not None:
+        kept["after"] = [unbound(one) for one in several(after)]
     return kept

@@ -9,11 +9,10 @@ from types import CoroutineType, GeneratorType
 from aspecthook._errors import HookSignatureError
 from aspecthook._hints import Any, TypeAlias, cast
 
-from .answers import Args, Return, Values, hook_at, revise, wrong
+from .answers import Args, Return, Values, hook_at, wrong
 from .asks import Asks
 from .call import Call, Site
 from .callables import type_of
-from .guard import Entry
 from .hook import Hook, Predicate
 from .kinds import RULES, Form
 from .signature import ABSENT, ITERABLE_COROUTINE, Sought
@@ -39,9 +38,9 @@ def checked(hook: Hook, call: Call, answer: Any) -> Any:
     return answer
 
 
-def invoke(hook: Hook, call: Call, values: Values, item: object) -> Any:
-    """Call a hook with what it asks for."""
-    args, kwargs = given_to(hook, hook.asks, call, values, item=item)
+def invoke(hook: Hook, call: Call, values: Values, item: object = None, proceed: object = None) -> Any:
+    """Call a hook with what it asks for: return its answer, or the generator if it yields."""
+    args, kwargs = given_to(hook, hook.asks, call, values, item, proceed)
     return hook.function(*args, **kwargs)
 
 
@@ -56,30 +55,8 @@ def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
 
 
 def _holds(predicate: Predicate, hook: Hook, call: Call, values: Values, item: object) -> Any:
-    args, kwargs = given_to(hook, predicate.asks, call, values, item=item)
+    args, kwargs = given_to(hook, predicate.asks, call, values, item)
     return predicate.holds(*args, **kwargs)
-
-
-def leave(entry: Entry | bool) -> None:
-    """Record the end of a run of a hook with ``reentrant=False``; of other hooks there is none to record."""
-    if isinstance(entry, Entry):
-        entry.leave()
-
-
-def replace(hook: Hook, call: Call, answer: Args) -> None:
-    """Replace arguments of the call. Naming an unknown one is a failure of the hook, which may be isolated."""
-    try:
-        call._values = tuple(revise(call._site, hook.kind, hook.function, answer.changes, call._values))
-    except Exception as error:
-        if not hook.isolate:
-            raise
-        hook.failed(error)
-
-
-def open_hook(hook: Hook, call: Call, proceed: Target, values: Values) -> Any:
-    """Call an around hook: return its answer, or the generator if it yields."""
-    args, kwargs = given_to(hook, hook.asks, call, values, proceed=proceed)
-    return hook.function(*args, **kwargs)
 
 
 def awaitable(answer: object) -> bool:
@@ -90,18 +67,6 @@ def awaitable(answer: object) -> bool:
     if isinstance(answer, GeneratorType):
         return bool(answer.gi_code.co_flags & ITERABLE_COROUTINE)
     return hasattr(type(answer), "__await__")
-
-
-async def whole(answer: Any, results: list[Any]) -> Any:
-    """Return the answer of an async around hook, awaited.
-
-    If the hook itself answers a coroutine (``return proceed()``), that is awaited too; but not one that the target
-    returned, which is in `results`: that is the result itself.
-    """
-    answer = await answer if awaitable(answer) else answer
-    value: object = answer
-    is_result = type(value) is not CoroutineType or any(value is one for one in results)
-    return answer if is_result else await answer
 
 
 def without(extra: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:
@@ -136,7 +101,7 @@ def _shown_argument(site: Site, values: Values, name: str) -> Any:
 
 
 def given_to(
-    hook: Hook, asks: Asks, call: Call, values: Values, proceed: object = None, item: object = None
+    hook: Hook, asks: Asks, call: Call, values: Values, item: object = None, proceed: object = None
 ) -> tuple[list[object], dict[str, object]]:
     """Return the positional and the keyword arguments that a hook asks for."""
     positional: list[object] = []

@@ -267,27 +267,30 @@ class Shown:
         return {name: value for name, value in kwargs.items() if name not in hidden or name in self}
 
     def replace(self, name: str, value: Any, revised: list[Any]) -> bool:
-        """Replace an argument in `revised`, or add it; return whether there is a place for it."""
-        own, parameter, place = self._own, self._signature.parameters[name], self._places.get(name)
+        """Replace an argument in `revised`, or add it; return whether there is a place for it.
+
+        An argument stays where the call has it, by position or by name, as a wrapper may look for it there.
+        """
+        own, place = self._own, self._places.get(name)
         # As the wrapper is called: the shown parameters are counted from its first argument on, whatever parameters of
         # its own that one is for.
         args, kwargs = own.split(tuple(revised))
-        if parameter.kind is parameter.VAR_KEYWORD:
+        if place is None and name not in self.ordinary:  # ``**kwargs``
             if own.varkw is None or not isinstance(value, dict):
                 return False
-            kept = {key: one for key, one in revised[own.varkw].items() if key in self._keywords}
-            revised[own.varkw] = kept | value
-            return True
-        if parameter.kind is parameter.VAR_POSITIONAL:
+            kept = {*self._keywords, *own.names[own.positional : own.regular]}
+            kwargs = {key: one for key, one in kwargs.items() if key in kept}
+            kwargs |= cast("dict[str, object]", value)
+        elif name not in self.ordinary:  # ``*args``
             if not isinstance(value, (tuple, list)):
                 return False
-            args = (*self._filled(args, kwargs, name), *cast("tuple[Any, ...]", value))
+            args = (*self._filled(args, kwargs, place), *cast("tuple[Any, ...]", value))
         elif place is not None and place < len(args):
             args = (*args[:place], value, *args[place + 1 :])
         elif own.varkw is not None and name in self._keywords:
             kwargs[name] = value
         elif place is not None:
-            args = (*self._filled(args, kwargs, name), value)
+            args = (*self._filled(args, kwargs, place), value)
         else:
             return False
         fits = len(args) == own.positional or (len(args) > own.positional and own.varargs is not None)
@@ -296,17 +299,12 @@ class Shown:
         revised[:] = own.join(args, kwargs)
         return True
 
-    def _filled(self, args: Values, kwargs: dict[str, Any], name: str) -> Values:
-        """Return the positional arguments up to a parameter; those that the call names leave its keywords.
-
-        What the call leaves out has its default, or is `ABSENT`.
-        """
-        own, place = self._own, self._places[name]
-        filled = list(args[:place])
-        for one in list(self._signature.parameters.values())[len(args) : place]:
-            default = self.default(one.name)
-            passed = one.name in self._keywords and one.name not in own.names[: own.regular]
-            filled.append(kwargs.pop(one.name, default) if passed else default)
+    def _filled(self, args: Values, kwargs: dict[str, Any], place: int | None) -> Values:
+        """Return the positional arguments before a place; those that the call names leave its keywords."""
+        filled = [*args[:place]]
+        for name in list(self._signature.parameters)[len(args) : place]:
+            by_name = name in self._keywords and name not in self._own.names[: self._own.regular]
+            filled.append(kwargs.pop(name, self.default(name)) if by_name else self.default(name))
         return tuple(filled)
 
 

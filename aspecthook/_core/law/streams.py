@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from functools import partial
 
 from aspecthook._errors import HookAnswerError, described, unblamed
 from aspecthook._hints import Any, cast
 
-from .answers import Values, hook_at, proceed_with, settled
-from .call import Call, Site
-from .guard import Entry
-from .hook import Hook
-from .invoke import Hooks, Target, is_due, leave, open_hook
+from .answers import hook_at, settled
+from .call import Site
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -33,20 +29,8 @@ def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
         raise never_yielded(site, function)
 
 
-def end(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
-    """Send the result to the hook at its yield; what it then returns is an answer by the rules of post."""
-    try:
-        hook.send(result)
-    except StopIteration as stop:
-        answer = stop.value
-    else:
-        hook.close()
-        raise _yielded_twice(site, function)
-    return result if answer is None else settled(site, "around", function, answer)
-
-
-def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
-    """Send the result to the hook at its yield, and return its answer."""
+def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> Any:
+    """Send the result to the hook at its yield, and return its answer, which is one by the rules of post."""
     try:
         hook.send(result)
     except StopIteration as stop:
@@ -55,22 +39,11 @@ def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: 
     raise _yielded_twice(site, function)
 
 
-def fail(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
-    """Raise the exception at the yield of the hook; what the hook then returns, if not None, is the result.
+def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> Any:
+    """Raise the exception at the yield of the hook, and return its answer; None: it did not handle the exception.
 
     Called in the `except` block of `error`.
     """
-    try:
-        answer = failed(site, function, hook, error)
-        if answer is None:
-            raise error
-    finally:
-        del error  # else this frame, which is in its traceback, and the exception would keep each other alive
-    return settled(site, "around", function, answer)
-
-
-def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> Any:
-    """Raise the exception at the yield of the hook, and return its answer; None: it did not handle the exception."""
     try:
         try:
             hook.throw(error)
@@ -84,7 +57,7 @@ def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: 
         hook.close()
         raise _yielded_twice(site, function)
     finally:
-        del error  # for the reason in `fail`
+        del error  # else this frame, which is in its traceback, and the exception would keep each other alive
 
 
 async def abegin(site: Site, function: object, hook: AsyncGenerator[Any, Any]) -> None:
@@ -105,29 +78,21 @@ async def aended(site: Site, function: object, hook: AsyncGenerator[Any, Any], r
     raise _yielded_twice(site, function)
 
 
-async def afail(site: Site, function: object, hook: AsyncGenerator[Any, Any], error: BaseException) -> object:
-    """Raise the exception at the yield of an async hook, and then again: an async generator returns no answer."""
+async def afailed(site: Site, function: object, hook: AsyncGenerator[Any, Any], error: BaseException) -> None:
+    """Raise the exception at the yield of an async hook, which handles none: an async generator returns no answer."""
     try:
         try:
             await hook.athrow(error)
         except StopAsyncIteration:
-            pass
+            return
         except RuntimeError as other:
             if not isinstance(error, (StopIteration, StopAsyncIteration)) or other.__cause__ is not error:
                 raise
-        else:
-            await hook.aclose()
-            raise _yielded_twice(site, function)
-        raise error
+            return
+        await hook.aclose()
+        raise _yielded_twice(site, function)
     finally:
-        del error  # for the reason in `fail`
-
-
-# For each style of one-yield hook: what begins it, what ends it with a result, and with an exception.
-ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
-    "generator": (begin, ended, failed),
-    "async generator": (abegin, aended, afail),
-}
+        del error  # for the reason in `failed`
 
 
 def never_yielded(site: Site, function: object) -> HookAnswerError:
@@ -246,110 +211,58 @@ async def arelay(source: Any, leave: Callable[[], None]) -> AsyncGenerator[Any, 
 
 @unblamed
 def within(
-    site: Site,
-    function: object,
-    hook: Generator[Any, Any, Any],
-    opened: Callable[[], Generator[Any, Any, Any]],
-    leave: Callable[[], None] | None,
+    site: Site, function: object, hook: Generator[Any, Any, Any], opened: Callable[[], Generator[Any, Any, Any]]
 ) -> Generator[Any, Any, Any]:
     """Open and run a stream at the yield of a one-yield around hook, which begins before the hooks inside it."""
+    begin(site, function, hook)
     try:
-        begin(site, function, hook)
-        try:
-            result = yield from opened()
-        except BaseException as error:
-            return fail(site, function, hook, error)
-        return end(site, function, hook, result)
-    finally:
-        if leave is not None:
-            leave()
+        result = yield from opened()
+    except BaseException as error:
+        answer = failed(site, function, hook, error)
+        if answer is None:
+            raise
+        return settled(site, "around", function, answer)
+    answer = ended(site, function, hook, result)
+    return result if answer is None else settled(site, "around", function, answer)
 
 
 @unblamed
 async def awithin(
-    site: Site,
-    function: object,
-    hook: Any,
-    opened: Callable[[], AsyncGenerator[Any, Any]],
-    leave: Callable[[], None] | None,
+    site: Site, function: object, hook: Any, opened: Callable[[], AsyncGenerator[Any, Any]]
 ) -> AsyncGenerator[Any, Any]:
     """Open and run an async stream at the yield of a one-yield around hook, which may be sync or async."""
     asynchronous = hasattr(hook, "asend")
+    await abegin(site, function, hook) if asynchronous else begin(site, function, hook)
     try:
-        await abegin(site, function, hook) if asynchronous else begin(site, function, hook)
-        try:
-            source = opened()
-            step = start(source)
-            while True:
-                try:
-                    item = await step
-                except StopAsyncIteration:
-                    break
-                finally:
-                    del step  # it refers to the exception that was thrown in
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await source.aclose()
-                    raise
-                except BaseException as caught:
-                    step = source.athrow(caught)
-                else:
-                    step = source.asend(sent)
-        except BaseException as error:
-            await afail(site, function, hook, error) if asynchronous else fail(site, function, hook, error)
-        else:
-            await aended(site, function, hook, None) if asynchronous else end(site, function, hook, None)
-    finally:
-        if leave is not None:
-            leave()
-
-
-# The stream of one call.
-
-
-def _proceeding(hook: Hook, call: Call, inner: Target, values: Values) -> Target:
-    """Return the `proceed` of an around hook of a generator."""
-
-    def proceed(*unnamed: Any, **changes: Any) -> Any:
-        return inner(tuple(proceed_with(call._site, hook.function, unnamed, changes, values)))
-
-    return proceed
-
-
-def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
-    """Return the stream of a generator, sync or async, inside its around hooks."""
-    if not hooks:
-        args, kwargs = call._site.signature.split(values)
-        return target(*args, **kwargs)
-    hook, site = hooks[0], call._site
-
-    def inner(values: Values) -> Any:
-        return streamed(hooks[1:], call, target, values)
-
-    def opened() -> Any:
-        if not is_due(hook, call, values) or not (entry := hook.admit()):
-            return inner(values)
-        return _opened(hook, call, inner, values, entry)
-
-    if hook.gate is None and hook.when is None and hook.guard is None:
-        return opened()
-    return alazy(opened) if site.signature.style == "async generator" else lazy(opened)
-
-
-def _opened(hook: Hook, call: Call, inner: Target, values: Values, entry: Entry | bool) -> Any:
-    """Return the stream of an around hook whose conditions hold."""
-    site = call._site
-    asynchronous = site.signature.style == "async generator"
-    done = entry.leave if isinstance(entry, Entry) else None
-    source: Any = None
-    try:
-        answer = open_hook(hook, call, _proceeding(hook, call, inner, values), values)
-        if hook.proceeds:
-            source = (astream if asynchronous else stream)(site, hook.function, answer)
-    except BaseException:
-        leave(entry)
-        raise
-    if not hook.proceeds:
-        return (awithin if asynchronous else within)(site, hook.function, answer, partial(inner, values), done)
-    return source if done is None else (arelay if asynchronous else relay)(source, done)
+        source = opened()
+        step = start(source)
+        while True:
+            try:
+                item = await step
+            except StopAsyncIteration:
+                break
+            finally:
+                del step  # it refers to the exception that was thrown in
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await source.aclose()
+                raise
+            except BaseException as caught:
+                step = source.athrow(caught)
+            else:
+                step = source.asend(sent)
+    except BaseException as error:
+        if asynchronous:
+            await afailed(site, function, hook, error)
+            raise
+        answer = failed(site, function, hook, error)
+        if answer is None:
+            raise
+    else:
+        if asynchronous:
+            await aended(site, function, hook, None)
+            return
+        answer = ended(site, function, hook, None)
+    if answer is not None:
+        settled(site, "around", function, answer)  # what it answers goes nowhere, but must be an answer

@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
+from operator import call
 from types import BuiltinMethodType, MethodType, ModuleType
 
 from aspecthook._errors import HookTypeError, unblamed
-from aspecthook._hints import Any
+from aspecthook._hints import Any, NamedTuple, final
 
 from .callables import CODE, code_of, name_of
 
@@ -26,69 +27,60 @@ def is_ending(finalizing: Callable[[], bool] = sys.is_finalizing, system: Module
     return finalizing() or getattr(system, "meta_path", None) is None
 
 
-def weakly(
-    function: Callable[..., Any], who: object, gone: Callable[[object], None]
-) -> tuple[Callable[[], Any], Callable[..., Any] | str | None, Callable[..., Any]]:
-    """Return a callable in weak form: its parts, and the function that is the hook and calls it.
+@final
+class Weakly(NamedTuple):
+    """A callable that is held weakly."""
 
-    The first part returns the object whose method it is, or the callable itself; None once that is gone. The second is,
-    for a method, the function that is called with the object; for a method of C, its name.
+    # Returns the object whose method it is, or the callable itself; None once that is gone.
+    ref: Callable[[], Any]
+    # What is called with that object: the function that is the method, or, for the callable itself, `operator.call`.
+    inner: Callable[..., Any]
 
-    Args:
-        function: The callable.
-        who: The hook, in messages.
-        gone: Called when the callable, or the object whose method it is, has been garbage collected.
+    @classmethod
+    def of(cls, function: Callable[..., Any], who: object, gone: Callable[[object], None]) -> Weakly:
+        """Hold a callable weakly; `gone` is called when it, or the object whose method it is, has been collected.
 
-    Raises:
-        HookTypeError: It does not support weak references.
-    """
-    owner, inner = _parts(function)
-    try:
-        ref: Callable[[], Any] = weakref.ref(owner, gone)
-    except TypeError:
-        raise HookTypeError(
-            f"{who} cannot be held weakly: {type(owner).__name__} objects do not support weak references; remove "
-            f"weak=True, or add '__weakref__' to the __slots__ of the class"
-        ) from None
-    return ref, inner, _wrapper(ref, inner, function)
+        Raises:
+            HookTypeError: It does not support weak references.
+        """
+        owner, inner = _parts(function)
+        try:
+            return cls(weakref.ref(owner, gone), inner)
+        except TypeError:
+            raise HookTypeError(
+                f"{who} cannot be held weakly: {type(owner).__name__} objects do not support weak references; remove "
+                f"weak=True, or add '__weakref__' to the __slots__ of the class"
+            ) from None
+
+    def callable(self) -> Callable[..., Any] | None:
+        """Return the callable; None once it is gone."""
+        owner: Any = self.ref()
+        inner: Any = self.inner
+        found: Callable[..., Any] | None = owner if owner is None or inner is call else inner.__get__(owner)
+        return found
+
+    def predicate(self, predicate: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a predicate; a method of the object that is held weakly in the same form."""
+        owner, inner = _parts(predicate)
+        return predicate if inner is call or owner is not self.ref() else Weakly(self.ref, inner).calling(predicate)
+
+    @unblamed
+    def calling(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls what is left of the callable, and has the name of `function` in messages."""
+        ref, inner = self
+
+        def weakly(*args: Any, **kwargs: Any) -> Any:
+            owner = ref()
+            return None if owner is None else inner(owner, *args, **kwargs)
+
+        weakly.__name__ = weakly.__qualname__ = name_of(function)
+        weakly.__dict__[CODE] = code_of(function)
+        return weakly
 
 
-def weak_predicate(predicate: Callable[..., Any], ref: Callable[[], Any]) -> Callable[..., Any]:
-    """Return a predicate; one that is a method of the object that is held weakly, in weak form."""
-    owner, inner = _parts(predicate)
-    return predicate if inner is None or owner is not ref() else _wrapper(ref, inner, predicate)
-
-
-def _parts(function: Any) -> tuple[Any, Callable[..., Any] | str | None]:
+def _parts(function: Any) -> tuple[Any, Callable[..., Any]]:
     if isinstance(function, MethodType):
         return function.__self__, function.__func__
     if isinstance(function, BuiltinMethodType) and not isinstance(function.__self__, (ModuleType, type(None))):
-        return function.__self__, function.__name__
-    return function, None
-
-
-def together(owner: Any, inner: Callable[..., Any] | str | None) -> Any:
-    """Return the callable that has these parts."""
-    return owner if inner is None else getattr(owner, inner) if isinstance(inner, str) else MethodType(inner, owner)
-
-
-@unblamed
-def _wrapper(ref: Callable[[], Any], inner: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls what is left of a callable, and is named in messages as that is."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        owner = ref()
-        return None if owner is None else owner(*args, **kwargs)
-
-    def call_method(*args: Any, **kwargs: Any) -> Any:
-        owner = ref()
-        return None if owner is None else inner(owner, *args, **kwargs)
-
-    def call_named(*args: Any, **kwargs: Any) -> Any:
-        owner = ref()
-        return None if owner is None else getattr(owner, inner)(*args, **kwargs)
-
-    made: Any = call if inner is None else call_named if isinstance(inner, str) else call_method
-    made.__name__ = made.__qualname__ = name_of(function)
-    made.__dict__[CODE] = code_of(function)
-    return made  # type: ignore[no-any-return]
+        return function.__self__, getattr(type(function.__self__), function.__name__)
+    return function, call

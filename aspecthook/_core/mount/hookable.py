@@ -15,8 +15,8 @@ from aspecthook._errors import HookLookupError, MountError, brief, entrance, pri
 from aspecthook._hints import IO, TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from .instance import for_instance
+from .kind_hooks import KindHooks
 from .lock import under_lock
-from .members import KindHooks
 from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:
@@ -27,20 +27,19 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
-Only: TypeAlias = "tuple[str, ...] | None"
 Provides: TypeAlias = Mapping[str, str] | Iterable[str]
 _NOTHING: Any = object()  # not None, which somebody may pass by mistake, and which is then refused
 
 
 # Classes and static methods are callable too, which is why they come first.
 @overload
-def hookable(target: AnyClass, /, *, only: Only = None, provides: Provides = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
+def hookable(target: AnyClass, /, *, provides: Provides = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
 @overload
 def hookable(target: AnyMethod, /, *, name: str | None = None, provides: Provides = ...) -> AnyMethod: ...  # type: ignore[overload-overlap]
 @overload
 def hookable(target: Callable[P, R], /, *, name: str | None = None, provides: Provides = ...) -> Hookable[P, R]: ...
 @overload
-def hookable(*, name: str | None = None, only: Only = None, provides: Provides = ...) -> ToHookable: ...
+def hookable(*, name: str | None = None, provides: Provides = ...) -> ToHookable: ...
 # Any: callers see the overloads alone.
 @entrance
 def hookable(
@@ -48,7 +47,6 @@ def hookable(
     /,
     *,
     name: str | None = None,
-    only: Only = None,
     provides: Provides = (),
 ) -> Any:
     """Make a function a mount point, in place, and return it: the very same object.
@@ -59,7 +57,6 @@ def hookable(
     Args:
         target: What to mount.
         name: The name of the mount point in messages; ``module:qualname`` unless given. Not for classes.
-        only: For a class, the names of the methods to mount instead of all public ones; special methods too.
         provides: Attributes of `self` that hooks may ask for as if they were arguments: their names, or a mapping from
             the names that hooks use to paths of attributes (``"engine.state"``; ``""`` is the object itself). They are
             read when the hook is called.
@@ -81,17 +78,17 @@ def hookable(
 
         @entrance
         def decorate(later: Any) -> Any:
-            return cast("Any", hookable)(later, name=name, only=only, provides=provides)
+            return cast("Any", hookable)(later, name=name, provides=provides)
 
         return decorate
-    _mount_all(target, name, only, provides)
+    _mount_all(target, name, provides)
     return target
 
 
 @under_lock
-def _mount_all(target: Any, name: str | None, only: Only, provides: Provides) -> None:
+def _mount_all(target: Any, name: str | None, provides: Provides) -> None:
     of_class = isinstance(target, type)
-    functions = _methods(target, only) if of_class else _functions(target)
+    functions = _methods(target) if of_class else _functions(target)
     prepared = [(function, _prepare(function, None if of_class else name, provides)) for function in functions]
     for function, mount in prepared:
         _mount(function, mount)
@@ -130,51 +127,36 @@ def _why_not(target: object) -> str:
     if isinstance(target, str):
         path = target if ":" in target else ":".join(target.rpartition(".")[::2]).lstrip(":")
         return f"{what} is a string, and hookable takes the function itself; use weave({brief(path)}, pre=...)"
-    if isinstance(target, partial):
-        inner: object = target.func
-        label = printable(getattr(inner, "__qualname__", type(inner).__name__))
-        return (
-            f"{what} is a partial, which has no Python code to put hooks into; hook the function inside it, "
-            f"hookable(partial.func) ({label}), or weave the partial by its name: weave('module:name', pre=...)"
-        )
     shown = f"{what} is of type {type(target).__name__}, which has no Python code to put hooks into"
-    if isinstance(target, type(len)):
+    inner = getattr(target, "__wrapped__", None) or getattr(target, "func", None)
+    if isinstance(inner, FunctionType):
+        return f"{shown}; put @hookable on the function inside it, nearest to the def ({printable(inner.__qualname__)})"
+    if isinstance(target, (type(len), partial)):
         return f"{shown}; call it from a function of your own and make that @hookable"
-    wrapped = getattr(target, "__wrapped__", None) or getattr(target, "func", None)
-    if isinstance(wrapped, FunctionType):
-        return (
-            f"{shown}; put @hookable on the function inside it, nearest to the def ({printable(wrapped.__qualname__)})"
-        )
     if callable(target):
         return f"{shown}; mount what a call of it runs: hookable({type(target).__name__}.__call__)"
     return f"{shown}; give a function, a method or a class"
 
 
-def _methods(cls: type, only: Only) -> list[FunctionType]:
-    """Return the functions of the methods that a class itself defines: all public ones, or those that are named.
+def _methods(cls: type) -> list[FunctionType]:
+    """Return the functions of all public methods that a class itself defines.
 
     Raises:
-        MountError: There are none, or one that is named cannot be mounted.
+        MountError: There are none.
     """
-    names = [name for name in vars(cls).copy() if not name.startswith("_")] if only is None else list(only)
     found: list[FunctionType] = []
-    for name in names:
-        member = vars(cls).get(name)
-        if only is not None:
-            if member is None:
-                raise MountError(
-                    f"{printable(cls.__qualname__)} itself defines no {name!r}; mount it in the class that defines it"
-                )
-            found += _functions(member)
-        elif isinstance(member, (FunctionType, classmethod, staticmethod, property, cached_property)):
+    for name, member in list(vars(cls).items()):
+        if not name.startswith("_") and isinstance(
+            member, (FunctionType, classmethod, staticmethod, property, cached_property)
+        ):
             try:
-                found += _functions(vars(cls)[name])
+                found += _functions(cast("object", member))
             except MountError:
                 continue  # it cannot be mounted: a classmethod over a C function, for example
     if not found:
         raise MountError(
             f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
-            f"make the class that defines them hookable, or name them: hookable(only=(...))"
+            f"make the class that defines them hookable, or put @hookable on the methods that you mean"
         )
     return found
 
@@ -193,8 +175,7 @@ def _prepare(function: FunctionType, name: str | None, provides: Provides) -> Mo
     """
     found = mount_of(function)
     mount = found if found is not None else MountPoint(function, name)
-    held: object = function.__dict__.get("hooks")
-    if held is not mount:
+    if function.__dict__.get("hooks") is not mount:
         # `functools.wraps` copies the attributes of a mounted function, and pickles of it have None in their place.
         _check_free(function, mount, copied=(KindHooks, MountPoint, type(None)))
         signature = Signature.of(mount.code(), mount.emission)
@@ -316,19 +297,14 @@ def _refuse_wrapper(target: object) -> None:
         HookLookupError: It is such a wrapper.
     """
     way, inner = "wrapper", target
-    # A wrapper may wrap itself.
-    for _ in range(20):
+    for _ in range(20):  # a wrapper may wrap itself
+        inner, way = getattr(inner, "__dict__", {}).get("__wrapped__"), f"{way}.__wrapped__"
         mount = mount_of(inner) if isinstance(inner, FunctionType) else None
         if mount is not None:
-            break
-        inner, way = getattr(inner, "__dict__", {}).get("__wrapped__"), f"{way}.__wrapped__"
-    else:
-        return
-    if inner is not target:
-        raise HookLookupError(
-            f"hooks() was given a wrapper around {mount.name}, and the hooks are on what it wraps; write hooks({way}), "
-            f"or make the wrapper @hookable too"
-        )
+            raise HookLookupError(
+                f"hooks() was given a wrapper around {mount.name}, and the hooks are on what it wraps; write "
+                f"hooks({way}), or make the wrapper @hookable too"
+            )
 
 
 def _of_object(target: object) -> MountPoint | None:

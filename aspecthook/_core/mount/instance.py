@@ -70,7 +70,7 @@ class InstanceMountPoint(MountPoint):
         self.mentions = parent.mentions
         self._key = id(instance)
         try:
-            self.instance = weakref.ref(instance, _Gone(parent, self._key))
+            self.instance = weakref.ref(instance, _dropping(parent, self._key))
         except TypeError:
             raise MountError(
                 f"{parent.name}: hooks on one {type(instance).__name__} would keep it alive, as it cannot be referred "
@@ -115,56 +115,44 @@ class InstanceMountPoint(MountPoint):
 
     def tidy(self) -> None:
         """Complete a change that was interrupted; under the lock."""
-        if not self.members and self.parent.instances.get(self._key) is self:
-            self.parent.drop_instance(self._key)
         self.parent.tidy()
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
         self.parent.weaken()
 
-    def reset(self, place: Place | None) -> None:
+    def reset(self, place: Place) -> None:
         """Link the chain again at the next call for this instance."""
-        if place is not None:
-            place.put_instance(self._key, _InstanceFirst(self, place))
+        place.put_instance(self._key, self._run_first)
+
+    def _run_first(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run the first call of the instance after a change."""
+        return self._bound()(*args, **kwargs)
 
     @under_lock
-    def bind(self, place: Place) -> Callable[..., Any]:
-        """Return the function that runs the calls of this instance."""
-        bound = place.bind(self.chain())
-        if self.parent.instances.get(self._key) is self:
-            place.put_instance(self._key, bound)
-        return bound
-
-
-@final
-class _InstanceFirst:
-    """Stands in for the function of an instance until its first call after a change."""
-
-    __slots__ = ("_mount", "_place")
-
-    def __init__(self, mount: InstanceMountPoint, place: Place) -> None:
-        self._mount = weakref.ref(mount)
-        self._place = weakref.ref(place)
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        mount, place = self._mount(), self._place()
+    def _bound(self) -> Callable[..., Any]:
+        """Return the function that runs the calls of this instance, which their code finds from now on."""
+        place = self.parent.place
         if place is None:
-            raise MountError("the mount point that this code belonged to is gone; was its function's __dict__ cleared?")
-        return (place.original if mount is None else mount.bind(place))(*args, **kwargs)
+            return self.parent.inner()
+        while self.parent.instances.get(self._key) is self:
+            self.parent.linked = True
+            first = self._run_first  # a new object each time: a finalizer that makes a change puts another one there
+            place.put_instance(self._key, first)
+            bound = place.bind(self.chain())
+            if place.instances.get(self._key) is first:
+                place.put_instance(self._key, bound)
+                return bound
+        return place.bind(self.chain())
 
 
-@final
-class _Gone:
-    """Called when an instance that carries hooks dies."""
+def _dropping(parent: MountPoint, key: int) -> Callable[[object], None]:
+    """Return what is called when an instance that carries hooks dies."""
+    ref = weakref.ref(parent)
 
-    __slots__ = ("_key", "_parent")
+    def drop(_: object, ending: Callable[[], bool] = is_ending) -> None:
+        mount = ref()
+        if mount is not None and key in mount.instances and not ending():
+            mount.forget_instance(key)
 
-    def __init__(self, parent: MountPoint, key: int) -> None:
-        self._parent = weakref.ref(parent)
-        self._key = key
-
-    def __call__(self, _: object, ending: Callable[[], bool] = is_ending) -> None:
-        parent = self._parent()
-        if parent is not None and self._key in parent.instances and not ending():
-            parent.forget_instance(self._key)
+    return drop

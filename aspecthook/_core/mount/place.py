@@ -12,29 +12,21 @@ import weakref
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 
-from aspecthook._core.compile.copies import Attributes, Witness
+from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.compile.show import FREE_THREADED, hide, show_again
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
-from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Shown, shown_by
 from aspecthook._errors import MountError
 from aspecthook._hints import Any, cast, final
 
 from .lock import under_lock
-from .members import Members
 from .occupancy import GONE, Occupancy
 from .original import copy_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-
-# Linking calls functions itself, and one of them may be the one that is being linked; or a signal handler or a
-# finalizer interrupts it and calls something hooked. From this depth on, calls run without hooks.
-_DEEPEST = 3
-_depth = 0
 
 
 @final
@@ -56,7 +48,7 @@ class Moved:
 
 
 @final
-class MountSite(Site, Witness):
+class MountSite(Site):
     """The site of a mount point, which it does not keep alive.
 
     The stand-in and stale code call it: it returns the function to run this call with.
@@ -64,7 +56,8 @@ class MountSite(Site, Witness):
 
     __slots__ = ("_mount", "_shown")
 
-    def __init__(self, mount: Members, model: CodeType, function: Callable[[], FunctionType | None]) -> None:
+    # Any: a mount point, whose module imports this one.
+    def __init__(self, mount: Any, model: CodeType, function: Callable[[], FunctionType | None]) -> None:
         super().__init__(mount.name, model, function, mount.emission)
         self.provides: Mapping[str, str] = mount.provides
         self._mount = weakref.ref(mount)
@@ -82,16 +75,22 @@ class MountSite(Site, Witness):
             self._shown = (shown_by(function, self.signature, original, signature_of),)
         return self._shown[0]
 
-    def find(self, kind: str, function: object) -> Hook | None:
-        """Return the hook of a kind that a function is, for messages."""
+    def who(self, kind: str, function: object) -> str | None:
+        """Return the hook of a kind that a function is, as messages describe it; None if it is none any more."""
         mount = self._mount()
         found = [] if mount is None else [hook for hooks in mount.chains() for hook in hooks]
-        return next((hook for hook in found if hook.kind == kind and hook.function is function), None)
+        return next((hook.who for hook in found if hook.kind == kind and hook.function is function), None)
 
     def __call__(self) -> Callable[..., Any]:
         mount = self._mount()
-        place: Place | None = None if mount is None else mount.place
-        return place.current() if place is not None and place.site is self else self._left()
+        if mount is None or mount.place is None or mount.place.site is not self:
+            return self._left()
+        run: Callable[..., Any] = mount.current()
+        return run
+
+    def enter(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run one call that stale code has handed to us."""
+        return self()(*args, **kwargs)
 
     @under_lock
     def _left(self) -> Callable[..., Any]:
@@ -121,8 +120,6 @@ class Place(Occupancy):
         "_codes",
         "_hidden",
         "_keeps",
-        "_linker",
-        "_mount",
         "_ref",
         "_space",
         "_stub_code",
@@ -153,7 +150,6 @@ class Place(Occupancy):
         self.moved: Moved | None = None
         # What runs the calls of each instance that has hooks, by its `id`.
         self.instances: dict[int, Callable[..., Any]] = _NO_INSTANCES
-        self._mount: Members | None = None
         self._aside: Callable[..., Any] | None = None
         # Where code that is not used any more is still there, or parts of it for ever, it is used again.
         self._codes: Codes | None = weakref.WeakValueDictionary() if FREE_THREADED else None
@@ -161,17 +157,15 @@ class Place(Occupancy):
         # What a change needs, and whether that is kept after the first call: most functions that are hooked are not
         # changed again. It is where code lives until the next collection anyway.
         self._stub_code: CodeType | None = None
-        self._linker: Linker | None = None
         self._keeps = FREE_THREADED
         # The source of the stub while there are no hooks.
         self._hidden: object = None
 
     # Opening and closing
 
-    def open(self, mount: Members) -> None:
+    def open(self) -> None:
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
-        self._mount = mount
         # First: a signal handler that calls the stand-in of a place that is closed would take it out.
         self.opened = True
         self.hold()
@@ -186,7 +180,6 @@ class Place(Occupancy):
             self.moved.links = None
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.unwrap()
-        self._mount = None
         self.opened = False
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
@@ -203,18 +196,21 @@ class Place(Occupancy):
         if stub is None and self.ours is not self.before:
             self._keeps = True
         if self.moved is not None:
-            self.moved.run, self.moved.links = self._enter, None
+            self.moved.run, self.moved.links = self.site.enter, None
         if function is None or function.__code__ is stub:
             return
         if FREE_THREADED:
             hide(self.ours)
         if stub is None:
             found = template(self.site.signature, None, free=len(self.before.co_freevars))
-            stub = self._stub_code = self._links().link(found, _NO_CHAIN, None, {})[0]
+            stub = self._linker().link(found, _NO_CHAIN, None, {})[0]
+            if not self.opened:
+                return  # a collection has dropped the last hook meanwhile, that of an instance, and closed the place
+            self._stub_code = stub
         elif self._hidden is not None:
             show_again(stub, self._hidden)
         self._hidden = None
-        self.opened, self.stranded = True, False
+        self.stranded = False
         code = function.__code__
         if code is self.before or self.is_ours(code):
             self.put(stub)
@@ -282,44 +278,27 @@ class Place(Occupancy):
 
     # Linking
 
-    @under_lock
-    def current(self) -> Callable[..., Any]:
-        """Link the chain as it is now, put the code in, and return a function that runs it."""
-        global _depth  # noqa: PLW0603  # under the lock: how many links are under way, each in the middle of another
-        before = _depth
-        if before == _DEEPEST:
-            return self.original
-        try:
-            _depth = before + 1
-            return self._current()
-        finally:
-            _depth = before
-
-    def _current(self) -> Callable[..., Any]:
+    def current(self, chain: Callable[[], Chain]) -> Callable[..., Any]:
+        """Link the chain as it is now, put the code in, and return a function that runs it; under the lock."""
         while True:
-            function, mount = self._ref(), self._mount
-            if function is None or mount is None or not self.opened:
+            function = self._ref()
+            if function is None or not self.opened:
                 self.heal()
                 return self.original
             if not self.is_ours(function.__code__):
                 # A stranger's code is in the function, and calls a copy of ours.
                 if self._aside is None:
-                    self._aside = self.bind(mount.arranged(), instances=bool(self.instances))
+                    self._aside = self.bind(chain(), instances=bool(self.instances))
                 return self._aside
             # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
             # It then marks this code as stale, and the loop begins again.
             moved = self.moved = Moved()
-            chain = mount.arranged()
-            if not self.instances and not chain.everything():
-                # An interrupted change has left this: nothing to run, and the stand-in still in place.
-                self.close()
-                return self.original
-            code, linked = self._link(chain, moved)
+            code, linked = self._link(chain(), moved)
             if self.moved is moved:
                 self.moved = linked
             if self.moved is linked and moved.run is None:
                 break
-            linked.run, linked.links = self._enter, None
+            linked.run, linked.links = self.site.enter, None
         if self.is_own(function.__code__):
             self.put(code)
             if not self._keeps:
@@ -330,7 +309,7 @@ class Place(Occupancy):
         free = len(self.before.co_freevars)
         found = template(self.site.signature, chain, free=free, weak=self.weak, instances=bool(self.instances))
         facts: dict[str, object] = {"moved": moved, "slot": weakref.ref(moved)}
-        code, links = self._links().link(found, chain, self._codes, facts)
+        code, links = self._linker().link(found, chain, self._codes, facts)
         if self._codes is not None:  # code that is used again comes with a `Moved` of its own
             own = next((const for const in code.co_consts if type(const) is Moved), moved)
             if own is not moved:  # else a signal handler may have marked it already, as it changed the chain
@@ -339,24 +318,20 @@ class Place(Occupancy):
         moved.links = links
         return code, moved
 
-    def _links(self) -> Linker:
-        linker = self._linker
-        if linker is None:
-            facts: dict[str, object] = {
-                "target": self.original,
-                "site": self.site,
-                "instances": self.instances,
-                "first": self.site,
-            }
-            linker = Linker(self.site.signature, self.before, self.site.label, facts, self._space)
-            if self._keeps:
-                self._linker = linker
-        return linker
+    def _linker(self, target: Callable[..., Any] | None = None, site: Site | None = None) -> Linker:
+        site = self.site if site is None else site
+        facts: dict[str, object] = {
+            "target": self.original if target is None else target,
+            "site": site,
+            "instances": self.instances,
+            "first": self.site,
+        }
+        return Linker(site.signature, self.before, site.label, facts, self._space)
 
     def put_instance(self, key: int, run: Callable[..., Any]) -> None:
         """Set what runs the calls of an instance; under the lock."""
         if self.instances is _NO_INSTANCES:
-            self.instances, self._linker = {}, None
+            self.instances = {}
         self.instances[key] = run
 
     def bind(
@@ -368,17 +343,6 @@ class Place(Occupancy):
         site: Site | None = None,
     ) -> Callable[..., Any]:
         """Return a separate function that runs a chain on this target, whatever code the target has."""
-        facts = self._links().facts.copy()
-        if target is not None:
-            facts["target"] = target
-        if site is None:
-            site = self.site
-        else:
-            facts["site"] = site
-        linker = Linker(site.signature, self.before, site.label, facts, self._space)
-        found = template(site.signature, chain, instances=instances, cells=True)
+        linker = self._linker(target, site)
+        found = template(linker.signature, chain, instances=instances, cells=True)
         return linker.make(found, chain, None, {})
-
-    def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run one call that stale code has handed to us."""
-        return self.current()(*args, **kwargs)

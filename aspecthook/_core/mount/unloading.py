@@ -21,47 +21,28 @@ from types import FunctionType, ModuleType
 from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.weak import is_ending
-from aspecthook._hints import final
+from aspecthook._hints import Any, final
 
 from .lock import under_lock
-from .members import Members
 
 
 @final
 class _Watched:
     """A module, and the mount points with hooks as constants: of its functions, by name; and those with hooks of it."""
 
-    __slots__ = ("_limit", "_mounts", "module")
+    __slots__ = ("module", "mounts")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
-        # Not a WeakValueDictionary, whose references have callbacks: these are shared with all others to a mount point.
-        self._mounts: dict[object, weakref.ref[Members]] = {}
-        self._limit = 16  # of entries; beyond it, those whose mount points are gone are dropped
-
-    def put(self, key: object, mount: Members) -> Members | None:
-        """Store a mount point under a key, and return the one that was there."""
-        ref = self._mounts.get(key)
-        older = ref() if ref is not None else None
-        if older is not mount:
-            self._mounts[key] = weakref.ref(mount)
-            if len(self._mounts) > self._limit:
-                for one, ref in list(self._mounts.items()):
-                    if ref() is None and self._mounts.get(one) is ref:  # a finalizer may have put another one there
-                        del self._mounts[one]
-                self._limit = 2 * len(self._mounts) + 16
-        return older
-
-    def mounts(self) -> list[Members]:
-        """Return the mount points that are not gone."""
-        return [mount for ref in list(self._mounts.values()) if (mount := ref()) is not None]
+        # Any, here and below: mount points, whose module imports this one.
+        self.mounts: weakref.WeakValueDictionary[object, Any] = weakref.WeakValueDictionary()
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
 _count = 0  # how many modules there were when all were last checked
 
 
-def watch_module(function: FunctionType, mount: Members) -> ModuleType | None:
+def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
     """Watch the module that a function lives as long as, and return it; None: it may die sooner; under the lock.
 
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
@@ -74,13 +55,14 @@ def watch_module(function: FunctionType, mount: Members) -> ModuleType | None:
         key = function.__qualname__
         if key.endswith("<lambda>"):
             key = f"{key}:{function.__code__.co_firstlineno}"
-        older = _watch(function.__module__, module).put(key, mount)
+        mounts = _watch(function.__module__, module).mounts
+        older, mounts[key] = mounts.get(key), mount
         if older is not None and older is not mount:
             older.weaken()
     return module
 
 
-def watch_hook(hook: object, mount: Members) -> None:
+def watch_hook(hook: object, mount: Any) -> None:
     """Watch the module of a hook that is a constant of a function's code; under the lock.
 
     The module of the hook may refer to the module of the function, which then does not die before it.
@@ -95,7 +77,7 @@ def watch_hook(hook: object, mount: Members) -> None:
         if module is None:
             mount.weaken()
         else:
-            _watch(name, module).put(weakref.ref(mount), mount)
+            _watch(name, module).mounts[id(mount)] = mount
 
 
 def _watch(name: str, module: ModuleType) -> _Watched:
@@ -121,7 +103,7 @@ def _weaken_unloaded() -> None:
     for name, watched in list(_watched.items()):
         module = watched.module()
         if module is None or sys.modules.get(name) is not module:
-            for mount in watched.mounts():
+            for mount in list(watched.mounts.values()):
                 mount.weaken()
             if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]

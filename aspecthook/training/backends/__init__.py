@@ -1,6 +1,32 @@
 """What a runner needs of a numerical library, PyTorch or NumPy.
 
-`_backend` has the class `Backend`, which is NumPy's, and `_torch` what PyTorch does otherwise; `_choose` chooses one of
-them. `_state` checks arrays that are loaded into models. `net` is the library behind `aspecthook.training.numpy`, and
-`_random` has its generator.
+`_backend` has the class `Backend`, which is NumPy's, and `_torch` what PyTorch does otherwise; `_state` has trees of
+values and the check of arrays. The other modules are the library behind `aspecthook.training.numpy`.
 """
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ._state import modules_of
+
+if TYPE_CHECKING:
+    from ._backend import Backend
+
+
+def backend_of(model: object = None) -> Backend:
+    """Return the back end of a model: PyTorch's if it is a module, or has some in its attributes, as a GAN does.
+
+    Without a model, return the one that knows all generators of random numbers of the process: PyTorch's if that is
+    imported. Neither NumPy nor PyTorch is imported before it is needed, and PyTorch never for a model of another
+    library.
+    """
+    torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
+    if torch is not None and (model is None or modules_of(model, torch.nn.Module)):
+        from ._torch import TorchBackend
+
+        return TorchBackend()
+    from ._backend import Backend
+
+    return Backend()

@@ -13,14 +13,29 @@ from numpy.typing import NDArray
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._random import generator, manual_seed
 from ._state import check_arrays, is_any, map_leaves
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]
+Tensor: TypeAlias = Any  # a parameter or a buffer of any library
+Batch: TypeAlias = Any  # whatever a loader yields
 
-# Any, in what follows: models, losses, optimizers and batches are those of any library, and
-# so is mixed precision, which only PyTorch has: see `TorchAmp`.
+# The generator of `aspecthook.training.numpy`: dropout and new weights draw from it, as PyTorch's from its global one.
+generator = np.random.Generator(np.random.PCG64())
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the generator that dropout and new weights draw from.
+
+    Example:
+        >>> from aspecthook.training.numpy import Linear, manual_seed
+        >>> manual_seed(0)
+        >>> first = Linear(2, 2).weight.data
+        >>> manual_seed(0)
+        >>> bool((Linear(2, 2).weight.data == first).all())
+        True
+    """
+    generator.bit_generator.state = np.random.PCG64(seed).state
 
 
 class Backend:
@@ -36,7 +51,7 @@ class Backend:
 
     # Models
 
-    def parts(self, model: Any) -> dict[str, Any]:
+    def parts(self, model: object) -> dict[str, Any]:
         """Return the parts of a model that have a state, by the prefix of their names; a whole model has none."""
         if _is_stateful(model):
             return {"": model}
@@ -44,35 +59,34 @@ class Backend:
         # An optimizer has a state too, but no named parameters.
         return {f"{k}.": part for k, part in held.items() if _is_stateful(part) and hasattr(part, "named_parameters")}
 
-    def place(self, model: Any, device: str | None = None) -> None:
+    def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to a GPU, if there is one, unless a device is given."""
         if device not in (None, "cpu"):
             raise TrainingError(
                 f"device={brief(device)}: {type(model).__name__} is a NumPy model, which runs on the CPU"
             )
 
-    def parameters(self, model: Any) -> dict[str, Any]:
+    def parameters(self, model: object) -> dict[str, Tensor]:
         """Return the parameters themselves, by name."""
         return self._named(model, "named_parameters")
 
-    def tensors(self, model: Any) -> dict[str, Any]:
+    def tensors(self, model: object) -> dict[str, Tensor]:
         """Return the parameters and the buffers themselves, as a state dict has them."""
         parts = self.parts(model).items()
         return {prefix + name: value for prefix, part in parts for name, value in part.state_dict().items()}
 
-    def state(self, model: Any) -> Arrays:
+    def state(self, model: object) -> Arrays:
         """Return the parameters and the buffers."""
         return {name: self.to_array(tensor) for name, tensor in self.tensors(model).items()}
 
-    def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
+    def load_state(self, model: object, arrays: Mapping[str, Array]) -> None:
         """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
         check_arrays(type(model).__name__, self.tensors(model), arrays)
         for prefix, part in self.parts(model).items():
-            part.load_state_dict(
-                {name: self.to_tensor(arrays[prefix + name], value) for name, value in part.state_dict().items()}
-            )
+            held = part.state_dict().items()
+            part.load_state_dict({name: self.to_tensor(arrays[prefix + name], value) for name, value in held})
 
-    def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
+    def mix(self, model: object, arrays: Arrays, weight: float) -> None:
         """Move the arrays towards the model, in place: ``(1 - weight) * array + weight * value``.
 
         Arrays of other types than floating-point numbers are copied.
@@ -81,7 +95,7 @@ class Backend:
             is_float = np.issubdtype(array.dtype, np.inexact)
             array[...] = (1 - weight) * array + weight * parameter.data if is_float else parameter.data
 
-    def swap(self, model: Any, arrays: Arrays) -> None:
+    def swap(self, model: object, arrays: Arrays) -> None:
         """Exchange the arrays with the model's values of these names, in place."""
         pairs = self._pairs(model, arrays)
         before = [parameter.data for _, parameter in pairs]  # all of them first: one parameter may have two names
@@ -90,11 +104,11 @@ class Backend:
         for (array, _), data in zip(pairs, before, strict=True):
             array[...] = data
 
-    def _named(self, model: Any, rows: str, **options: Any) -> dict[str, Any]:
+    def _named(self, model: object, rows: str, **options: bool) -> dict[str, Tensor]:
         parts = [(prefix, part) for prefix, part in self.parts(model).items() if hasattr(part, rows)]
         return {prefix + name: value for prefix, part in parts for name, value in getattr(part, rows)(**options)}
 
-    def _pairs(self, model: Any, arrays: Arrays) -> list[tuple[Any, Any]]:
+    def _pairs(self, model: object, arrays: Arrays) -> list[tuple[Tensor, Tensor]]:
         """Return arrays to change in place, each with the parameter or the buffer of the model of the same name."""
         held = {
             **self._named(model, "named_parameters", remove_duplicate=False),
@@ -108,22 +122,21 @@ class Backend:
 
     # Gradients
 
-    def gradients(self, model: Any) -> dict[str, Array | None]:
+    def gradients(self, model: object) -> dict[str, Array | None]:
         """Return the gradients; None for a parameter without one."""
         parameters = self.parameters(model).items()
         return {name: None if value.grad is None else self.to_array(value.grad) for name, value in parameters}
 
-    def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
+    def load_gradients(self, model: object, arrays: Mapping[str, Array | None]) -> None:
         """Restore what `gradients` returned."""
         parameters = self.parameters(model)
         given = {name: array for name, array in arrays.items() if array is not None}
         check_arrays(f"the gradients of {type(model).__name__}", {name: parameters.get(name) for name in given}, given)
         for name, parameter in parameters.items():
-            array = arrays.get(name)
-            parameter.grad = None if array is None else self.to_tensor(array, parameter)
+            parameter.grad = self.to_tensor(given[name], parameter) if name in given else None
 
     @np.errstate(all="ignore")  # as in PyTorch, a NaN norm is returned without a warning
-    def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
+    def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
         """Scale all gradients down so that their norm as one vector is at most `max_norm`; return the norm before.
 
         With mixed precision, call ``unscale`` of it first.
@@ -139,13 +152,14 @@ class Backend:
             parameter.grad = parameter.grad * factor
         return norm
 
-    def no_grad(self) -> AbstractContextManager[Any]:
+    def no_grad(self) -> AbstractContextManager[object]:
         """Compute without gradients inside ``with``."""
-        from .net._values import no_grad
+        from ._autograd import no_grad
 
         return no_grad()
 
-    def amp(self, kind: bool | str, model: Any) -> Any:  # noqa: ARG002
+    # Any: only PyTorch has it, see `TorchAmp`.
+    def amp(self, kind: bool | str, model: object) -> Any:  # noqa: ARG002
         """Return mixed precision for the model's device: ``"fp16"``, ``"bf16"``, or with True what suits it."""
         raise TrainingError(
             f"amp={brief(kind)}: mixed precision is PyTorch's, and this is a NumPy model; leave amp out"
@@ -153,19 +167,19 @@ class Backend:
 
     # Values
 
-    def to_array(self, tensor: Any) -> Array:
+    def to_array(self, tensor: Tensor) -> Array:
         """Return a copy of a tensor as an array."""
         return np.array(tensor)
 
-    def to_tensor(self, array: Array, like: Any = None) -> Any:  # noqa: ARG002
+    def to_tensor(self, array: Array, like: Tensor = None) -> Tensor:  # noqa: ARG002
         """Return a copy of an array as a tensor, of the type and on the device of another one if that is given."""
         return np.array(array)
 
-    def mover(self, model: Any) -> Callable[[Any], Any]:  # noqa: ARG002
+    def mover(self, model: object) -> Callable[[Batch], Batch]:  # noqa: ARG002
         """Return a function that returns batches as the model takes them: tensors, where its parameters are."""
         return lambda batch: batch
 
-    def to_device(self, batch: Any, model: Any) -> Any:
+    def to_device(self, batch: Batch, model: object) -> Batch:
         """Return one batch as the model takes it."""
         return self.mover(model)(batch)
 
@@ -179,11 +193,10 @@ class Backend:
         """Return the type of an optimizer and a copy of its state; {} if it has no state."""
         if not hasattr(optimizer, "state_dict"):
             return {}
-        state = map_leaves(
-            lambda leaf: self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf,
-            optimizer.state_dict(),
+        copied = map_leaves(
+            lambda leaf: self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf, optimizer.state_dict()
         )
-        return {"type": type(optimizer).__name__, "state": state}
+        return {"type": type(optimizer).__name__, "state": copied}
 
     def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
         """Restore what `optimizer_state` returned, for the same type of optimizer with the same groups."""
@@ -195,9 +208,8 @@ class Backend:
                 f"this is the state of the optimizer {state['type']}, and the run's is {here}; give the runner the "
                 "same optimizer, or load only the model"
             )
-        theirs, ours = (
-            [len(group["params"]) for group in groups] for groups in (kept["param_groups"], optimizer.param_groups)
-        )
+        theirs = [len(group["params"]) for group in kept["param_groups"]]
+        ours = [len(group["params"]) for group in optimizer.param_groups]
         if theirs != ours:
             raise TrainingError(
                 f"this is the state of an optimizer for groups of {theirs} parameters, and the run's has {ours}; give "
@@ -220,27 +232,21 @@ class Backend:
         They are Python's ``random``, NumPy's global one, that of this library, and for PyTorch those of all devices.
         """
         version, words, gauss = random.getstate()
-        state: Any = np.random.get_state(legacy=False)
+        _, key, pos, has_gauss, numpy_gauss = np.random.get_state()
         return {
             "python": {"version": version, "state": np.array(words, np.uint32), "gauss": gauss},
-            "numpy": {
-                "key": state["state"]["key"].copy(),
-                "pos": int(state["state"]["pos"]),
-                "has_gauss": int(state["has_gauss"]),
-                "gauss": float(state["gauss"]),
-            },
+            "numpy": {"key": np.array(key), "pos": int(pos), "has_gauss": int(has_gauss), "gauss": float(numpy_gauss)},
             "own": generator.bit_generator.state,
         }
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `rng_state` returned."""
-        python, numpy, own = state["python"], state["numpy"], state["own"]
+        python, numpy = state["python"], state["numpy"]
         random.setstate((python["version"], tuple(int(word) for word in python["state"]), python["gauss"]))
-        np.random.set_state(
-            ("MT19937", np.asarray(numpy["key"], np.uint32), numpy["pos"], numpy["has_gauss"], numpy["gauss"])
-        )
-        generator.bit_generator.state = own
+        key = np.asarray(numpy["key"], np.uint32)
+        np.random.set_state(("MT19937", key, numpy["pos"], numpy["has_gauss"], numpy["gauss"]))
+        generator.bit_generator.state = state["own"]
 
 
-def _is_stateful(value: Any) -> bool:
+def _is_stateful(value: object) -> bool:
     return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")

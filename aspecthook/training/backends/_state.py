@@ -1,4 +1,4 @@
-"""The parts of models, and the check of the arrays that are loaded into them."""
+"""The parts of models, the check of arrays that are loaded into them, and trees of values such as batches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 from aspecthook.training._errors import TrainingError
 
 
+# Any: for a type checker the value stays Any, and is not narrowed.
 def is_any(value: Any, *kinds: type) -> bool:
-    """Whether a value is an instance of a type; for a type checker the value stays Any, and is not narrowed."""
+    """Whether a value is an instance of a type."""
     return isinstance(value, kinds)
 
 
-def modules_of(model: Any, kind: type) -> dict[str, Any]:
+def modules_of(model: object, kind: type) -> dict[str, Any]:
     """Return the model, if it is of a kind, or those of its attributes that are, each by the prefix of its names."""
     if isinstance(model, kind):
         return {"": model}
@@ -27,19 +28,13 @@ def check_arrays(what: str, tensors: Mapping[str, Any], given: Mapping[str, Any]
     Floats may be narrower or wider than those of the tensor, but not ints.
     """
     both = [(name, tensor, given[name]) for name, tensor in tensors.items() if name in given]
+    shapes = [(name, _shape(array), _shape(tensor)) for name, tensor, array in both]
+    kinds = [(name, array, one) for name, one, array in both if hasattr(one, "dtype") and _kind(one) != _kind(array)]
     rows = {
         "missing": [name for name in tensors if name not in given],
         "unexpected": [name for name in given if name not in tensors],
-        "of another shape": [
-            f"{name} is {_shape(array)}, and {_shape(tensor)} here"
-            for name, tensor, array in both
-            if _shape(array) != _shape(tensor)
-        ],
-        "of another type": [
-            f"{name} has {array.dtype}, and {tensor.dtype} here"
-            for name, tensor, array in both
-            if hasattr(tensor, "dtype") and _kind(tensor) != _kind(array)
-        ],
+        "of another shape": [f"{name} is {theirs}, and {ours} here" for name, theirs, ours in shapes if theirs != ours],
+        "of another type": [f"{name} has {array.dtype}, and {one.dtype} here" for name, array, one in kinds],
     }
     wrong = [f"{title}: {', '.join(names)}" for title, names in rows.items() if names]
     if wrong:
@@ -55,8 +50,11 @@ def _kind(tensor: Any) -> str:
     return next((kind for kind in ("float", "complex", "bool", "int") if kind in name), name)
 
 
-def _shape(tensor: Any) -> str:
+def _shape(tensor: object) -> str:
     return "×".join(str(size) for size in getattr(tensor, "shape", ())) or "a single number"
+
+
+# Any, below: a tree is made of whatever a batch or a state is made of.
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] = lambda _: False) -> Any:
@@ -78,6 +76,6 @@ def remade(row: Any, values: Sequence[Any]) -> Any:
     return type(row)(*values) if hasattr(row, "_fields") else type(row)(values)
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of PyTorch, which need not be imported."""
     return hasattr(value, "detach") and hasattr(value, "cpu")

@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
 from itertools import chain
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._backend import Array, Arrays, Backend
+from ._backend import Array, Arrays, Backend, Batch, Tensor
 from ._state import is_any, map_leaves, modules_of
 
-# Imported this way, the file type-checks the same with and without PyTorch.
+Optimizer: TypeAlias = Any  # one of PyTorch's
+
+# Any: imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
 
 
@@ -29,15 +31,14 @@ class TorchBackend(Backend):
     name = "torch"
     tensor = torch.Tensor
 
-    def parts(self, model: Any) -> dict[str, Any]:
+    def parts(self, model: object) -> dict[str, Any]:
         """Return the modules that a model is or has, unwrapped, by the prefix of their names."""
         return {prefix: _bare(module) for prefix, module in modules_of(model, torch.nn.Module).items()}
 
-    def place(self, model: Any, device: str | None = None) -> None:
+    def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to the GPU of this process, if there is one, unless given."""
         try:
-            known = torch.device(device or "cpu")
-            torch.empty(0, device=known)
+            torch.empty(0, device=device or "cpu")
         except (RuntimeError, TypeError, AssertionError) as error:
             why = str(error).partition("\n")[0]
             raise TrainingError(
@@ -51,7 +52,7 @@ class TorchBackend(Backend):
             for part in self.parts(model).values():
                 part.to(device)
 
-    def tensors(self, model: Any) -> dict[str, Any]:
+    def tensors(self, model: object) -> dict[str, Tensor]:
         found = super().tensors(model)
         for name, value in found.items():
             if not isinstance(value, torch.Tensor):
@@ -63,7 +64,7 @@ class TorchBackend(Backend):
 
     # The arrays of `mix` and `swap` may be tensors too, on the device of the model.
 
-    def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
+    def mix(self, model: object, arrays: Arrays, weight: float) -> None:
         with torch.no_grad():
             for array, held in self._pairs(model, arrays):
                 if array.is_floating_point() or array.is_complex():
@@ -71,7 +72,7 @@ class TorchBackend(Backend):
                 else:
                     array.copy_(held)
 
-    def swap(self, model: Any, arrays: Arrays) -> None:
+    def swap(self, model: object, arrays: Arrays) -> None:
         with torch.no_grad():
             pairs = self._pairs(model, arrays)
             before = [value.clone() for _, value in pairs]  # all of them first: one tensor may have two names
@@ -80,19 +81,19 @@ class TorchBackend(Backend):
             for (array, _), value in zip(pairs, before, strict=True):
                 array.copy_(value)
 
-    def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
+    def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type)
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of a model that is divided
 
-    def no_grad(self) -> AbstractContextManager[Any]:
-        context: AbstractContextManager[Any] = torch.no_grad()
+    def no_grad(self) -> AbstractContextManager[object]:
+        context: AbstractContextManager[object] = torch.no_grad()
         return context
 
-    def amp(self, kind: bool | str, model: Any) -> TorchAmp:
+    def amp(self, kind: bool | str, model: object) -> TorchAmp:
         """Return mixed precision: ``"fp16"``, ``"bf16"``, or with True fp16 on a GPU and bf16 elsewhere."""
         return TorchAmp(kind, self._device(model).type)
 
-    def to_array(self, tensor: Any) -> Array:
+    def to_array(self, tensor: Tensor) -> Array:
         """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact."""
         if hasattr(tensor, "full_tensor"):
             raise TrainingError(
@@ -107,11 +108,11 @@ class TorchBackend(Backend):
         array: Array = tensor.resolve_conj().cpu().numpy()
         return np.array(array) if tensor.device.type == "cpu" else array  # one from a GPU is a copy already
 
-    def to_tensor(self, array: Any, like: Any = None) -> Any:
+    def to_tensor(self, array: Array, like: Tensor = None) -> Tensor:
         tensor = torch.tensor(array)
         return tensor if like is None else tensor.to(like)
 
-    def mover(self, model: Any) -> Callable[[Any], Any]:
+    def mover(self, model: object) -> Callable[[Batch], Batch]:
         device = self._device(model)
 
         def moved(leaf: Any) -> Any:
@@ -129,7 +130,7 @@ class TorchBackend(Backend):
         torch.manual_seed(seed)  # those of all devices
 
     def rng_state(self) -> dict[str, Any]:
-        cuda: list[Any] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        cuda: list[Tensor] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         states = {"torch": self.to_array(torch.get_rng_state()), "cuda": [self.to_array(state) for state in cuda]}
         return {**super().rng_state(), **states}
 
@@ -141,11 +142,11 @@ class TorchBackend(Backend):
         for place, array in enumerate(state["cuda"][:here]):
             torch.cuda.set_rng_state(torch.tensor(array), place)
 
-    def _pairs(self, model: Any, arrays: Arrays) -> list[tuple[Any, Any]]:
+    def _pairs(self, model: object, arrays: Arrays) -> list[tuple[Tensor, Tensor]]:
         """Return tensors that share the memory of the arrays, each with the tensor of the model of the same name."""
         return [(torch.as_tensor(array), held) for array, held in super()._pairs(model, arrays)]
 
-    def _device(self, model: Any) -> Any:
+    def _device(self, model: object) -> Any:
         for part in self.parts(model).values():
             for tensor in chain(part.parameters(), part.buffers()):
                 return tensor.device
@@ -165,29 +166,29 @@ class TorchAmp:
         kinds = {"fp16": torch.float16, "bf16": torch.bfloat16}
         if kind not in kinds:
             raise TrainingError(f"amp={kind!r}: give True, 'fp16' or 'bf16'")
-        self._dtype: Any = kinds[kind]
-        self._scaler: Any = torch.amp.GradScaler(device, enabled=kind == "fp16")
+        self._dtype = kinds[kind]
+        self._scaler = torch.amp.GradScaler(device, enabled=kind == "fp16")
         # The ids of the optimizers whose gradients are unscaled, and which have not stepped since.
         self._unscaled: set[int] = set()
 
-    def autocast(self) -> AbstractContextManager[Any]:
+    def autocast(self) -> AbstractContextManager[object]:
         """Compute the forward pass in mixed precision inside ``with``."""
-        context: AbstractContextManager[Any] = torch.autocast(self._device, dtype=self._dtype)
+        context: AbstractContextManager[object] = torch.autocast(self._device, dtype=self._dtype)
         return context
 
-    def scale(self, loss: Any) -> Any:
+    def scale(self, loss: Tensor) -> Tensor:
         """Return the loss whose ``backward`` is to be called."""
         if self._unscaled:  # a hook has skipped a step, which the scaler would take for a mistake
             self._update()
         return self._scaler.scale(loss)
 
-    def unscale(self, optimizer: Any) -> None:
+    def unscale(self, optimizer: Optimizer) -> None:
         """Remove the scale from the gradients before anybody reads them; only once a step, if called several times."""
         if id(optimizer) not in self._unscaled:
             self._scaler.unscale_(optimizer)
             self._unscaled.add(id(optimizer))
 
-    def step(self, optimizer: Any) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Step the optimizer unless gradients overflowed, and adapt the scale."""
         self._scaler.step(optimizer)
         self._update()

@@ -1,11 +1,12 @@
 """Checkpoints: files that hold the whole state of a run.
 
-`_format` has their format; `_files` writes them, and other files of a run, atomically. `_identity` says which run a
-folder belongs to, and `_folder` passes it on.
+`_files` writes files of a run atomically, `_format` has the format of checkpoints, and `_folder` says which of them in
+a folder are those of the run that it belongs to.
 """
 
 from __future__ import annotations
 
-from ._format import is_checkpoint, load, newest, save
+from ._folder import is_checkpoint, load, newest
+from ._format import save
 
 __all__ = ["is_checkpoint", "load", "newest", "save"]

@@ -1,19 +1,189 @@
-"""How a folder passes from one run to the next.
+"""Checkpoints in a folder, and the run that the folder belongs to.
 
-The invariant: at any moment, also after a kill, the folder names one run, and `newest` finds only checkpoints of it.
-Of a run that was resumed from an earlier checkpoint than its last, what was saved after that is set aside too.
+The invariant: at any moment, also after a kill, the folder names one run, and `newest` finds only checkpoints of it. So
+no run is resumed from what another one has left there. Of a run that was resumed from an earlier checkpoint than its
+last, what was saved after that is set aside too.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from aspecthook.training._errors import TrainingError
 
 from ._files import own_path, put, sweep
-from ._format import oldest_first, origin_of, saved_by
-from ._identity import KEY, NAME, identity_in
+from ._format import AnyPath, NoCheckpointError, opened, read
+
+NAME = "run.json"
+_KEY = "identity"  # in this file, and in the "meta" of a checkpoint
+
+
+def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
+    """Return the tree that was saved.
+
+    Args:
+        path: The file.
+
+    Raises:
+        TrainingError: The file is missing or damaged, or is something else, such as a pickle. For a damaged one, the
+            newest good checkpoint in its folder is named.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     load(file.name)
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.TrainingError: ... is empty; name another file
+    """
+    file = Path(path)
+    try:
+        return read(file)
+    except NoCheckpointError as error:
+        raise TrainingError(f"{file} {error}{_good_one_beside(file) if error.ours else ''}") from error.__cause__
+
+
+def newest(folder: AnyPath) -> Path | None:
+    """Return the checkpoint of a folder that is furthest in its run; None if there is none, or no such folder.
+
+    That is the one after the most iterations: times of files change when a folder is copied, or a clock is set back.
+    They decide only between two after equally many iterations, and then the higher number in the name. Other files
+    are ignored, and so are checkpoints that are damaged or cannot be read, with a warning in the log. If the folder is
+    that of a run, checkpoints of other runs are ignored too.
+
+    Raises:
+        TrainingError: The folder is a file, or cannot be read; or what names its run is damaged.
+
+    Example:
+        >>> import tempfile
+        >>> from aspecthook.training.checkpoint import save
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for epoch in (9, 10):
+        ...         save(f"{folder}/epoch_{epoch}.safetensors", {"epoch": epoch})
+        ...     newest(folder).name
+        'epoch_10.safetensors'
+    """
+    return next(iter(_of_its_run(Path(folder), logging.getLogger("aspecthook.training"))), None)
+
+
+def _of_its_run(folder: Path, logger: logging.Logger | None = None) -> list[Path]:
+    """Return the checkpoints of the run that a folder belongs to, or all of them; the furthest first."""
+    owner = identity_in(folder)
+    found: list[Path] = []
+    for path, origin in _furthest_first(folder, logger):
+        if owner is None or origin.run in ("", owner):
+            found.append(path)
+        elif logger is not None:
+            logger.info("ignored: %s is a checkpoint of another run", path)
+    return found
+
+
+def _good_one_beside(damaged: Path) -> str:
+    """Return the end of a message: which checkpoint to load instead of a damaged one."""
+    with suppress(TrainingError):
+        for file in _of_its_run(damaged.parent):
+            with suppress(NoCheckpointError):
+                read(file)
+                return f". The newest good checkpoint in its folder is {file}"
+    return ""
+
+
+class _Origin(NamedTuple):
+    run: str  # that has saved a checkpoint; "" if it names none
+    iter: int  # after how many iterations; -1 if it has no run
+
+
+def _origin(path: Path) -> _Origin:
+    with opened(path) as (_, text, _):
+        try:
+            tree = json.loads(text)
+        except (ValueError, RecursionError):  # `load` says what is wrong with it
+            tree = None
+    count = _within(tree, "progress", "iter")
+    return _Origin(identity_of(tree) or "", count if isinstance(count, int) else -1)
+
+
+def _within(tree: object, part: str, name: str) -> object:
+    """Return a value in a part of a checkpoint, which may have been forged; None if it is not there."""
+    for key in (part, name):
+        tree = cast("Mapping[str, object]", tree).get(key) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def _furthest_first(folder: Path, logger: logging.Logger | None = None) -> list[tuple[Path, _Origin]]:
+    """Return the checkpoints in a folder, and tell a logger about those that are damaged."""
+    found: list[tuple[tuple[int, int, int, str], Path, _Origin]] = []
+    try:
+        files = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise TrainingError(f"{folder} cannot be searched for checkpoints: {error.strerror}") from error
+    for file in files:
+        try:
+            origin = _origin(file)
+            found.append(((origin.iter, file.stat().st_mtime_ns, len(file.name), file.name), file, origin))
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        except NoCheckpointError as error:
+            if error.ours and logger is not None:
+                logger.warning("ignored: %s %s", file, error)
+    return [(file, origin) for _, file, origin in sorted(found, reverse=True)]
+
+
+def saved_by(path: Path) -> str | None:
+    """Return the identity of the run that has saved a checkpoint; "" if it names none, None if it is not complete."""
+    try:
+        return _origin(path).run
+    except NoCheckpointError:
+        return None
+
+
+def is_checkpoint(path: AnyPath) -> bool:
+    """Whether a file is a complete checkpoint; only its header is read.
+
+    Example:
+        >>> is_checkpoint("nowhere.safetensors")
+        False
+    """
+    return saved_by(Path(path)) is not None
+
+
+# The run
+
+
+def identity_in(folder: Path | None) -> str | None:
+    """Return the identity of the run that a folder belongs to; None if it belongs to none.
+
+    Raises:
+        TrainingError: The file is damaged. To guess would be to mix two runs.
+    """
+    path = None if folder is None else folder / NAME
+    if path is None or not path.exists():
+        return None
+    identity, cause = None, None
+    try:
+        if path.is_file():  # to read a pipe would wait forever
+            identity = identity_of({"meta": json.loads(path.read_bytes())})
+    except (OSError, ValueError, RecursionError) as error:
+        cause = error
+    if identity is None:
+        raise TrainingError(
+            f"{path} does not name a run, so nobody knows whose checkpoints are in this folder; if all of them are "
+            "those of the run that you continue, remove it, else use another folder"
+        ) from cause
+    return identity
+
+
+def identity_of(checkpoint: object) -> str | None:
+    """Return the identity of the run that has saved a checkpoint; None if it names none."""
+    identity = _within(checkpoint, "meta", _KEY)
+    return identity if isinstance(identity, str) else None
 
 
 def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Path | None:
@@ -27,15 +197,20 @@ def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pat
     """
     sweep(folder)
     is_ours = identity_in(folder) == identity
-    others = [path for path in oldest_first(folder) if _is_other(path, identity, resumed=resumed, done=done)]
+    others: list[tuple[Path, _Origin]] = []
+    for path, origin in _furthest_first(folder):
+        if (resumed and origin.iter > done) if origin.run == identity else (origin.run or not resumed):
+            others.append((path, origin))
     if is_ours and not others:
         return None
+    aside: Path | None = None
     try:
-        aside = _begun(folder, saved_by(others[-1])) if others else None
+        if others:
+            aside = _begun(folder, others[0][1].run)
         folder.mkdir(parents=True, exist_ok=True)
         if not is_ours:
             _write(folder, identity)  # from here on `newest` ignores the others
-        for path in others:
+        for path, _ in others:
             assert aside is not None
             path.rename(aside / path.name)
     except OSError as error:
@@ -46,17 +221,7 @@ def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pat
     return aside
 
 
-def _is_other(path: Path, identity: str, *, resumed: bool, done: int) -> bool:
-    """Whether a file is a checkpoint that the run does not continue."""
-    origin = origin_of(path)
-    if origin is None:
-        return False
-    if origin.run == identity:
-        return resumed and origin.iter > done
-    return origin.run != "" or not resumed
-
-
-def _begun(folder: Path, identity: str | None) -> Path:
+def _begun(folder: Path, identity: str) -> Path:
     """Make an unused folder for the checkpoints of a run."""
     number = 1
     while (aside := folder / f"run.{number}").exists():
@@ -68,4 +233,4 @@ def _begun(folder: Path, identity: str | None) -> Path:
 
 
 def _write(folder: Path, identity: str) -> None:
-    put(own_path(folder, NAME), json.dumps({KEY: identity}).encode() + b"\n")
+    put(own_path(folder, NAME), json.dumps({_KEY: identity}).encode() + b"\n")

@@ -9,21 +9,18 @@ would be needed.
 from __future__ import annotations
 
 import json
-import logging
 import os
-import re
 import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aspecthook._errors import brief, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 
 from ._files import replacing
-from ._identity import identity_in, identity_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,147 +115,6 @@ def _text_checksum(text: str) -> str:
     return xxh3_128(text.encode()).hexdigest()
 
 
-def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
-    """Return the tree that was saved.
-
-    Args:
-        path: The file.
-
-    Raises:
-        TrainingError: The file is missing or damaged, or is something else, such as a pickle. For a damaged one, the
-            newest good checkpoint in its folder is named.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile() as file:
-        ...     load(file.name)
-        Traceback (most recent call last):
-          ...
-        aspecthook.training.TrainingError: ... is empty; name another file
-    """
-    file = Path(path)
-    try:
-        return _loaded(file)
-    except _NoCheckpointError as error:
-        raise TrainingError(f"{file} {error}{_good_one_beside(file) if error.ours else ''}") from error.__cause__
-
-
-def newest(folder: AnyPath) -> Path | None:
-    """Return the checkpoint of a folder that is furthest in its run; None if there is none, or no such folder.
-
-    That is the one after the most iterations: times of files change when a folder is copied, or a clock is set back.
-    They decide only between two after equally many iterations, and then the higher number in the name. Other files
-    are ignored, and so are checkpoints that are damaged or cannot be read, with a warning in the log. If the folder is
-    that of a run, checkpoints of other runs are ignored too.
-
-    Raises:
-        TrainingError: The folder is a file, or cannot be read; or what names its run is damaged.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for epoch in (9, 10):
-        ...         save(f"{folder}/epoch_{epoch}.safetensors", {"epoch": epoch})
-        ...     newest(folder).name
-        'epoch_10.safetensors'
-    """
-    return next(iter(_furthest_first(Path(folder), logging.getLogger("aspecthook.training"))), None)
-
-
-def _furthest_first(folder: Path, logger: logging.Logger | None = None) -> list[Path]:
-    """Return the checkpoints in a folder of its run; tell a logger about those that are ignored."""
-    owner = identity_in(folder)
-    found: list[tuple[int, Path]] = []
-    for file in reversed(oldest_first(folder)):
-        try:
-            origin = _origin(file)
-        except _NoCheckpointError as error:
-            if error.ours and logger is not None:
-                logger.warning("ignored: %s %s", file, error)
-            continue
-        if owner is None or origin.run in ("", owner):
-            found.append((origin.iter, file))
-        elif logger is not None:
-            logger.info("ignored: %s is a checkpoint of another run", file)
-    return [file for _, file in sorted(found, key=lambda one: one[0], reverse=True)]  # a stable sort: the newest first
-
-
-def oldest_first(folder: Path) -> list[Path]:
-    """Return the files in a folder, without hidden ones."""
-    try:
-        return sorted((file for file in folder.iterdir() if not file.name.startswith(".")), key=_age)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise TrainingError(f"{folder} cannot be searched for checkpoints: {error.strerror}") from error
-
-
-def _age(file: Path) -> tuple[int, list[str | int]]:
-    """Return a sort key: the time of writing, then the name, with numbers in it compared by value."""
-    parts = re.split("([0-9]+)", file.name)
-    try:
-        time = file.stat().st_mtime_ns
-    except OSError:  # removed meanwhile, or a dangling link
-        time = 0
-    return time, [int(part) if number % 2 else part for number, part in enumerate(parts)]
-
-
-def _good_one_beside(damaged: Path) -> str:
-    """Return the end of a message: which checkpoint to load instead of a damaged one."""
-    try:
-        for file in _furthest_first(damaged.parent):
-            try:
-                _loaded(file)
-            except _NoCheckpointError:
-                continue
-            return f". The newest good checkpoint in its folder is {file}"
-    except TrainingError:
-        pass
-    return ""
-
-
-class Origin(NamedTuple):
-    """The run that has saved a checkpoint, "" if it names none, and after how many iterations, -1 if it has no run."""
-
-    run: str
-    iter: int
-
-
-def _origin(path: Path) -> Origin:
-    with _opened(path) as (_, text, _):
-        try:
-            tree: Any = json.loads(text)
-        except (ValueError, RecursionError):  # `load` says what is wrong with it
-            tree = {}
-    progress: Any = tree.get("progress") if is_any(tree, dict) else None
-    count: Any = progress.get("iter") if is_any(progress, dict) else None
-    return Origin(identity_of(tree) or "", count if is_any(count, int) else -1)
-
-
-def origin_of(path: Path) -> Origin | None:
-    """Return where a checkpoint is from; None if it is not complete."""
-    try:
-        return _origin(path)
-    except _NoCheckpointError:
-        return None
-
-
-def saved_by(path: Path) -> str | None:
-    """Return the identity of the run that has saved a checkpoint; "" if it names none, None if it is not complete."""
-    origin = origin_of(path)
-    return None if origin is None else origin.run
-
-
-def is_checkpoint(path: AnyPath) -> bool:
-    """Whether a file is a complete checkpoint; only its header is read.
-
-    Example:
-        >>> is_checkpoint("nowhere.safetensors")
-        False
-    """
-    return origin_of(Path(path)) is not None
-
-
 # The tree
 
 
@@ -332,8 +188,9 @@ def _type_name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
-def _loaded(path: Path) -> dict[str, Any]:
-    with _opened(path) as (sums, text, file):
+def read(path: Path) -> dict[str, Any]:
+    """Return the tree in a file, or raise what is wrong with it."""
+    with opened(path) as (sums, text, file):
         try:
             arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if _checksum_of(arrays) != sums:
@@ -365,7 +222,7 @@ def _thawed(row: dict[str, Any], arrays: Arrays) -> Any:
 # Reading
 
 
-class _NoCheckpointError(Exception):
+class NoCheckpointError(Exception):
     """What is wrong with a file, and what to do; `ours` if it is, or may be, a checkpoint."""
 
     def __init__(self, text: str, *, ours: bool = False) -> None:
@@ -373,25 +230,25 @@ class _NoCheckpointError(Exception):
         self.ours = ours
 
 
-def _damaged(why: str) -> _NoCheckpointError:
-    return _NoCheckpointError(f"is cut short or damaged ({why}); load another, or copy it again", ours=True)
+def _damaged(why: str) -> NoCheckpointError:
+    return NoCheckpointError(f"is cut short or damaged ({why}); load another, or copy it again", ours=True)
 
 
 @contextmanager
-def _opened(path: Path) -> Generator[tuple[str, str, Any]]:
+def opened(path: Path) -> Generator[tuple[str, str, Any]]:
     """Yield the checksum of the arrays of a checkpoint, its tree as text, and the reader of the arrays."""
     from safetensors import SafetensorError, safe_open
 
     try:
         _check_kind(path)
         # Not memory-mapped: if another program truncated the file, this one would die of SIGBUS.
-        opened: Any = safe_open(path, framework="numpy", backend="pread")
-        with opened as file:
+        reader: Any = safe_open(path, framework="numpy", backend="pread")
+        with reader as file:
             yield *_unsealed(file.metadata() or {}), file
     except FileNotFoundError as error:
-        raise _NoCheckpointError("does not exist; name another file") from error
+        raise NoCheckpointError("does not exist; name another file") from error
     except OSError as error:
-        raise _NoCheckpointError(f"cannot be read: {error.strerror}", ours=True) from error
+        raise NoCheckpointError(f"cannot be read: {error.strerror}", ours=True) from error
     except SafetensorError as error:
         raise _damaged(str(error)) from error
 
@@ -400,22 +257,22 @@ def _check_kind(path: Path) -> None:
     """Refuse a file that is not safetensors. A pipe is not opened, which would wait forever."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
-        raise _NoCheckpointError("is a folder; name a file, or use newest(folder)")
+        raise NoCheckpointError("is a folder; name a file, or use newest(folder)")
     if not stat.S_ISREG(status.st_mode):
-        raise _NoCheckpointError("is not a regular file; name one")
+        raise NoCheckpointError("is not a regular file; name one")
     is_named_so = path.suffix in _SUFFIXES
     if status.st_size == 0:
-        raise _NoCheckpointError("is empty; name another file", ours=is_named_so)
+        raise NoCheckpointError("is empty; name another file", ours=is_named_so)
     with path.open("rb") as file:
         start = file.read(9)
     if start.startswith(b"PK\x03\x04") or (start[:1] == b"\x80" and start[1:2] in b"\2\3\4\5" and start[8:] != b"{"):
-        raise _NoCheckpointError(
+        raise NoCheckpointError(
             "is a pickle, or a zip archive with one, as torch.save makes them, which is not loaded, since loading a "
             "pickle runs the code in it. If you trust it, load it yourself and save its contents with "
             "aspecthook.training.checkpoint.save"
         )
     if start[8:] != b"{":
-        raise _NoCheckpointError(
+        raise NoCheckpointError(
             f"is not a safetensors file (it begins with {start!r}); name another file", ours=is_named_so
         )
 
@@ -423,7 +280,7 @@ def _check_kind(path: Path) -> None:
 def _unsealed(metadata: Mapping[str, str]) -> tuple[str, str]:
     """Return the checksum of the arrays, and the tree."""
     if _FORMAT not in metadata:
-        raise _NoCheckpointError(
+        raise NoCheckpointError(
             "is a safetensors file, but not a checkpoint of aspecthook; if it has the arrays of a model, load them "
             "with safetensors.numpy.load_file"
         )
@@ -432,7 +289,7 @@ def _unsealed(metadata: Mapping[str, str]) -> tuple[str, str]:
     if checksum != _text_checksum(rest):
         raise _damaged("its header does not have its checksum")
     if version != _VERSION:
-        raise _NoCheckpointError(
+        raise NoCheckpointError(
             f"has version {brief(version)} of the format, and this aspecthook reads {_VERSION}; save it anew with the "
             "aspecthook that wrote it"
         )

@@ -1,6 +1,6 @@
 """Loaders that resume in the middle of an epoch, and a small set of images.
 
-`_position` says where a loader is; `_loading` (NumPy) and `_torch_loading` (PyTorch) read batches.
+`_loading` has the order of an epoch, and reads batches with NumPy; `_torch_loading` reads them with PyTorch.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aspecthook._lazy import NamesTheLibrary, load_lazily
-from aspecthook.training.loop._checks import check_loader
 
 with NamesTheLibrary(__name__):
     from ._digits import load_digits
-    from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
+    from ._loading import ArrayDataset, DataLoader, Dataset, collated
 
 if TYPE_CHECKING:
     from ._torch_loading import Resumable
@@ -22,8 +21,6 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "Resumable",
-    "Sampler",
-    "check_loader",
     "collated",
     "load_digits",
 ]

@@ -1,6 +1,8 @@
 """Data sets, and a loader that resumes in the middle of an epoch without reading the samples before.
 
-The order of an epoch depends only on the seed and the number of the epoch, so two numbers are the position of a loader.
+The order of an epoch depends only on the seed and the number of the epoch. So the position of a loader is two numbers:
+the epoch, and how many batches of it have been read. They mean something only together with the layout of the data: how
+many samples there are, in which order, and how batches and ranks divide them.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from numpy.typing import NDArray
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag
+from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.backends._state import remade
-
-from ._position import ResumableLoader, share_of
+from aspecthook.training.loop._reading import differences, refuse_layout
 
 Array: TypeAlias = NDArray[Any]
+
+_DIVISION = ("batch_size", "world_size")  # they divide the epoch, and do not change its order
 
 
 @runtime_checkable
@@ -80,71 +84,131 @@ def permutation(length: int, *seeds: int) -> NDArray[np.int64]:
     return np.argsort(np.asarray(keys, np.uint64), kind="stable").astype(np.int64)
 
 
-@final
-class Sampler:
-    """The numbers of the samples that one rank reads in an epoch, in order.
+class ResumableLoader:
+    """A loader that can be resumed at any batch; subclasses say in which order samples are read, and read them.
 
-    As with ``torch.utils.data.DistributedSampler``, all ranks read equally many samples, and some are repeated from the
-    beginning to make that so; only the shuffled order differs.
+    Iterating starts at the beginning of the epoch; after `load_state_dict`, once at the position that was loaded. After
+    the last batch the loader moves to the next epoch by itself.
 
-    Args:
-        length: The number of samples.
-        shuffle: Read in a different order in each epoch.
-        seed: Determines the orders.
-        rank: The number of this process; under torchrun its own unless given.
-        world_size: The number of processes that share the samples; all that torchrun has started unless given.
-        drop_last: Leave samples out instead of repeating some.
-
-    Attributes:
-        epoch: The epoch whose order is returned.
-
-    Example:
-        >>> [list(Sampler(5, rank=rank, world_size=2)) for rank in range(2)]
-        [[0, 2, 4], [1, 3, 0]]
+    As with ``torch.utils.data.DistributedSampler``, all ranks read equally many samples, in turn, and some are repeated
+    from the beginning to make that so.
     """
 
-    def __init__(
-        self,
-        length: int,
-        *,
-        shuffle: bool = False,
-        seed: int = 0,
-        rank: int | None = None,
-        world_size: int | None = None,
-        drop_last: bool = False,
-    ) -> None:
-        rank, world_size = share_of("Sampler", rank, world_size)
+    def __init__(self, seed: int, rank: int | None, world_size: int | None) -> None:
+        who = type(self).__name__
+        if (rank is None) != (world_size is None):
+            raise TrainingError(f"{who}(rank={rank}, world_size={world_size}): give both, or neither under torchrun")
+        if rank is None or world_size is None:
+            rank, world_size = rank_and_world_size()
         if not 0 <= rank < world_size:
             raise TrainingError(
-                f"Sampler(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
+                f"{who}(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
             )
-        self.length = length
-        self.shuffle: bool = flag("Sampler", "shuffle", shuffle)
         self.seed = seed
         self.rank = rank
         self.world_size = world_size
-        self.drop_last: bool = flag("Sampler", "drop_last", drop_last)
-        self.epoch: int = 0
+        self.epoch: int = 0  # that is being read, or is read next
+        self._position = 0
+        self._origin = 0  # the samples of the epoch, of all ranks, that were read in another layout, before position 0
+        self._loaded = False
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch."""
-        self.epoch = epoch
+    # What subclasses say
 
-    def indices(self, start: int = 0) -> NDArray[np.int64]:
-        """Return the numbers of the samples; with `start`, without those that the ranks have read together before."""
-        order = permutation(self.length, self.seed, self.epoch) if self.shuffle else np.arange(self.length)
-        return np.resize(order[start:], self.count(start) * self.world_size)[self.rank :: self.world_size]
+    batch_size: int
+    drop_last: bool
+    _order_name: str  # a position in one order means nothing in another one
+    _free: tuple[str, ...] = (*_DIVISION, "seed")  # what the rest of an epoch can be read with otherwise
 
-    def count(self, start: int = 0) -> int:
-        """Return how many numbers `indices` returns."""
-        each, rest = divmod(max(0, self.length - start), self.world_size)
-        return each + bool(rest and not self.drop_last)
+    def _samples(self) -> int:
+        """Return the number of samples that all ranks read in an epoch."""
+        raise NotImplementedError
+
+    def _order(self) -> NDArray[np.int64]:
+        """Return the numbers of these samples in their order in the epoch."""
+        raise NotImplementedError
+
+    def _read(self, rows: Iterator[Any], start: int) -> Iterator[Any]:
+        """Read batches, each from the numbers of its samples; the first is at a position after the origin."""
+        raise NotImplementedError
+
+    # How an epoch is divided
+
+    def _rows(self, start: int) -> Iterator[Any]:
+        """Return the numbers of the samples in each batch of the epoch after the origin, from a position on."""
+        rest = self._order()[self._origin :]
+        each = -(-len(rest) // self.world_size)
+        mine = np.resize(rest, each * self.world_size)[self.rank :: self.world_size]
+        for place in range(start, self._count(len(rest))):
+            yield mine[place * self.batch_size : (place + 1) * self.batch_size].tolist()
+
+    def _count(self, samples: int) -> int:
+        """Return the number of batches of each rank, when the ranks share so many samples."""
+        whole, rest = divmod(-(-samples // self.world_size), self.batch_size)
+        return whole + bool(rest and not self.drop_last)
 
     def __len__(self) -> int:
-        return self.count()
+        return self._count(self._samples())
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.indices().tolist())
+    def batches_left(self) -> int:
+        """Return the number of batches from the position to the end of the epoch."""
+        whole = self._count(max(0, self._samples() - self._origin)) if self._origin else len(self)
+        return max(0, whole - self._position)
+
+    # Where it is
+
+    def set_epoch(self, epoch: int) -> None:
+        """Move to the beginning of an epoch; no effect if the loader is in it already."""
+        if epoch != self.epoch:
+            self.epoch, self._position, self._origin, self._loaded = epoch, 0, 0, False
+
+    def _layout(self) -> dict[str, Any]:
+        """Return what a position depends on."""
+        return {
+            "loader": type(self).__name__,
+            "samples": self._samples(),
+            "order": self._order_name,
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "world_size": self.world_size,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the epoch, the position (the number of batches read in it) and what they depend on, for JSON."""
+        return {"epoch": self.epoch, "position": self._position, "origin": self._origin, **self._layout()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Move to an epoch and a position; iterating next reads no sample before it.
+
+        Args:
+            state: What `state_dict` returned, or only ``epoch`` and ``position``. If the batch size or the number of
+                ranks has changed, what is left of the epoch is divided anew: each sample of it is read once.
+
+        Raises:
+            TrainingError: The position is within an epoch of other data, or in another order.
+        """
+        here, position, origin = self._layout(), int(state["position"]), int(state.get("origin", 0))
+        there = {name: state.get(name, value) for name, value in here.items()}
+        divided_anew = any(there[name] != here[name] for name in _DIVISION)
+        if position or origin:
+            what = differences({name: value for name, value in there.items() if name not in self._free}, here)
+            if what:
+                raise refuse_layout(what)
+        self.seed = there["seed"]
+        if divided_anew:
+            origin, position = origin + position * there["batch_size"] * there["world_size"], 0
+        self.epoch, self._position, self._origin, self._loaded = int(state["epoch"]), position, origin, True
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._loaded:
+            self._position = self._origin = 0
+        self._loaded = False
+        for batch in self._read(self._rows(self._position), self._position):
+            self._position += 1
+            yield batch
+        self.set_epoch(self.epoch + 1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._samples()} samples, {len(self)} batches)"
 
 
 @final
@@ -178,7 +242,7 @@ class DataLoader(ResumableLoader):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset,
         batch_size: int,
         shuffle: bool = False,
         seed: int = 0,
@@ -188,12 +252,11 @@ class DataLoader(ResumableLoader):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        super().__init__()
-        rank, world_size = share_of("DataLoader", rank, world_size)
-        size: Any = batch_size
+        super().__init__(seed, rank, world_size)
+        size: Any = batch_size  # the caller may have no type checker
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise TrainingError(f"DataLoader(batch_size={brief(batch_size)}): give a whole number from 1 up")
-        if not isinstance(dataset, Dataset):
+        if not isinstance(dataset, Dataset):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TrainingError(
                 f"{type(dataset).__name__} is not a data set; give an object with __len__ and __getitem__"
             )
@@ -201,60 +264,21 @@ class DataLoader(ResumableLoader):
         self.batch_size = batch_size
         self.drop_last: bool = flag("DataLoader", "drop_last", drop_last)
         self.collate = collate
-        shuffle = flag("DataLoader", "shuffle", shuffle)
-        self.sampler: Sampler = Sampler(len(dataset), shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
+        self.shuffle: bool = flag("DataLoader", "shuffle", shuffle)
+        self._order_name = "shuffled" if shuffle else "as it is"
 
-    @property
-    def epoch(self) -> int:
-        """The epoch that is being read, or is read next."""
-        if self._epoch != self.sampler.epoch:  # a hook, as in mmcv, has set the epoch of the sampler
-            self._epoch, self._position, self._origin, self._loaded = self.sampler.epoch, 0, 0, False
-        return self._epoch
+    def _samples(self) -> int:
+        return len(self.dataset)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Move to the beginning of an epoch; no effect if the loader is in it already."""
-        super().set_epoch(epoch)
-        self.sampler.set_epoch(epoch)
+    def _order(self) -> NDArray[np.int64]:
+        length = len(self.dataset)
+        return permutation(length, self.seed, self.epoch) if self.shuffle else np.arange(length)
 
-    def _layout(self) -> dict[str, Any]:
-        sampler = self.sampler
-        return {
-            "loader": type(self).__name__,
-            "samples": sampler.length,
-            "shuffle": sampler.shuffle,
-            "seed": sampler.seed,
-            "batch_size": self.batch_size,
-            "world_size": sampler.world_size,
-            "drop_last": self.drop_last,
-        }
-
-    def _take_seed(self, seed: int) -> None:
-        self.sampler.seed = seed
-
-    def _batches(self, start: int) -> Iterator[Any]:
-        order = self.sampler.indices(self._origin)
-        for place in range(start, self._count(len(order))):
-            yield self._read(order[place * self.batch_size : (place + 1) * self.batch_size])
-
-    def _read(self, numbers: NDArray[np.int64]) -> Any:
-        if isinstance(self.dataset, ArrayDataset) and self.collate is None:
-            return self.dataset[numbers]
-        samples = [self.dataset[number] for number in numbers.tolist()]
-        return collated(samples) if self.collate is None else self.collate(samples)
-
-    def batches_left(self) -> int:
-        """Return the number of batches from the position to the end of the epoch."""
-        return max(0, self._count(self.sampler.count(self._origin)) - self._position)
-
-    def _count(self, samples: int) -> int:
-        whole, rest = divmod(samples, self.batch_size)
-        return whole + bool(rest and not self.drop_last)
-
-    def __len__(self) -> int:
-        return self._count(len(self.sampler))
-
-    def __repr__(self) -> str:
-        return f"DataLoader({len(self.sampler)} samples, {len(self)} batches)"
+    def _read(self, rows: Iterator[list[int]], start: int) -> Iterator[Any]:  # noqa: ARG002
+        dataset, collate = self.dataset, self.collate or collated
+        if isinstance(dataset, ArrayDataset) and self.collate is None:
+            return (dataset[numbers] for numbers in rows)
+        return (collate([dataset[number] for number in numbers]) for numbers in rows)
 
 
 def collated(samples: Sequence[Any]) -> Any:

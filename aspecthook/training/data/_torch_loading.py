@@ -6,18 +6,19 @@ import random
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import islice
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aspecthook.training._errors import TrainingError
 
-from ._position import ResumableLoader, share_of
+from ._loading import Dataset, ResumableLoader
 
+# Any: this file has the same types whether or not PyTorch is installed.
 torch: Any = import_module("torch")
 data: Any = import_module("torch.utils.data")
-
-_UNDIVIDED = (data.SequentialSampler, data.RandomSampler)
 
 
 @final
@@ -48,7 +49,6 @@ class Resumable(ResumableLoader):
     """
 
     def __init__(self, loader: Any, *, seed: int = 0, rank: int | None = None, world_size: int | None = None) -> None:
-        super().__init__()
         if isinstance(loader.dataset, data.IterableDataset):
             raise TrainingError(
                 f"{type(loader.dataset).__name__} is a stream, where no sample can be skipped without reading it; "
@@ -58,19 +58,24 @@ class Resumable(ResumableLoader):
             raise TrainingError(
                 "a DataLoader(batch_size=None) does not make batches; give a batch_size, or leave Resumable out"
             )
-        self.dataset: Any = loader.dataset
-        self.sampler: Any = loader.sampler
-        self.batch_size: Any = loader.batch_size
-        self._source, self._seed = loader.batch_sampler, seed
+        self.dataset: Dataset = loader.dataset
+        self._source = source = loader.batch_sampler
+        self.sampler = getattr(source, "sampler", loader.sampler)
         # The loader has made the sampler itself, which knows nothing of other ranks.
-        self._shares = type(self._source) is data.BatchSampler and type(self.sampler) in _UNDIVIDED
-        if self._shares:
-            self._rank, self._ranks = share_of("Resumable", rank, world_size)
-        else:
-            self._rank, self._ranks = getattr(self.sampler, "rank", 0), getattr(self.sampler, "num_replicas", 1)
-        self._jobs = _Jobs()
+        self._shares = type(source) is data.BatchSampler and type(self.sampler) in (
+            data.SequentialSampler,
+            data.RandomSampler,
+        )
+        if not self._shares:  # the order of a sampler of the user's own may depend on the number of ranks
+            self._free = ("seed",)
+            rank, world_size = getattr(self.sampler, "rank", 0), getattr(self.sampler, "num_replicas", 1)
+        super().__init__(seed, rank, world_size)
+        self.batch_size: int = getattr(source, "batch_size", 1)
+        self.drop_last: bool = getattr(source, "drop_last", False)
+        self._order_name = type(self.sampler if type(source) is data.BatchSampler else source).__name__
+        self._jobs: list[tuple[int, Any]] = []  # for each batch a seed, and the numbers of its samples
         self._generator = torch.Generator()
-        self._loader: Any = data.DataLoader(
+        self._loader = data.DataLoader(
             _Reader(loader.dataset),
             batch_sampler=self._jobs,
             num_workers=loader.num_workers,
@@ -85,50 +90,25 @@ class Resumable(ResumableLoader):
             **({"in_order": loader.in_order} if hasattr(loader, "in_order") else {}),
         )
 
-    def _layout(self) -> dict[str, Any]:
-        return {
-            "loader": type(self).__name__,
-            "samples": len(self.dataset),
-            "sampler": type(self.sampler).__name__,
-            "seed": self._seed,
-            "batch_size": self.batch_size or 1,
-            "world_size": self._ranks,
-        }
+    def _samples(self) -> int:
+        return len(self.sampler)
 
-    def _take_seed(self, seed: int) -> None:
-        self._seed = seed
+    def _order(self) -> NDArray[np.int64]:
+        return np.array(self._drawn(self.sampler))
 
-    def _batches(self, start: int) -> Iterator[Any]:
+    def _rows(self, start: int) -> Iterator[Any]:
+        return super()._rows(start) if self._shares else islice(self._drawn(self._source), start, None)
+
+    def _read(self, rows: Iterator[Any], start: int) -> Iterator[Any]:
         self._generator.manual_seed(self._mixed(self.epoch))
-        rows = list(enumerate(self._rows()))[start:]
         origin = (self._origin,) if self._origin else ()
-        self._jobs.rows = [(self._mixed(self.epoch, *origin, place), row) for place, row in rows]
+        self._jobs[:] = [(self._mixed(self.epoch, *origin, place), row) for place, row in enumerate(rows, start)]
         return iter(self._loader)
-
-    def batches_left(self) -> int:
-        """Return the number of batches from the position to the end of the epoch."""
-        return max(0, (len(self._rows()) if self._origin else len(self)) - self._position)
-
-    def _why_not_divided_anew(self) -> str | None:
-        kind = type(self.sampler if type(self._source) is data.BatchSampler else self._source).__name__
-        return None if self._shares else f"the order of a {kind} may depend on it"
-
-    def _rows(self) -> list[Any]:
-        """Return the sample numbers of each batch of the epoch after the origin."""
-        if (not self._origin and self._ranks == 1) or not self._shares:
-            return self._drawn(self._source)
-        rest = self._drawn(self.sampler)[self._origin :]
-        if self._ranks > 1:  # all ranks read equally many; some samples are repeated to make that so
-            rest = np.resize(rest, -(-len(rest) // self._ranks) * self._ranks)[self._rank :: self._ranks].tolist()
-        size: int = self._source.batch_size
-        end = len(rest) - len(rest) % size if self._source.drop_last else len(rest)
-        return [rest[place : place + size] for place in range(0, end, size)]
 
     def _drawn(self, source: Any) -> list[Any]:
         """Draw what a sampler yields in the epoch."""
         seed = self._mixed(self.epoch)
-        samplers: list[Any] = [self.sampler, self._source, getattr(self._source, "sampler", None)]
-        for sampler in samplers:
+        for sampler in (self.sampler, self._source):
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(self.epoch)
             if isinstance(getattr(sampler, "generator", None), torch.Generator):
@@ -138,36 +118,16 @@ class Resumable(ResumableLoader):
 
     def _mixed(self, *numbers: int) -> int:
         """Return one seed made of our seed and some numbers; PyTorch takes seeds of up to 63 bits."""
-        return int(np.random.SeedSequence([self._seed % 2**64, *numbers]).generate_state(1, np.uint64)[0] >> 1)
+        return int(np.random.SeedSequence([self.seed % 2**64, *numbers]).generate_state(1, np.uint64)[0] >> 1)
 
     def __len__(self) -> int:
-        if not self._shares:
-            return len(self._source)
-        samples: int = -(-len(self.sampler) // self._ranks)
-        size: int = self._source.batch_size
-        return samples // size if self._source.drop_last else -(-samples // size)
-
-    def __repr__(self) -> str:
-        return f"Resumable({len(self.dataset)} samples, {len(self)} batches)"
-
-
-class _Jobs:
-    """The batch sampler of the inner loader: for each batch a seed and the numbers of its samples."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, Any]] = []
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
+        return super().__len__() if self._shares else len(self._source)
 
 
 class _Reader:
-    """Reads the batches of a data set; PyTorch calls ``__getitems__`` with each row of the batch sampler."""
+    """Reads the batches of a data set; PyTorch calls ``__getitems__`` with each job of the batch sampler."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
 
     def __len__(self) -> int:

@@ -7,15 +7,15 @@ trained parameters in the state of the hook.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import exp
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, flag, one_of, whole_number
-from aspecthook.training.loop._names import named
+from aspecthook.training._options import finite_number, one_of, whole_number
+from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Kind: TypeAlias = Literal["warm_up", "constant", "annealing", "exponential", "stochastic"]
+Arrays: TypeAlias = dict[str, Any]  # by name; arrays, or tensors of PyTorch's where the model has them
 
-# The options of each kind, with the defaults of mmcv, mmengine and mmdet.
-_BEGIN = {"begin_step": 0, "begin_epoch": 0}
+# The options of each kind besides `interval`, with the defaults of mmcv, mmengine and mmdet.
 _OPTIONS: dict[Kind, dict[str, float]] = {
     "warm_up": {"momentum": 0.0002, "warm_up": 100},
-    "constant": {"momentum": 0.0002, **_BEGIN},
-    "annealing": {"momentum": 0.0002, "gamma": 100, **_BEGIN},
-    "exponential": {"momentum": 0.0002, "gamma": 2000, **_BEGIN},
-    "stochastic": {**_BEGIN},
+    "constant": {"momentum": 0.0002},
+    "annealing": {"momentum": 0.0002, "gamma": 100},
+    "exponential": {"momentum": 0.0002, "gamma": 2000},
+    "stochastic": {},
 }
 
 
@@ -57,8 +57,8 @@ class EMAHook(Hook):
 
     ``warm_up`` starts from the parameters before the first step. Its average is in the model from the end of each
     training epoch to the beginning of the next, so also at the end of the run. The other kinds start from a copy of the
-    parameters at t = 0, the step given by `begin_step` and `begin_epoch`, and the model gets its parameters back after
-    each validation. A step that a hook skips is counted too, as the run counts it.
+    parameters at t = 0, and the model gets its parameters back after each validation. A step that a hook skips is
+    counted too, as the run counts it. Buffers, such as those of a batch normalisation, are the model's.
 
     Args:
         kind: See above.
@@ -68,9 +68,6 @@ class EMAHook(Hook):
         interval: Average every `interval` steps.
         warm_up: For ``"warm_up"``: the greater, the smaller m is at first. 100 unless given.
         gamma: For ``"annealing"`` (100 unless given) and ``"exponential"`` (2000): the greater, the longer m is large.
-        begin_step: The step at which to begin, the first being 1; not for ``"warm_up"``.
-        begin_epoch: The epoch in which to begin, the first being 1; not for ``"warm_up"``.
-        update_buffers: Average the buffers too, such as those of a batch normalisation; otherwise the model's are used.
 
     Attributes:
         steps: The number of steps so far.
@@ -99,26 +96,23 @@ class EMAHook(Hook):
         interval: int = 1,
         warm_up: int | None = None,
         gamma: float | None = None,
-        begin_step: int | None = None,
-        begin_epoch: int | None = None,
-        update_buffers: bool = False,
     ) -> None:
         self.kind: Kind = one_of("EMAHook", "kind", kind, [*_OPTIONS])
-        words = ("momentum", "warm_up", "gamma", "begin_step", "begin_epoch")
-        given = (momentum, warm_up, gamma, begin_step, begin_epoch)
-        options = _options(self.kind, dict(zip(words, given, strict=True)))
+        options: dict[str, Any] = {**_OPTIONS[self.kind]}
+        for name, value in (("momentum", momentum), ("warm_up", warm_up), ("gamma", gamma)):
+            if value is not None:
+                if name not in options:
+                    can = ", ".join(other for other, takes in _OPTIONS.items() if name in takes)
+                    raise HookOptionError(f"EMAHook({kind!r}) has no {name}, which is for {can}; leave it out")
+                options[name] = value
         self.interval: int = whole_number("EMAHook", "interval", interval, 1)
         self.momentum: float = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
         self.warm_up: int = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
         self.gamma: float = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
-        self.begin_step: int = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
-        self.begin_epoch: int = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
-        self.update_buffers: bool = flag("EMAHook", "update_buffers", update_buffers)
         self.steps: int = 0
-        # Arrays, or tensors where the model is. `_aside` has the parameters while the average is in the model.
-        self._average: dict[str, Any] | None = None
-        self._aside: dict[str, Any] | None = None
-        self._placed = True
+        self._average: Arrays | None = None
+        self._aside: Arrays | None = None  # the parameters, while the average is in the model
+        self._placed = True  # whether the average is on the device of the model
         self._stays = False
 
     @property
@@ -133,17 +127,15 @@ class EMAHook(Hook):
             >>> EMAHook(momentum=0.5, warm_up=9).weight(1), EMAHook("stochastic", interval=10).weight(40)
             (0.2, 0.2)
         """
-        match self.kind:
-            case "warm_up":
-                return min(self.momentum**self.interval, (1 + step) / (self.warm_up + step))
-            case "constant":
-                return self.momentum
-            case "annealing":
-                return max(self.momentum, self.gamma / (self.gamma + step))
-            case "exponential":
-                return (1 - self.momentum) * exp(-float(1 + step) / self.gamma) + self.momentum
-            case "stochastic":
-                return 1 / float(step // self.interval + 1)
+        momentum, gamma = self.momentum, self.gamma
+        formulas: dict[Kind, Callable[[], float]] = {
+            "warm_up": lambda: min(momentum**self.interval, (1 + step) / (self.warm_up + step)),
+            "constant": lambda: momentum,
+            "annealing": lambda: max(momentum, gamma / (gamma + step)),
+            "exponential": lambda: (1 - momentum) * exp(-float(1 + step) / gamma) + momentum,
+            "stochastic": lambda: 1 / float(step // self.interval + 1),
+        }
+        return formulas[self.kind]()
 
     # When
 
@@ -151,14 +143,6 @@ class EMAHook(Hook):
         """Refuse a second hook of this class."""
         if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
             raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
-        for name, begin, end in (
-            ("begin_epoch", self.begin_epoch, runner.max_epochs),
-            ("begin_step", self.begin_step, None if runner.by_epoch else runner.max_iters),
-        ):
-            if end is not None and begin > end:
-                raise TrainingError(
-                    f"EMAHook({name}={begin}) would never begin: the run has {end} {runner.unit}; begin earlier"
-                )
 
     def before_train_epoch(self, runner: Run) -> None:
         """Put the parameters into the model, to be trained."""
@@ -168,14 +152,11 @@ class EMAHook(Hook):
 
     def after_optimizer_step(self, runner: Run) -> None:
         """Update the average."""
-        if self.kind == "warm_up":
-            self._mix(runner, runner.step)
-        elif runner.step + 1 < self.begin_step or runner.epoch + 1 < self.begin_epoch:
-            return
-        elif self.steps == 0:
+        step = runner.step if self.kind == "warm_up" else self.steps
+        if self.steps == 0 and self.kind != "warm_up":
             self._copy(runner)
-        else:
-            self._mix(runner, self.steps)
+        elif step % self.interval == 0 and (average := self._placed_average(runner)) is not None:
+            runner.backend.mix(runner.model, average, self.weight(step))
         self.steps += 1
 
     def after_train_epoch(self, runner: Run) -> None:
@@ -193,43 +174,39 @@ class EMAHook(Hook):
         if not self._stays:
             self._put_back(runner)
 
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
-    after_test_epoch = after_val_epoch
-    after_predict_epoch = after_val_epoch
+    before_test_epoch = before_predict_epoch = before_val_epoch
+    after_test_epoch = after_predict_epoch = after_val_epoch
 
     # How
 
     def put_in(self, runner: Run) -> None:
         """Put the average into the model, if there is one; it stays there until the next epoch of training."""
-        average = self._arrays(runner)
+        average = self._placed_average(runner)
         if average is not None and self._aside is None:
             # A copy: the model may have a lower precision, to which swapping would round the average itself.
-            aside = {name: _copied(value) for name, value in average.items()}
+            aside = {
+                name: value.clone() if hasattr(value, "clone") else value.copy() for name, value in average.items()
+            }
             runner.backend.swap(runner.model, aside)
             self._aside = aside
-
-    def _copy(self, runner: Run) -> None:
-        state = runner.backend.state(runner.model)
-        names = state if self.update_buffers else runner.backend.parameters(runner.model)
-        self._average, self._placed = {name: _wide(state[name]) for name in names}, False
-
-    def _arrays(self, runner: Run) -> dict[str, Any] | None:
-        """Return the average, on the device of the model."""
-        if not self._placed:
-            self._average = runner.backend.to_device(self._average, runner.model)
-            self._placed = True
-        return self._average
-
-    def _mix(self, runner: Run, step: int) -> None:
-        average = self._arrays(runner)
-        if average is not None and step % self.interval == 0:
-            runner.backend.mix(runner.model, average, self.weight(step))
 
     def _put_back(self, runner: Run) -> None:
         if self._aside is not None:
             runner.backend.swap(runner.model, self._aside)
             self._aside = None
+
+    def _copy(self, runner: Run) -> None:
+        """Start the average from the parameters; from float16, in which small steps are lost, as float32."""
+        state = runner.backend.state(runner.model)
+        values = {name: state[name] for name in runner.backend.parameters(runner.model)}
+        self._average = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
+        self._placed = False
+
+    def _placed_average(self, runner: Run) -> Arrays | None:
+        """Return the average, on the device of the model."""
+        if not self._placed:
+            self._average, self._placed = runner.backend.to_device(self._average, runner.model), True
+        return self._average
 
     # Checkpoints
 
@@ -241,7 +218,7 @@ class EMAHook(Hook):
         was_in = self._aside is not None
         # Through the model: only the model knows which tensors have several names.
         self.put_in(runner)
-        averaged: dict[str, Any] = {**runner.backend.state(runner.model), **_frozen(self._average)}
+        averaged: Arrays = {**runner.backend.state(runner.model), **_frozen(self._average)}
         self._put_back(runner)
         weights = runner.backend.state(runner.model)
         if was_in:
@@ -278,42 +255,16 @@ class EMAHook(Hook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the average, the parameters beside it, and the number of steps."""
         self.steps = int(state["steps"])
-        self._average, self._aside = _thawed(state["average"]), _thawed(state["aside"])
+        self._average, self._aside = _frozen(state["average"]) or None, _frozen(state["aside"]) or None
         self._placed = self._average is None
 
 
-def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
-    takes = _OPTIONS[kind]
-    for name, value in given.items():
-        if value is not None and name not in takes:
-            can = ", ".join(other for other, options in _OPTIONS.items() if name in options)
-            raise HookOptionError(f"EMAHook({kind!r}) has no {name}, which is for {can}; leave it out")
-    return {**takes, **{name: value for name, value in given.items() if value is not None}}
-
-
-def _changed(checkpoint: dict[str, Any], model: dict[str, Any], name: str, own: dict[str, Any]) -> Args:
+def _changed(checkpoint: dict[str, Any], model: Arrays, name: str, own: dict[str, Any]) -> Args:
     return Args(checkpoint={**checkpoint, "model": model, "hooks": {**checkpoint["hooks"], name: own}})
 
 
-# Any below: an array, or a tensor of PyTorch's.
-
-
-def _wide(array: Any) -> Any:
-    """Return the array; float16, in which small steps are lost, as float32."""
-    return array.astype("float32") if array.dtype == "float16" else array
-
-
-def _copied(value: Any) -> Any:
-    return value.clone() if hasattr(value, "clone") else value.copy()
-
-
-def _frozen(values: dict[str, Any] | None) -> dict[str, NDArray[Any]]:
+def _frozen(values: Arrays | None) -> dict[str, NDArray[Any]]:
+    """Return copies as arrays."""
     from numpy import array
 
-    return {
-        name: array(value.cpu().numpy() if hasattr(value, "cpu") else value) for name, value in (values or {}).items()
-    }
-
-
-def _thawed(arrays: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return {name: array.copy() for name, array in arrays.items()} if arrays else None
+    return {name: array(one.cpu().numpy() if hasattr(one, "cpu") else one) for name, one in (values or {}).items()}

@@ -11,9 +11,8 @@ from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
 from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import GENERAL, IN_ORDER, NAMES, WORDS
 from aspecthook.training.registry._registry import Registry
 
 # A config of training is code, as a script is: it may import its own hooks, models and data.
@@ -70,8 +69,6 @@ class Hook:
         """Whether this iteration is an n-th one of its epoch."""
         return n > 0 and (past := runner.inner_iter + 1 - (start or 0)) % n == 0 and past >= 0
 
-    every_n_train_iters = every_n_iters
-
     def end_of_epoch(self, runner: Run) -> bool:
         """Whether this iteration is the last of its epoch."""
         length = runner.progress.length if runner.mode == "train" else length_of(runner.data_loader)
@@ -85,37 +82,18 @@ class Hook:
         """Whether this iteration is the last of the run."""
         return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
 
-    # As mmengine names them.
-    is_last_train_epoch = is_last_epoch
-    is_last_train_iter = is_last_iter
 
-    def get_triggered_stages(self) -> list[str]:
-        """Return the stages that this hook is called at, in the order in which a run reaches them.
-
-        Example:
-            >>> from aspecthook.training import Hook
-            >>> class Announce(Hook):
-            ...     def after_train_epoch(self): ...
-            ...     def before_run(self): ...
-            >>> Announce().get_triggered_stages()
-            ['before_run', 'after_train_epoch']
-        """
-        methods = _DIALECT.methods(self)
-        return [name for name in IN_ORDER if name in methods]
-
-
-def _idle(name: str) -> Callable[..., Any]:
+def _idle(name: str) -> Callable[..., object]:
+    """Return a method that does nothing, or what the general method of its name does."""
     general = GENERAL.get(name)
 
-    def idle(self: Hook, *args: Any, **kwargs: Any) -> Any:
+    def idle(self: Hook, *args: Any, **kwargs: Any) -> object:
         if name.startswith("around_"):
             return (args[0] if args else kwargs["proceed"])()
         return None if general is None else getattr(self, general)(*args[:1], **kwargs)
 
     idle.__name__, idle.__qualname__ = name, f"Hook.{name}"
-    idle.__doc__ = f"Called {name.replace('_', ' ')}" + (
-        f"; what `{general}` does, unless overridden." if general else "."
-    )
+    idle.__doc__ = f"Called {name.replace('_', ' ')}; what `{general}` does, unless overridden."
     return idle
 
 
@@ -133,6 +111,29 @@ _DIALECT = Dialect(
     listing=", ".join(name for name in _METHODS if name.startswith("before_"))
     + "; and the same with after_, around_, exception_ and always_",
 )
+
+
+@HOOKS.register
+class DistSamplerSeedHook(Hook):
+    """Call ``set_epoch`` of the training sampler before each epoch, so that it shuffles in a new order.
+
+    Like mmcv's hook of this name, it looks at the loader's sampler, its batch sampler and the sampler of that;
+    ``torch.utils.data.DistributedSampler`` has the method. The runner itself tells the loaders of
+    `aspecthook.training.data` the epoch.
+
+    Example:
+        >>> DistSamplerSeedHook().priority
+        'NORMAL'
+    """
+
+    def before_train_epoch(self, runner: Run) -> None:
+        """Set the epoch."""
+        batches = getattr(runner.data_loader, "batch_sampler", None)
+        for sampler in (getattr(runner.data_loader, "sampler", None), batches, getattr(batches, "sampler", None)):
+            set_epoch = getattr(sampler, "set_epoch", None)
+            if callable(set_epoch):
+                set_epoch(runner.epoch)
+                return
 
 
 def bindings(hook: object, _: Run) -> list[Binding]:

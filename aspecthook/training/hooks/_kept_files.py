@@ -14,7 +14,7 @@ from typing import final
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, unused_path
-from aspecthook.training.checkpoint._format import saved_by
+from aspecthook.training.checkpoint._folder import saved_by
 from aspecthook.training.loop._run import Run
 
 
@@ -22,17 +22,30 @@ from aspecthook.training.loop._run import Run
 class KeptFiles:
     """The names of the files that are kept, the oldest first; all of them, or the newest `most`."""
 
-    __slots__ = ("_most", "folder", "names", "saving")
+    __slots__ = ("_most", "due", "folder", "names", "saving")
 
     def __init__(self, folder: Path | None, most: int | None) -> None:
         self.folder = folder
         self._most = most
         self.names: list[str] = []
+        self.due: str | None = None  # a file that is to be saved when the stage is over
         self.saving: Path | None = None
+
+    def load(self, who: str, names: Iterable[str], due: str | None) -> None:
+        """Restore the names in the state of a hook; it saves and removes these files some day."""
+        names = list(names)
+        check_names(names if due is None else [*names, due], who)
+        self.names, self.due = names, due
 
     def path(self, name: str) -> Path:
         """Return the path of a file."""
         return Path(name) if self.folder is None else self.folder / name
+
+    def save_due(self, run: Run, undo: Callable[[], None], *, asynchronous: bool) -> None:
+        """Save the file that is due, if there is one."""
+        name, self.due = self.due, None  # a checkpoint that is saved does not owe itself
+        if name is not None:
+            self.save(run, name, undo, asynchronous=asynchronous)
 
     def save(self, run: Run, name: str, undo: Callable[[], None] = lambda: None, *, asynchronous: bool = False) -> None:
         """Save a checkpoint, and remove the oldest file if there are too many.
@@ -42,19 +55,7 @@ class KeptFiles:
         """
         before = self.names
         self.names = [*(one for one in before if one != name), name]
-        self.saving = self.path(name) if self.folder is None else own_path(self.folder, name)
-        try:
-            self._spare_others(run, self.saving)
-            if asynchronous:
-                run.save_checkpoint(self.saving, asynchronous=True)
-            else:
-                run.save_checkpoint(self.saving)
-        except BaseException:
-            self.names = before
-            undo()
-            raise
-        finally:
-            self.saving = None
+        self.saving = path = self.path(name) if self.folder is None else own_path(self.folder, name)
 
         def saved() -> None:
             run.logger.info("saved %s", self.path(name))
@@ -64,15 +65,20 @@ class KeptFiles:
             self.names = before
             undo()
 
+        try:
+            if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
+                path.rename(unused_path(path))  # that of another run, which would be replaced
+
+            run.save_checkpoint(path, asynchronous=asynchronous)
+        except BaseException:
+            failed()
+            raise
+        finally:
+            self.saving = None
         if asynchronous:
             run.writes.then(saved, failed)
         else:
             saved()
-
-    def _spare_others(self, run: Run, path: Path) -> None:
-        """Rename the checkpoint of another run that would be replaced."""
-        if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
-            path.rename(unused_path(path))
 
     def prune(self, run: Run, newest: str | None = None) -> None:
         """Remove the oldest files. One that cannot be removed stays on the list, to be tried again.
@@ -81,34 +87,22 @@ class KeptFiles:
         """
         end = len(self.names) if newest is None else self.names.index(newest) + 1
         for name in self.names[: max(end - self._most, 0)] if self._most is not None else ():
-            if self._remove(run, name):
-                self.names.remove(name)
-
-    def _remove(self, run: Run, name: str) -> bool:
-        path = self.path(name)
-        if run.rank != 0 or saved_by(path) not in ("", run.identity):  # another file is in its place
-            return True
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
-            return False
-        return True
+            path = self.path(name)
+            if run.rank == 0 and saved_by(path) in ("", run.identity):  # and no other file is in its place
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
+                    continue
+            self.names.remove(name)
 
 
 def check_names(names: Iterable[object], who: str) -> None:
     """Refuse files outside the folder in the state of a hook, which will remove these files some day."""
     for name in names:
-        if not is_inside(name):
+        path = PurePath(name) if isinstance(name, str) else PurePath()
+        if not path.name or path.is_absolute() or ".." in path.parts:
             raise TrainingError(
                 f"the state of the {who} has the file {brief(name)}, which is outside its folder; no run saves such a "
                 "state, so load another checkpoint"
             )
-
-
-def is_inside(name: object) -> bool:
-    """Whether a name means a file inside the folder that it is relative to."""
-    if not isinstance(name, str):
-        return False
-    path = PurePath(name)
-    return bool(path.name) and not path.is_absolute() and ".." not in path.parts

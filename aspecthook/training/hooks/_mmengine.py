@@ -9,10 +9,9 @@ from typing import Any, final
 from aspecthook import HookTypeError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training.loop._dialect import GENERAL, NAMES, Binding, Dialect
 from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import GENERAL, NAMES
 
 _HOOK = "mmengine.hooks.hook"  # the module of the base class
 
@@ -50,11 +49,12 @@ def _adapted(method: Callable[..., object], name: str, theirs: MMRunner) -> Call
     def with_metrics(logs: dict[str, Any], mode: str) -> None:
         method(theirs, logged_by(mode, logs))
 
-    def with_outputs(batch_idx: int, data_batch: Any, outputs: Any, logs: dict[str, Any]) -> None:
-        shown = _log_vars(outputs, logs) if name == "after_train_iter" else _predicted(outputs)
-        method(theirs, batch_idx, data_batch=data_batch, outputs=shown)
+    def with_outputs(batch_idx: int, data_batch: object, outputs: object, logs: dict[str, Any]) -> None:
+        if is_any(outputs, Mapping):
+            outputs = _shown(outputs, logs, trains=name == "after_train_iter")
+        method(theirs, batch_idx, data_batch=data_batch, outputs=outputs)
 
-    def with_batch(batch_idx: int, data_batch: Any) -> None:
+    def with_batch(batch_idx: int, data_batch: object) -> None:
         method(theirs, batch_idx, data_batch=data_batch)
 
     def alone() -> None:
@@ -69,18 +69,10 @@ def _adapted(method: Callable[..., object], name: str, theirs: MMRunner) -> Call
     return with_batch if "batch_idx" in wanted else alone
 
 
-# Any: a model returns whatever it likes.
-def _log_vars(outputs: Any, logs: dict[str, Any]) -> Any:
-    """Return the outputs as mmengine's models return them in training: a dict of numbers."""
-    if not is_any(outputs, Mapping):
-        return outputs
-    return dict(outputs["log_vars"]) if "log_vars" in outputs else {"loss": logs["loss"]}
-
-
-def _predicted(outputs: Any) -> Any:
-    """Return the outputs as mmengine's models return them in validation and tests: what they have predicted."""
-    if not is_any(outputs, Mapping):
-        return outputs
+def _shown(outputs: Any, logs: dict[str, Any], *, trains: bool) -> object:
+    """Return outputs as mmengine's models return them: numbers in training, otherwise what they have predicted."""
+    if trains:
+        return dict(outputs["log_vars"]) if "log_vars" in outputs else {"loss": logs["loss"]}
     return outputs["outputs"] if "outputs" in outputs else dict(outputs.get("log_vars", outputs))
 
 
@@ -113,7 +105,7 @@ class MMRunner:
 class _Loop:
     """A loop of mmengine's: the data of a mode, and whether to stop."""
 
-    def __init__(self, ours: Run, dataloader: Any) -> None:
+    def __init__(self, ours: Run, dataloader: object) -> None:
         self.ours, self.dataloader = ours, dataloader
 
     @property

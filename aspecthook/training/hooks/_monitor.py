@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Literal, TypeAlias, final
 
-from aspecthook._errors import HookOptionError, nearest
-from aspecthook.training._options import finite_number, one_of
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import one_of
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._logs import VAL, validation_numbers
 
 Rule: TypeAlias = Literal["greater", "less"]
@@ -35,11 +37,26 @@ def known_rule(name: str) -> Rule | None:
     return next((rule for rule in RULES if any(part in name for part in _NAMES[rule])), None)
 
 
-def missing_score(who: str, name: str, logs: Mapping[str, Any]) -> str:
-    """Return the message of a hook whose score a validation did not log."""
+def find_score(who: str, wanted: str, logs: Mapping[str, Any]) -> str:
+    """Return the name of a score in the logs of a validation; ``"loss"`` means ``"val_loss"``, ``"auto"`` the first."""
     found = validation_numbers(logs)
-    near = nearest(name, [*found, *(one.removeprefix(VAL) for one in found)])
-    return f"{who}: the validation did not log this score; it logged {', '.join(found) or 'nothing'}{near}"
+    names = list(found) if wanted == "auto" else [name for name in (f"{VAL}{wanted}", wanted) if name in logs]
+    if names:
+        return names[0]
+    near = nearest(wanted, [*found, *(one.removeprefix(VAL) for one in found)])
+    raise TrainingError(
+        f"{who}: the validation did not log this score; it logged {', '.join(found) or 'nothing'}{near}"
+    )
+
+
+def score_of(who: str, name: str, logs: Mapping[str, Any]) -> float:
+    """Return a score in the logs; on all ranks that of the first."""
+    try:
+        return broadcast(float(logs[name]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise TrainingError(
+            f"{who} judges by {name!r}, which is {brief(logs.get(name))} in the logs; log a number"
+        ) from error
 
 
 @final
@@ -50,31 +67,21 @@ class Monitor:
         who: The hook that asks, for error messages.
         name: The name of the score, such as ``"val_accuracy"``.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name unless given.
-        min_delta: A score must be better than the best one by more than this.
-        or_equal: A score that is better by exactly `min_delta` counts too, as in mmengine.
-        baseline: The score to improve on at first; unless given, infinitely bad.
 
     Attributes:
-        best: The best score so far; before the first, the baseline.
+        best: The best score so far; before the first, infinitely bad.
 
     Example:
-        >>> monitor = Monitor("EarlyStoppingHook", "val_accuracy", min_delta=0.1)
-        >>> [monitor.update(score) for score in (0.5, 0.55, 0.7, float("nan"))], monitor.best
+        >>> monitor = Monitor("EarlyStoppingHook", "val_accuracy")
+        >>> [monitor.update(score) for score in (0.5, 0.5, 0.7, float("nan"))], monitor.best
         ([True, False, True, False], 0.7)
     """
 
-    __slots__ = ("_margin", "_or_equal", "best", "name", "rule")
+    __slots__ = ("best", "name", "rule")
 
-    def __init__(
-        self,
-        who: str,
-        name: str,
-        rule: Rule | None = None,
-        *,
-        min_delta: float = 0.0,
-        or_equal: bool = False,
-        baseline: float | None = None,
-    ) -> None:
+    def __init__(self, who: str, name: str, rule: Rule | None = None) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"{who}: {brief(name)} is not the name of a score")
         self.name: str = name
         found = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
         if found is None:
@@ -83,24 +90,19 @@ class Monitor:
                 'or rule="less"'
             )
         self.rule: Rule = found
-        delta = finite_number(who, "min_delta", min_delta)
-        worst = -inf if self.rule == "greater" else inf
-        self.best: float = worst if baseline is None else finite_number(who, "baseline", baseline)
-        self._margin = delta if self.rule == "greater" else -delta
-        self._or_equal = or_equal
+        self.best: float = -inf if found == "greater" else inf
 
     def exceeds(self, score: float, other: float) -> bool:
         """Whether a score is better than another number, by whatever amount; NaN never is."""
         return score > other if self.rule == "greater" else score < other
 
-    def is_better(self, score: float) -> bool:
-        """Whether a score is better than the best one so far by `min_delta`; NaN never is."""
-        bar = self.best + self._margin
-        return self.exceeds(score, bar) or (self._or_equal and score == bar)
+    def bar(self, min_delta: float) -> float:
+        """Return the score that is better than the best one by `min_delta`."""
+        return self.best + (min_delta if self.rule == "greater" else -min_delta)
 
     def update(self, score: float) -> bool:
         """Whether a score is better than the best one so far; if it is, it becomes the best."""
-        better = self.is_better(score)
+        better = self.exceeds(score, self.best)
         if better:
             self.best = score
         return better

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, flag, optional_number
+from aspecthook.training._options import finite_number, optional_number
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
+
+if TYPE_CHECKING:
+    from aspecthook.training.backends._torch import TorchAmp
 
 
 @HOOKS.register(name=("OptimizerHook", "GradientCumulativeOptimizerHook"))
@@ -25,7 +28,6 @@ class OptimizerHook(Hook):
         grad_clip: ``{"max_norm": 1.0}``, and ``"norm_type"`` if it is not 2: scale all gradients down so that their
             norm as one vector is at most `max_norm`. The norm before that is logged as ``grad_norm``.
         cumulative_iters: The number of batches that make one step; that of ``Runner(accumulate=...)`` unless given.
-        detect_anomalous_params: At each step, log the parameters without a gradient: the loss does not depend on them.
 
     Example:
         >>> OptimizerHook(grad_clip={"max_norm": 35, "norm_type": 2}, cumulative_iters=4).cumulative_iters
@@ -38,19 +40,12 @@ class OptimizerHook(Hook):
 
     priority: int | str = "ABOVE_NORMAL"
 
-    def __init__(
-        self,
-        grad_clip: Mapping[str, float] | None = None,
-        *,
-        cumulative_iters: int | None = None,
-        detect_anomalous_params: bool = False,
-    ) -> None:
+    def __init__(self, grad_clip: Mapping[str, float] | None = None, *, cumulative_iters: int | None = None) -> None:
         who = type(self).__name__
         self.max_norm: float | None
         self.norm_type: float
         self.max_norm, self.norm_type = _clipping(who, grad_clip)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
-        self.detect_anomalous_params: bool = flag(who, "detect_anomalous_params", detect_anomalous_params)
 
     def before_run(self, runner: Run) -> None:
         """Set the number of batches in a step, unless the runner was given another number."""
@@ -65,10 +60,6 @@ class OptimizerHook(Hook):
 
     def before_optimizer_step(self, runner: Run) -> None:
         """Clip the gradients."""
-        if self.detect_anomalous_params:
-            for name, parameter in runner.backend.parameters(runner.model).items():
-                if parameter.grad is None and parameter.requires_grad:
-                    runner.logger.error("%s has no gradient, since the loss does not depend on it", name)
         if self.max_norm is not None:
             norm = runner.backend.clip_gradients(runner.model, self.max_norm, self.norm_type)
             runner.log(grad_norm=norm)
@@ -80,12 +71,11 @@ def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None
     what = f"{who}(grad_clip={brief(given)})"
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
         raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-    for name in given:
-        if name not in ("max_norm", "norm_type"):
-            near = nearest(str(name), ["max_norm", "norm_type"])
-            raise HookOptionError(f"{what}: {name!r} is unknown; the options are 'max_norm' and 'norm_type'{near}")
-    if "max_norm" not in given:
-        raise HookOptionError(f"{what} has no 'max_norm'; give the norm to clip to")
+    unknown = next((str(name) for name in given if name not in ("max_norm", "norm_type")), None)
+    if unknown is not None or "max_norm" not in given:
+        problem = "it has no 'max_norm'" if unknown is None else f"{unknown!r} is unknown"
+        near = "" if unknown is None else nearest(unknown, ["max_norm", "norm_type"])
+        raise HookOptionError(f"{what}: {problem}; give 'max_norm', and 'norm_type' if it is not 2{near}")
     norm_type = given.get("norm_type", 2.0)
     if norm_type != inf:  # the norm that is the greatest absolute value
         norm_type = finite_number(what, "norm_type", norm_type, above=0)
@@ -100,8 +90,7 @@ class AmpOptimizerHook(OptimizerHook):
     It does what ``Runner(amp=True)`` does, and sets the loss scale that float16 needs.
 
     Args:
-        grad_clip, cumulative_iters, detect_anomalous_params: See `OptimizerHook`; gradients are unscaled before they
-            are clipped.
+        grad_clip, cumulative_iters: See `OptimizerHook`; gradients are unscaled before they are clipped.
         kind: ``"fp16"``, ``"bf16"``, or True for what suits the device.
         loss_scale: ``"dynamic"``, adapted by ``torch.amp.GradScaler``; or a number, which stays fixed.
 
@@ -115,11 +104,10 @@ class AmpOptimizerHook(OptimizerHook):
         grad_clip: Mapping[str, float] | None = None,
         *,
         cumulative_iters: int | None = None,
-        detect_anomalous_params: bool = False,
         kind: bool | str = True,
         loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
-        super().__init__(grad_clip, cumulative_iters=cumulative_iters, detect_anomalous_params=detect_anomalous_params)
+        super().__init__(grad_clip, cumulative_iters=cumulative_iters)
         if kind not in (True, "fp16", "bf16"):
             raise HookOptionError(f"AmpOptimizerHook(kind={brief(kind)}): give True, 'fp16' or 'bf16'")
         if kind == "bf16" and loss_scale != "dynamic":
@@ -131,7 +119,7 @@ class AmpOptimizerHook(OptimizerHook):
             # With these factors, neither an overflow nor the lack of one changes the scale.
             self._scaling = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
         self._loaded: dict[str, Any] | None = None
-        self._amp: Any = None
+        self._amp: TorchAmp | None = None
 
     def before_run(self, runner: Run) -> None:
         """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint."""
@@ -139,10 +127,8 @@ class AmpOptimizerHook(OptimizerHook):
         if runner.amp is None:
             runner.amp = runner.backend.amp(self.kind, runner.model)
         if self._amp is not runner.amp:
-            self._amp = runner.amp
-            state = self._amp.state_dict()
-            if state:
-                self._amp.load_state_dict({**state, **(self._loaded or self._scaling)})
+            self._amp = amp = runner.amp
+            amp.load_state_dict(amp.state_dict() and {**amp.state_dict(), **(self._loaded or self._scaling)})
             self._loaded = None
 
     def state_dict(self) -> dict[str, Any]:

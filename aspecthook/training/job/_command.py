@@ -15,60 +15,50 @@ from aspecthook._errors import AspecthookError
 _REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib", "jinja2")  # the extra `train`
 
 
-def run(
-    config: str | None, changes: list[str], *, resume: str | None, trusted: bool, overwrite: bool, print_config: bool
-) -> int:
-    """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C.
-
-    Args:
-        config: A file whose settings override the defaults.
-        changes: What overrides these, each ``"section.key=value"``.
-        resume: The checkpoint to continue from; ``""`` for the furthest in the folder of the run.
-        trusted: Whether the ``config.json`` of the folder that is resumed may run code.
-        overwrite: Whether to begin in a folder that holds a run.
-        print_config: Whether to print the settings instead.
-    """
+def run(config: str | None, changes: list[str], *, resume: str | None, overwrite: bool, print_config: bool) -> int:
+    """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     try:
-        for name in _REQUIRED:
+        for name in _REQUIRED:  # now, since some are used at the end of a training
             if find_spec(name) is None:
-                raise ModuleNotFoundError(f"{name} is not installed: pip install {name}", name=name)
-        from aspecthook.training.checkpoint._files import own_path
-
-        from ._settings import default_text, load_settings
-
-        if print_config and not changes and config is None:
-            print(default_text(), end="")
-            return 0
-        settings = load_settings(config, changes)
-        if resume is not None and config is None:  # with the settings of the run that is resumed
-            before = own_path(Path(settings["run"]["work_dir"]), "config.json")
-            if before.exists():
-                settings = load_settings(before, changes, trusted=trusted)
-        if print_config:
-            print(json.dumps(settings, indent=2, ensure_ascii=False))
-            return 0
-        return _train(settings, config, resume, overwrite=overwrite)
+                raise ModuleNotFoundError(name=name)
+        return _run(config, changes, resume, overwrite=overwrite, print_config=print_config)
     except KeyboardInterrupt as interrupt:
         _say("interrupted", interrupt)
         return 128 + signal.SIGINT
-    except (AspecthookError, ModuleNotFoundError, OSError) as error:
+    except ModuleNotFoundError as error:
+        _say(f"aspecthook train: {error.name} is not installed: pip install {error.name}", error)
+        return 2
+    except (AspecthookError, OSError) as error:
         message = str(error)
         if isinstance(error, OSError) and error.strerror:
             message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
         _say(f"aspecthook train: {message}", error)
-        return 2 if isinstance(error, (ValueError, TypeError, ModuleNotFoundError)) else 1
+        return 2 if isinstance(error, (ValueError, TypeError)) else 1
 
 
 def _say(message: str, error: BaseException) -> None:
     print("\n  ".join([message, *getattr(error, "__notes__", ())]), file=sys.stderr)
 
 
-def _train(settings: dict[str, dict[str, str]], config: str | None, resume: str | None, *, overwrite: bool) -> int:
-    from aspecthook.training.checkpoint._format import newest
+def _run(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool, print_config: bool) -> int:
+    from aspecthook.training.checkpoint._files import own_path
+    from aspecthook.training.checkpoint._folder import newest
 
+    from ._settings import default_text, load_settings
     from ._train import train
 
+    if print_config and not changes and config is None:
+        print(default_text(), end="")
+        return 0
+    settings = load_settings(config, changes)
     folder = Path(settings["run"]["work_dir"])
+    if resume is not None and config is None:  # with the settings of the run that is resumed
+        before = own_path(folder, "config.json")
+        if before.exists():
+            settings = load_settings(before, changes, trusted=False)
+    if print_config:
+        print(json.dumps(settings, indent=2, ensure_ascii=False))
+        return 0
     try:
         outcome = train(settings, resume=resume, overwrite=overwrite)
     except (OSError, KeyboardInterrupt) as error:

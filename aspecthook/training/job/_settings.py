@@ -5,9 +5,8 @@ Unknown sections and keys are refused before anything is written: here, or by th
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -15,32 +14,18 @@ from typing import Any, TypeAlias, cast
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.registry._configs import check_depth, load_toml, read_config, shown_path
+from aspecthook.training.registry._configs import check_depth, load_config
 from aspecthook.training.registry._registry import check_arguments
 
-from ._received import check_received
-
 # Any: the values that TOML has.
-Settings: TypeAlias = dict[str, Any]
+Value: TypeAlias = Any
+Settings: TypeAlias = dict[str, Value]
 
 # Sections whose keys and types are those of the defaults. The others take what the class takes that they build.
 _FIXED = ("run", "data")
 # Sections that are hooks: `lr = false` leaves the hook out.
 HOOKS = ("lr", "momentum", "clip", "checkpoint", "log", "timer", "guard", "progress", "plot", "report")
 _SECTIONS = ("run", "data", "model", "optimizer", *HOOKS, "hooks")
-
-# The key that chooses what a section builds. When it changes, only these other keys of the section are kept.
-_KINDS = {
-    "lr": ("policy", ("warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch")),
-    "optimizer": ("type", ("lr",)),
-    "model": ("type", ()),
-}
-_KIND_NAMES: dict[type[object], str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a string",
-}
 
 
 def default_text() -> str:
@@ -54,7 +39,7 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
         changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
-        trusted: Whether the file may run code. If not, it may say only what is known to be harmless (see `_received`),
+        trusted: Whether the file may run code. If not, it may say only what is known to be harmless (see `_refused`),
             and the ``work_dir`` is the folder that it is in. The changes are trusted anyway.
 
     Raises:
@@ -63,38 +48,18 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     """
     settings: Settings = tomllib.loads(default_text())
     if path is not None:
-        found = _read(Path(path))
+        try:
+            found = load_config(path)
+        except OSError as error:
+            raise ConfigError(
+                f"the config {path} cannot be read: {error.strerror}; give a TOML file, or the config.json of a run"
+            ) from error
         if not trusted:
-            check_received(found, path)
-            found = {**found, "run": {**found.get("run", {}), "work_dir": str(Path(path).parent)}}
+            found = _received(found, Path(path))
         settings = _with_changes(settings, found, str(path))
     for change in changes:
         settings = _with_changes(settings, _parse_change(change), f"--set {change.partition('=')[0]}")
     return settings
-
-
-def _read(path: Path) -> Settings:
-    shown = shown_path(path)
-    try:
-        if path.suffix != ".json":
-            return load_toml(path)
-        found = json.loads(read_config(path))
-        check_depth(found)
-    except OSError as error:
-        raise ConfigError(
-            f"the config {shown} cannot be read: {error.strerror}; give a TOML file, or the config.json of a run"
-        ) from error
-    except RecursionError:
-        raise ConfigError(f"{shown} is not a config: its values are nested too deeply; correct it") from None
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(f"{shown} is not JSON: {error}; give a TOML file, or the config.json of a run") from None
-    if not isinstance(found, dict):
-        raise ConfigError(
-            f"{shown} is not a config: it holds {described(found)}; give a file with sections such as [run]"
-        )
-    return cast("Settings", found)
 
 
 def _parse_change(change: str) -> Settings:
@@ -114,43 +79,102 @@ def _parse_change(change: str) -> Settings:
     return cast("Settings", value)
 
 
-def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str) -> Settings:
+def _with_changes(settings: Settings, changes: Mapping[str, object], who: str) -> Settings:
     """Return the settings with changes, which are checked."""
-    check_arguments(_keys(_SECTIONS), dict(changes), f"{who}: the config")
+    _check_keys(f"{who}: the config", changes, _SECTIONS)
     for name, given in changes.items():
         settings = {**settings, name: _section(name, settings.get(name) or {}, given, who)}
     return settings
 
 
-def _section(name: str, old: Settings, given: Any, who: str) -> Any:
+def _section(name: str, old: Settings, given: Value, who: str) -> Value:
     if name == "hooks":
-        if is_any(given, list) and all(is_any(one, dict, str) for one in given):
+        if is_any(given, list) and all(is_any(row, dict, str) for row in given):
             return given
         raise ConfigError(f"{who}: hooks is {described(given)}; give [[hooks]] tables, each with its type")
     if isinstance(given, bool) and name in HOOKS:
         return given and old
-    if not isinstance(given, dict):
+    if not is_any(given, dict):
         raise ConfigError(f"{who}: [{name}] is {described(given)}; give a table, such as {name}.key = ...")
     section = cast("Settings", given)
+    kind = "policy" if name == "lr" else "type"
     if name in _FIXED:
-        _check(f"{who}: [{name}]", section, tomllib.loads(default_text())[name])
-    # A section of another type keeps of the old one only what both types know; a section without types keeps all.
-    kind, shared = _KINDS.get(name, ("type", (*old,)))
-    if kind in section and section[kind] != old.get(kind):
-        old = {key: value for key, value in old.items() if key in shared}
+        _check_fixed(f"{who}: [{name}]", section, tomllib.loads(default_text())[name])
+    elif section.get(kind, old.get(kind)) != old.get(kind):
+        return section  # of what the old class takes, the new one may know nothing
     return {**old, **section}
 
 
-def _check(what: str, section: Settings, defaults: Settings) -> None:
+def _check_fixed(what: str, section: Settings, defaults: Settings) -> None:
     """Refuse unknown keys, and values of other types than the defaults."""
-    check_arguments(_keys(defaults), section, what)
+    _check_keys(what, section, defaults)
     for key, value in section.items():
         kind = cast("type[object]", type(defaults[key]))
         if type(value) is not kind and not (kind is float and type(value) is int):
-            raise ConfigError(f"{what}: {key} is {brief(value)}; give {_KIND_NAMES[kind]}, such as {defaults[key]!r}")
-        if isinstance(value, str) and "\0" in value:
-            raise ConfigError(f"{what}: {key} has a NUL character, which names and paths cannot have; remove it")
+            raise ConfigError(f"{what}: {key} is {brief(value)}; give a value such as {defaults[key]!r}")
 
 
-def _keys(names: Iterable[str]) -> list[Parameter]:
-    return [Parameter(name, "keyword", has_default=True) for name in names]
+def _check_keys(what: str, given: Mapping[str, object], known: Iterable[str]) -> None:
+    check_arguments([Parameter(name, "keyword", has_default=True) for name in known], dict(given), what)
+
+
+# What the ``config.json`` of a folder that was received may say: one list, of what is allowed. The invariant: with
+# these types and these options, whatever their values, a run imports and calls nothing, starts no program, connects to
+# nothing, and writes only to its folder. What is not in the list is refused, so that a hook or an option that is new is
+# refused until somebody has thought about it.
+
+_TYPES = """
+    digits mlp SGD Adam AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
+    TextLoggerHook JsonLoggerHook CsvLoggerHook TensorboardLoggerHook IterTimerHook NanGuardHook ProgressHook PlotHook
+    ReportHook EMAHook EarlyStoppingHook
+"""
+# Of sections, of schedules and of hooks: no option that names a file, a folder, an address or a function, and none that
+# takes memory without a bound.
+_OPTIONS = """
+    type hooks priority interval by_epoch
+    backend max_epochs seed accumulate amp batch_size held_out hidden dropout lr momentum weight_decay betas eps
+    policy warmup warmup_iters warmup_ratio warmup_by_epoch step gamma power periods restart_weights min_lr min_lr_ratio
+    max_lr min_momentum min_momentum_ratio max_momentum pct_start div_factor final_div_factor total_steps
+    grad_clip max_norm norm_type cumulative_iters kind loss_scale max_keep save_best rule save_last asynchronous
+    action gradients max_skips start warm_up monitor patience min_delta
+"""
+_WIDEST = 10_000  # the widths of all layers of a model together, which take a few hundred megabytes at most
+_MOST_LAYERS = 100
+
+
+def _received(config: Settings, path: Path) -> Settings:
+    """Return a config, with the folder that its file is in; raise a `ConfigError` if it says more than is allowed."""
+    run: Value = config.get("run", {})
+    if not is_any(run, dict):
+        return config  # which is refused as no table
+    config = {**config, "run": {key: value for key, value in run.items() if key != "work_dir"}}
+    for name, section in config.items():
+        for place, value in _refused(name, section, name):
+            raise ConfigError(
+                f"{path}: {place}={brief(value)} is not what a config that came with a folder may say; if you trust it "
+                f"as code, name it: --config {path}"
+            )
+    return {**config, "run": {**config["run"], "work_dir": str(path.parent)}}
+
+
+def _refused(place: str, value: Value, key: str) -> Iterator[tuple[str, Value]]:
+    """Yield the places and values that are not allowed in the value of a key."""
+    if key == "hidden":
+        widths = value if is_any(value, list) else [None]
+        sizes = [one for one in widths if type(one) is int]
+        if len(sizes) != len(widths) or len(sizes) > _MOST_LAYERS or sum(sizes) > _WIDEST:
+            yield place, value
+    elif is_any(value, dict):
+        for name, one in value.items():
+            if name in _OPTIONS.split():
+                yield from _refused(f"{place}.{name}", one, name)
+            else:
+                yield f"{place}[{brief(name)}]", one
+    elif is_any(value, list):
+        for number, one in enumerate(value):
+            yield from _refused(f"{place}[{number}]", one, key)
+    elif isinstance(value, str):
+        # A word, as the name of a policy or a metric, can be no path, address or import path.
+        is_word = value == "" or value.translate({ord(mark): None for mark in "_- "}).isalnum()
+        if value not in _TYPES.split() if key in ("type", "hooks") else not is_word:
+            yield place, value

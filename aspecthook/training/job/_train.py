@@ -3,53 +3,59 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from aspecthook._errors import ConfigError, add_note, brief, nearest
+import numpy as np
+from numpy.typing import NDArray
+
+from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, put
-from aspecthook.training.checkpoint._format import newest
-from aspecthook.training.data._loading import ArrayDataset, DataLoader
+from aspecthook.training.checkpoint._folder import newest
+from aspecthook.training.data._digits import load_digits
+from aspecthook.training.data._loading import ArrayDataset, DataLoader, permutation
 from aspecthook.training.loop._checks import seed_of
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.numpy import manual_seed
+from aspecthook.training.registry._registry import Registry
 
-from ._build import build_model, build_optimizer, load_data, load_torch
 from ._settings import Settings
 
+# Any: the layers, optimizers and tensors of either library, which have the same names.
+Library: TypeAlias = Any
+Tensor: TypeAlias = Any
+Part: TypeAlias = tuple[NDArray[Any], NDArray[Any]]  # images and labels
+
+DATA = Registry("data", imports=True)
+DATA.register(load_digits, name="digits")
 _BACKENDS = ("numpy", "torch")
 _CONFIG = "config.json"
-# Sections that are one hook each, in addition to those that register_training_hooks knows.
-_OTHERS = {"guard": "NanGuardHook", "progress": "ProgressHook", "plot": "PlotHook", "report": "ReportHook"}
+_KINDS = {
+    "lr": "LrUpdaterHook",
+    "momentum": "MomentumUpdaterHook",
+    "checkpoint": "CheckpointHook",
+    "timer": "IterTimerHook",
+    "guard": "NanGuardHook",
+    "progress": "ProgressHook",
+    "plot": "PlotHook",
+    "report": "ReportHook",
+}
 
 
 class Outcome(NamedTuple):
-    """The result of a job.
+    """The result of a job: how many of the test images were classified correctly, by the best checkpoint if any."""
 
-    Attributes:
-        accuracy: The fraction of the test images that were classified correctly, from 0 to 1.
-        images: The number of test images.
-        checkpoint: The checkpoint that was tested; None if the model was tested as it was at the end.
-        seconds: The duration of the training.
-        runner: The runner.
-    """
-
-    accuracy: float
+    accuracy: float  # from 0 to 1
     images: int
-    checkpoint: Path | None
-    seconds: float
+    checkpoint: Path | None  # None if the model was tested as it was at the end
+    seconds: float  # of the training
     runner: Runner
-
-
-class Job(NamedTuple):
-    """A runner that is ready to fit, and its data."""
-
-    runner: Runner
-    train: DataLoader
-    validate: DataLoader | None
-    test: DataLoader
 
 
 def train(settings: Settings, *, resume: str | None = None, overwrite: bool = False) -> Outcome:
@@ -71,109 +77,144 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
             f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, or use another "
             "--work-dir"
         )
-    saved = None if resume is None else _checkpoint_in(folder, resume)
-    job = build(settings)
+    saved = None if resume is None else Path(resume) if resume else folder
+    if saved is not None and saved.is_dir():
+        saved = newest(saved)
+    if resume is not None and (saved is None or not saved.exists()):
+        earlier = "".join(f"; that of an earlier run is in {one}" for one in sorted(folder.glob("run.*[0-9]"))[-1:])
+        raise TrainingError(
+            f"there is no checkpoint to resume from in {resume or folder}; start a new run without --resume{earlier}"
+        )
+    seed = seed_of(settings["run"]["seed"]) or 0
+    (images, labels), held_out, test = _data(settings["data"], seed)
+    runner = _runner(settings, seed, images.shape[1:], int(labels.max()) + 1)
     if saved is not None:
-        job.runner.resume(saved, other_run=overwrite)
+        runner.resume(saved, other_run=overwrite)
     began = perf_counter()
     try:
-        aside = job.runner.take_folder()  # before the config changes: that of one run never stands beside another's
+        aside = runner.take_folder()  # before the config changes: that of one run never stands beside another's
         if aside is not None and (folder / _CONFIG).exists():
             (folder / _CONFIG).rename(aside / _CONFIG)
         folder.mkdir(parents=True, exist_ok=True)
         put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
-        job.runner.fit(job.train, job.validate)
+        loader = DataLoader(ArrayDataset(images, labels), settings["data"]["batch_size"], shuffle=True, seed=seed)
+        runner.fit(loader, DataLoader(ArrayDataset(*held_out), 256))
     finally:
-        job.runner.leave()  # the folder, if the config could not be written
-    return _test(job, perf_counter() - began)
+        runner.leave()  # the folder, if the config could not be written
+    seconds = perf_counter() - began
+    best = next((hook.best for hook in runner.hooks if getattr(hook, "best", None) is not None), None)
+    if best is not None and not best.exists():  # it stayed in the folder that the run began in
+        best = None
+    if best is not None:
+        runner.load_checkpoint(best)
+    accuracy = runner.test(DataLoader(ArrayDataset(*test), 256))["test_accuracy"]
+    return Outcome(float(accuracy), len(test[1]), best, seconds, runner)
 
 
-def build(settings: Settings) -> Job:
-    """Build a runner and its data from settings, without writing anything."""
-    run, seed = settings["run"], seed_of(settings["run"]["seed"]) or 0
+def _data(settings: Settings, seed: int) -> tuple[Part, Part, Part]:
+    """Return the data to train on, to validate on and to test on."""
+    fraction = float(settings["held_out"])
+    if not 0 < fraction < 1:
+        raise ConfigError(f"[data]: held_out={fraction:g}; give a fraction of more than 0 and less than 1")
+    (images, labels), test = (
+        cast("Part", DATA.build_from_config({"type": settings["type"], "split": part})) for part in ("train", "test")
+    )
+    out = np.zeros(len(labels), bool)
+    out[permutation(len(labels), seed, 0)[: round(len(labels) * fraction)]] = True
+    return (images[~out], labels[~out]), (images[out], labels[out]), test
+
+
+# The model
+
+
+class Classifier:
+    """A network that scores classes, with its training step and its validation step.
+
+    Args:
+        net: A module for NumPy or PyTorch, from images of shape (n, height, width) and values from 0 to 1, to scores of
+            shape (n, classes).
+        loss: A function of scores and labels.
+    """
+
+    def __init__(self, net: Library, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self.net, self.loss = net, loss
+        self.train, self.eval = net.train, net.eval  # the runner switches between the two modes
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.net(images)
+
+    def train_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
+        """Return the loss of a batch."""
+        images, labels = batch
+        scores = self.net(images)
+        loss = self.loss(scores, labels)
+        return {"loss": loss, "log_vars": {"loss": loss.item()}, "num_samples": len(labels), "scores": scores}
+
+    def val_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
+        """Return the loss and the accuracy of a batch."""
+        images, labels = batch
+        scores = self.net(images)
+        right = (scores.argmax(axis=1) == labels).sum().item() / len(labels)
+        numbers = {"loss": self.loss(scores, labels).item(), "accuracy": right}
+        return {"log_vars": numbers, "num_samples": len(labels), "scores": scores}
+
+
+def _runner(settings: Settings, seed: int, shape: Sequence[int], classes: int) -> Runner:
+    """Return a runner with its model, its optimizer and its hooks; nothing is written."""
+    run = settings["run"]
     backend = run["backend"]
     if backend not in _BACKENDS:
         raise ConfigError(
             f"[run]: there is no backend {brief(backend)}; use 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
         )
-    manual_seed(seed)  # for the initial parameters of the model
+    nn: Library = ours
+    optim: Library = ours
+    loss: Callable[[Tensor, Tensor], Tensor] = ours.cross_entropy
+    nn.manual_seed(seed)  # for the initial parameters of the model
     if backend == "torch":
-        load_torch().manual_seed(seed)
-    parts = load_data(settings["data"], seed)
-    images, labels = parts[0]
-    model = build_model(settings["model"], backend, images.shape[1:], int(labels.max()) + 1)
-    runner = Runner(
-        model,
-        optimizer=build_optimizer(settings["optimizer"], backend, model.net.parameters()),
-        work_dir=run["work_dir"],
-        max_epochs=run["max_epochs"],
-        accumulate=run["accumulate"],
-        amp=run["amp"],
-        seed=seed,
-        meta={"config": settings},
-    )
-    _register(runner, settings, validates=parts[1] is not None)
-    train, held_out, test = parts
-    size = settings["data"]["batch_size"]
-    return Job(
-        runner,
-        DataLoader(ArrayDataset(*train), size, shuffle=True, seed=seed),
-        None if held_out is None else DataLoader(ArrayDataset(*held_out), 256),
-        DataLoader(ArrayDataset(*test), 256),
-    )
-
-
-def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
-    clip, checkpoint = _hook_config(settings, "clip"), _hook_config(settings, "checkpoint")
-    if checkpoint is not None and not validates and str(checkpoint.get("save_best", "")).startswith("val_"):
-        checkpoint = {**checkpoint, "save_best": None}
-    others = [(_hook_config(settings, name), kind) for name, kind in _OTHERS.items()]
+        torch: Library = import_module("torch")
+        torch.manual_seed(seed)
+        nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
+    models = {"mlp": partial(_mlp, nn, int(np.prod(shape)), classes)}
+    model = Classifier(_built("model", models, settings["model"]), loss)
+    optimizers = {name: getattr(optim, name) for name in ("SGD", "Adam", "AdamW")}
+    optimizer = _built("optimizer", optimizers, {**settings["optimizer"], "params": model.net.parameters()})
+    options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
+    runner = Runner(model, optimizer=optimizer, seed=seed, meta={"config": settings}, **options)
+    found = {name: settings.get(name, False) for name in _KINDS}
+    hooks = {name: {"type": _KINDS[name], **section} for name, section in found.items() if section is not False}
     runner.register_training_hooks(
-        lr_config=_hook_config(settings, "lr", "LrUpdaterHook"),
-        momentum_config=_hook_config(settings, "momentum", "MomentumUpdaterHook"),
-        optimizer_config={"grad_clip": clip} if clip else None,
-        checkpoint_config=None if checkpoint is None else {"type": "CheckpointHook", **checkpoint},
-        timer_config=_hook_config(settings, "timer", "IterTimerHook"),
-        log_config=_hook_config(settings, "log"),
-        custom_hooks=[{"type": kind, **section} for section, kind in others if section is not None],
+        **{f"{name}_config": hooks.pop(name, None) for name in ("lr", "momentum", "checkpoint", "timer")},
+        optimizer_config={"grad_clip": settings["clip"]} if settings["clip"] else None,
+        log_config=settings["log"],
+        custom_hooks=[*hooks.values(), *settings.get("hooks", [])],
     )
-    for number, config in enumerate(settings.get("hooks", []), 1):
-        try:
-            runner.register_hook(config)
-        except Exception as error:
-            add_note(error, f"in entry {number} of [[hooks]]")
-            raise
+    return runner
 
 
-def _hook_config(settings: Settings, name: str, kind: str | None = None) -> Settings | None:
-    """Return the config of a hook, with its default type; None if the section is left out."""
-    section: Any = settings.get(name, False)
-    if section is False:
-        return None
-    return {"type": kind, **section} if kind is not None else dict(section)
+def _built(section: str, known: Mapping[str, Callable[..., object]], config: Settings) -> Library:
+    """Build from a section; what a library says about a value that it does not take becomes one line."""
+    registry = Registry(f"{section}s", imports=True)
+    for name, factory in known.items():
+        registry.register(factory, name=name)
+    try:
+        return registry.build_from_config(config)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, TrainingError, MemoryError, RuntimeError) as error:  # PyTorch's for no memory
+        raise ConfigError(f"[{section}]: {error}; correct the value") from error
 
 
-# The folder
+def _mlp(nn: Library, size: int, classes: int, hidden: object = None, dropout: float = 0.3) -> Library:
+    """Return fully connected layers."""
+    layers = [nn.Flatten()]
+    for width in _sizes([256, 128] if hidden is None else hidden):
+        layers += [nn.Linear(size, width), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
+        size = width
+    return nn.Sequential(*layers, nn.Linear(size, classes))
 
 
-def _checkpoint_in(folder: Path, resume: str) -> Path:
-    place = Path(resume) if resume else folder
-    found = newest(place) if place.is_dir() else place if place.exists() else None
-    if found is None:
-        others = sorted(place.glob("run.*[0-9]"))
-        other = f"; that of an earlier run is continued with --resume --work-dir {others[-1]}" if others else ""
-        raise TrainingError(
-            f"there is no checkpoint to resume from in {place}; start a new run without --resume{other}"
-        )
-    return found
-
-
-def _test(job: Job, seconds: float) -> Outcome:
-    """Test the best checkpoint, or the model as it is if there is none."""
-    best = next((hook.best for hook in job.runner.hooks if getattr(hook, "best", None) is not None), None)
-    if best is not None and not best.exists():  # it stayed in the folder that the run began in
-        best = None
-    if best is not None:
-        job.runner.load_checkpoint(best)
-    numbers = job.runner.test(job.test)
-    return Outcome(float(numbers["test_accuracy"]), len(job.test.dataset), best, seconds, job.runner)
+def _sizes(given: Library) -> list[int]:
+    if not is_any(given, list) or not all(type(size) is int and size > 0 for size in given):
+        raise ConfigError(f"[model]: hidden is {brief(given)}; give whole numbers from 1 up, such as [256, 128]")
+    return [*given]

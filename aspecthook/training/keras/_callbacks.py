@@ -19,7 +19,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.checkpoint._files import check_regular, own_path, put
-from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.checkpoint._folder import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._files import append, as_text
 from aspecthook.training.loop._dialect import Method

@@ -20,11 +20,9 @@ from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._row import values_of
 from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._dialect import Binding, Method
+from aspecthook.training.loop._dialect import Binding, Method, Stage, named
 from aspecthook.training.loop._logs import Means, logged_by, validation_numbers
-from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._steps import validation_follows
 
 from ._callback import KERAS, has_state, is_of_keras, methods_of

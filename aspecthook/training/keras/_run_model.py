@@ -88,7 +88,7 @@ class RunModel:
 
     def load_weights(self, filepath: str | os.PathLike[str]) -> None:
         """Load the parameters, and the optimizer's state if the file has it, but not the progress of the run."""
-        from aspecthook.training.checkpoint._format import load
+        from aspecthook.training.checkpoint._folder import load
 
         self.runner.load_checkpoint(filepath)
         state = load(filepath).get("optimizer")

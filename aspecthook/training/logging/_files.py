@@ -260,7 +260,7 @@ class _FileLoggerHook(LoggerHook):
         self.path: Path | None = None if path is None else path_of(type(self).__name__, path)
 
     def _begin(self, runner: Run) -> None:
-        path = self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
+        path = self.path or own_path(folder_of(runner.work_dir, type(self).__name__, "path=..."), self.default)
         mark = None if self._loaded is None else self._loaded["file"]
         self.sink = self.kind(path, runner.logger, mark, is_new=runner.progress.iter == 0)
 

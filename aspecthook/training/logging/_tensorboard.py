@@ -107,5 +107,5 @@ class TensorboardLoggerHook(LoggerHook):
 
     def _begin(self, runner: Run) -> None:
         done = runner.progress.iter
-        folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
+        folder = self.log_dir or own_path(folder_of(runner.work_dir, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
         self.sink = EventFile(folder, done + 1 if done else 0)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, cast
 
-from aspecthook._errors import ConfigError, HookTypeError, brief, described, printable
+from aspecthook._errors import ConfigError, HookTypeError, add_note, brief, described, nearest, printable
 
 # Files
 
 
-# Any: only whoever wrote a config knows what its values are.
-def load_toml(path: str | PathLike[str]) -> dict[str, Any]:
-    """Return what a TOML file says.
+def load_config(path: str | PathLike[str]) -> dict[str, object]:
+    """Return what a file says: a TOML file, or a JSON file of that suffix.
 
     Raises:
-        ConfigError: It is not valid TOML; the message names the file and the line.
+        ConfigError: It is not valid; the message names the file and, for TOML, the line.
         OSError: It cannot be read.
 
     Example:
@@ -25,17 +28,19 @@ def load_toml(path: str | PathLike[str]) -> dict[str, Any]:
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder, "run.toml")
         ...     _ = path.write_text("seed = 7")
-        ...     load_toml(path)
+        ...     load_config(path)
         {'seed': 7}
     """
-    import tomllib
-
-    raw = read_config(path)
-    wrong = f"{shown_path(path)} is not valid TOML"
+    shown, kind = printable(fspath(path)), "JSON" if fspath(path).endswith(".json") else "TOML"
+    wrong = f"{shown} is not valid {kind}"
     try:
-        document = tomllib.loads(raw.decode("utf-8-sig"))  # some editors put a mark first
+        raw = Path(path).read_bytes()
+    except ValueError as error:  # a NUL in it, or a lone surrogate
+        raise ConfigError(f"{brief(path)} cannot be the path of a file: {error}; correct it") from None
+    try:
+        text = raw.decode("utf-8-sig")  # some editors put a mark first
+        document: object = json.loads(text) if kind == "JSON" else tomllib.loads(text)
         check_depth(document)
-        return document
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{wrong}: line {line} is not UTF-8; save it as UTF-8") from error
@@ -43,55 +48,64 @@ def load_toml(path: str | PathLike[str]) -> dict[str, Any]:
         raise ConfigError(f"{wrong}: its values are nested too deeply; correct it") from None
     except ValueError as error:
         raise ConfigError(f"{wrong}: {printable(str(error))}; correct it there") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{shown} is not a config: it holds {described(document)}; give a file with sections")
+    return cast("dict[str, object]", document)
 
 
-# Whatever builds from a document, or writes it, goes through it by recursion.
 _DEEPEST = 100
 
 
-def check_depth(document: object) -> None:
-    """Raise a `RecursionError` if a document is nested deeper than anybody writes by hand."""
-    # Any: whatever TOML and JSON have.
-    level: list[Any] = [document]
-    for _ in range(_DEEPEST):
-        level = [inner for one in level for inner in _values_of(one)]
-        if not level:
-            return
-    raise RecursionError
+def check_depth(value: object, depth: int = 0) -> None:
+    """Raise a `RecursionError` if a document is nested deeper than anybody writes by hand.
+
+    Whatever builds from a document, or writes it, goes through it by recursion.
+    """
+    if depth > _DEEPEST:
+        raise RecursionError
+    if isinstance(value, dict):
+        value = [*cast("dict[object, object]", value).values()]
+    for inner in cast("list[object]", value) if isinstance(value, list) else ():
+        check_depth(inner, depth + 1)
 
 
-# Any: likewise.
-def _values_of(value: Any) -> Iterable[Any]:
-    given: Any = value
-    return given.values() if isinstance(value, dict) else given if isinstance(value, list) else ()
-
-
-def shown_path(path: str | PathLike[str]) -> str:
-    """Return a path as messages show it."""
-    return printable(fspath(path))
-
-
-def read_config(path: str | PathLike[str]) -> bytes:
-    """Return what is in a config file, or raise a `ConfigError` if no file can have such a path."""
-    from pathlib import Path
-
+# Any: a path may name any object.
+def import_path(path: str, who: str) -> Any:
+    """Return what a path ``package.module:Class`` names; `who` begins the messages."""
+    module, _, names = path.partition(":")
+    parts = names.split(".")
+    if not all(part.isidentifier() for part in (*module.split("."), *parts)):
+        raise ConfigError(
+            f"{who}: the type {brief(path)} is neither registered nor an import path of the form 'package.module:Class'"
+        )
     try:
-        return Path(path).read_bytes()
-    except ValueError as error:  # a NUL in it, or a lone surrogate
-        raise ConfigError(f"{brief(path)} cannot be the path of a file: {error}; correct it") from None
+        found: object = import_module(module)
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None or not f"{module}.".startswith(f"{missing}."):
+            add_note(error, f"{who}: while importing {brief(path)}")
+            raise
+        raise ConfigError(f"{who}: there is no module {missing!r} for the type {brief(path)}") from error
+    for name in parts:
+        try:
+            found = getattr(found, name)
+        except AttributeError as error:
+            hint = nearest(name, dir(found))
+            raise ConfigError(f"{who}: {brief(found)} has no {name!r} for the type {brief(path)}{hint}") from error
+    return found
 
 
 # What a config says
 
 
-def read_entry(config: Any, defaults: dict[str, Any], who: str) -> dict[str, Any]:
+def read_entry(config: object, defaults: Mapping[str, object], who: str) -> dict[str, Any]:
     """Return a config over its defaults, in a new dict that has a ``"type"``."""
     own = {"type": config} if isinstance(config, str) else config
     if not isinstance(own, Mapping):
         raise ConfigError(f"{who}: {described(config)} is not a config; give a mapping with a 'type', or a name alone")
-    given: dict[Any, Any] = {**defaults, **own}
+    given: dict[str, Any] = {**defaults, **cast("Mapping[str, Any]", own)}  # Any: what each factory takes
     for key in given:
-        if not isinstance(key, str):
+        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"{who}: the config has the key {brief(key)}; keys name arguments and must be strings")
     if "type" not in given:
         raise ConfigError(f"{who}: the config has no 'type'; what it has: {listed(given)}; say what to build")
@@ -132,7 +146,9 @@ def string(value: object, what: str) -> str:
     return str.__str__(value)
 
 
-def strings(value: Any, what: str) -> list[str]:
+def strings(value: object, what: str) -> list[str]:
     """Return one string or several as a list; each is checked as by `string`, and there must be one."""
-    several = [value] if isinstance(value, str) or not isinstance(value, Iterable) else [*cast("Any", value)]
+    several = (
+        [value] if isinstance(value, str) or not isinstance(value, Iterable) else [*cast("Iterable[object]", value)]
+    )
     return [string(one, what) for one in several or [value]]

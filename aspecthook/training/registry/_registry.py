@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final, overload
+from typing import Any, TypeAlias, TypeVar, final, overload
 
 from aspecthook._core.law.callables import Parameter, parameters
 from aspecthook._core.law.options import priority_of
 from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, add_note, brief, described, nearest
 
-from ._configs import listed, outline, read_entry, string, strings
-from ._import_paths import import_path
-
-if TYPE_CHECKING:
-    from aspecthook.plugins._entry_points import EntryPoint
+from ._configs import import_path, listed, outline, read_entry, string, strings
 
 # Any: only whoever registered a factory knows what it takes and makes.
 Factory: TypeAlias = Callable[..., Any]
@@ -26,7 +22,7 @@ _MANY = 20
 
 @final
 class Registry:
-    """Names for classes and functions, in the order of registration; those of entry points come last.
+    """Names for classes and functions, in the order of registration.
 
     Args:
         name: The name of the registry, for messages.
@@ -47,12 +43,8 @@ class Registry:
     def __init__(self, name: str, *, imports: bool = False) -> None:
         self.name: str = string(name, "a registry has the name")
         self._who = f"registry {self.name!r}"
-        given: Any = imports  # a caller without a type checker may give anything
-        if not isinstance(given, bool):
-            raise HookTypeError(f"{self._who} has imports={brief(given)}; give True or False")
-        self.imports: bool = given
+        self.imports: bool = imports
         self._known: dict[str, Factory] = {}
-        self._points: dict[str, list[EntryPoint]] = {}  # by their group
 
     @overload
     def register(
@@ -123,21 +115,6 @@ class Registry:
         if self._known.pop(string(name, f"{self._who}: unregister is given the name"), None) is None:
             raise HookLookupError(self._unknown(name))
 
-    def load_entry_points(self, group: str) -> tuple[str, ...]:
-        """Register the entry points of a group, and return their names; each is imported when it is first used.
-
-        What `register` registers comes before an entry point of the same name. Another call reads the group anew.
-
-        Example:
-            >>> Registry("hooks").load_entry_points("a.group.that.no.package.has")
-            ()
-        """
-        from aspecthook.plugins._entry_points import entry_points_of
-
-        group = string(group, f"{self._who}: load_entry_points is given the group")
-        self._points[group] = entry_points_of(group)
-        return tuple(dict.fromkeys(point.name for point in self._points[group]))
-
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
         """Build what a config says.
 
@@ -198,9 +175,8 @@ class Registry:
         if not isinstance(kind, str):
             advice = "give a registered name, a class or function, or an import path"
             return _check_callable(kind, f"{self._who}: the type", advice)
-        found = self._find(kind)
-        if found is not None:
-            return found
+        if kind in self._known:
+            return self._known[kind]
         if ":" not in kind:
             raise ConfigError(self._unknown(kind))
         if not self.imports:
@@ -209,25 +185,6 @@ class Registry:
                 "it: Registry(..., imports=True), if you trust its configs as code"
             )
         return _check_callable(import_path(kind, self._who), what, "give the path of a class or function")
-
-    def _find(self, name: str) -> Factory | None:
-        if name in self._known:
-            return self._known[name]
-        points = [point for group in self._points.values() for point in group if point.name == name]
-        if not points:
-            return None
-        if len(points) > 1:
-            raise ConfigError(
-                f"{self._who}: {len(points)} entry points have the same name: {'; '.join(map(str, points))}; uninstall "
-                f"all but one, or register {name!r} yourself, which comes before them"
-            )
-        try:
-            found = points[0].load()
-        except Exception as error:
-            raise ConfigError(
-                f"{self._who}: {points[0]} fails with {brief(error, 200)}; fix or uninstall it"
-            ) from error
-        return _check_callable(found, f"{self._who}: {points[0]}", "fix or uninstall it")
 
     def _unknown(self, name: str) -> str:
         module, dot, attribute = name.rpartition(".")
@@ -239,23 +196,18 @@ class Registry:
         return f"{self._who}: {brief(name)} is not registered{known}{path}{near}"
 
     def __getitem__(self, name: str) -> Factory:
-        found = self._find(name)
-        if found is None:
+        if name not in self._known:
             raise HookLookupError(self._unknown(name))
-        return found
+        return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
+        return iter([*self._known])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names()
+        return name in self._known
 
     def __len__(self) -> int:
-        return len(self._names())
-
-    def _names(self) -> dict[str, None]:
-        points = [point.name for group in self._points.values() for point in group]
-        return dict.fromkeys([*self._known, *points])
+        return len(self._known)
 
     def __repr__(self) -> str:
         return f"<Registry {self.name!r}: {listed(self)}>"

@@ -19,13 +19,13 @@ from typing import ClassVar, cast, final
 from urllib.parse import quote
 
 from aspecthook._errors import brief
-from aspecthook.training.hooks._early_stop import EarlyStoppingHook
+from aspecthook.training.hooks._guards import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import Monitor, known_rule
 from aspecthook.training.logging._files import LineFile
 from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._row import duration_text, number_text
-from aspecthook.training.loop._names import named
+from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._run import Run
 
 from ._curves import Curve, CurvesHook, curves_of, drawn

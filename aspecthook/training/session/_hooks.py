@@ -1,19 +1,24 @@
-"""The session-run hooks without files: they end a run, log and write values, check the loss, count steps."""
+"""The session-run hooks of the package: they end a run, save it, log values, check the loss and count steps."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from math import isnan
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, final
+
+import numpy as np
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import finite_number, flag, optional_number
-from aspecthook.training._ranks import any_rank
+from aspecthook.training._ranks import any_rank, broadcast
 from aspecthook.training.backends._state import is_any
+from aspecthook.training.checkpoint._folder import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
-from ._fetches import mapped
+from ._fetches import Nested, mapped
 from ._protocol import (
     NanLossDuringTrainingError,
     Session,
@@ -29,6 +34,11 @@ def clock() -> float:
     return time.monotonic()
 
 
+def _one_of_two(who: str, names: str, one: object, other: object) -> None:
+    if (one is None) == (other is None):
+        raise HookOptionError(f"{who}: give {names}; {'neither is' if one is None else 'both are'} given")
+
+
 class TimedHook(SessionRunHook):
     """A hook that acts at its first step, and then every N steps or seconds, whichever of the two is given.
 
@@ -37,11 +47,9 @@ class TimedHook(SessionRunHook):
 
     def __init__(self, every_steps: int | None, every_secs: float | None) -> None:
         who = type(self).__name__
-        if (every_secs is None) == (every_steps is None):
-            given = "neither is" if every_secs is None else "both are"
-            raise HookOptionError(f"{who}: give a number of seconds or a number of steps; {given} given")
-        if every_secs is not None and finite_number(who, "the number of seconds", every_secs) < 0:
-            raise HookOptionError(f"{who}: the number of seconds={every_secs}; give a number from 0 up")
+        _one_of_two(who, "a number of seconds or a number of steps", every_secs, every_steps)
+        if every_secs is not None:
+            finite_number(who, "the number of seconds", every_secs, least=0)
         self.every_secs: float | None = every_secs
         self.every_steps: int | None = optional_number(who, "the number of steps", every_steps, 1)
         self._last: tuple[int, float] | None = None  # the step at which the hook acted last, and the time
@@ -63,8 +71,7 @@ class TimedHook(SessionRunHook):
         last, then = self._last
         if self.every_secs is not None:
             return step != last and clock() >= then + self.every_secs
-        assert self.every_steps is not None
-        return step >= last + self.every_steps
+        return self.every_steps is not None and step >= last + self.every_steps
 
     def acts(self, step: int) -> tuple[int, float] | None:
         """Record that the hook acts at a step; return the steps and the seconds since the last time, or None."""
@@ -81,6 +88,139 @@ class TimedHook(SessionRunHook):
         """Restore what `state_dict` returned."""
         self._loaded = True
         self._last = None if state["step"] is None else (state["step"], clock() - state["ago"])
+
+
+# Checkpoints
+
+
+class CheckpointSaverListener:
+    """The base of listeners to a `CheckpointSaverHook`: override what you need.
+
+    Example:
+        >>> class StopWhenGood(CheckpointSaverListener):
+        ...     def after_save(self, session, global_step_value):
+        ...         return session.run("loss") < 0.1
+    """
+
+    def begin(self) -> None:
+        """Called before the session is created."""
+
+    def before_save(self, session: Session, global_step_value: int) -> None:
+        """Called before each checkpoint."""
+
+    def after_save(self, session: Session, global_step_value: int) -> object:
+        """Called when a checkpoint is written; a true result ends the run."""
+
+    def end(self, session: Session, global_step_value: int) -> None:
+        """Called when the run has ended."""
+
+
+@final
+@HOOKS.register
+class CheckpointSaverHook(TimedHook):
+    """Save checkpoints: when the session is created, every N steps or seconds since the last one, and at the end.
+
+    A checkpoint is saved after all other hooks have acted on the step, so that a resumed run continues as if it had
+    never ended. At the end none is saved if the last one is of the same step.
+
+    Args:
+        checkpoint_dir: The folder.
+        save_secs: The seconds between two checkpoints.
+        save_steps: The steps of the optimizer between two checkpoints. Give one of the two.
+        listeners: Listeners to the checkpoints. If ``after_save`` of one returns a true value, the run ends.
+        max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
+
+    Example:
+        >>> hook = CheckpointSaverHook("runs/digits", save_steps=100)
+        >>> hook.path(300).name
+        'model.ckpt-300.safetensors'
+    """
+
+    def __init__(
+        self,
+        checkpoint_dir: str | os.PathLike[str],
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        *,
+        listeners: Iterable[CheckpointSaverListener] = (),
+        max_keep: int | None = 5,
+    ) -> None:
+        super().__init__(save_steps, save_secs)
+        self.checkpoint_dir: Path = Path(checkpoint_dir)
+        self.listeners: list[CheckpointSaverListener] = list(listeners)
+        self.max_keep: int | None = optional_number("CheckpointSaverHook", "max_keep", max_keep, 1)
+        self._files = KeptFiles(self.checkpoint_dir, self.max_keep)
+
+    def path(self, step: int) -> Path:
+        """Return the file of a step."""
+        return self.checkpoint_dir / f"model.ckpt-{step}.safetensors"
+
+    def begin(self) -> None:
+        """Restart the timer, and call `begin` of the listeners."""
+        super().begin()
+        for listener in self.listeners:
+            listener.begin()
+
+    def after_create_session(self, session: Session, coord: Session) -> None:
+        """Save the state at the beginning, unless the run was resumed from a checkpoint of the same step."""
+        resumed = self._loaded
+        super().after_create_session(session, coord)
+        step: int = session.run("global_step")
+        if not resumed:  # a resumed run saves at the steps at which it would have saved without the interruption
+            self.acts(step)
+        if not (resumed and self.path(step).name in self._files.names and is_checkpoint(self.path(step))):
+            self._save(session, step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
+        """Save a checkpoint if it is due."""
+        session = run_context.session
+        step = session.runner.progress.step
+        due = self.is_due(step)
+        if self.every_secs is not None:
+            due = broadcast(due)  # the clocks of the ranks differ
+        if not due:
+            return
+        self.acts(step)
+
+        def save() -> None:
+            if broadcast(self._save(session, step)):
+                session.runner.request_stop()
+
+        session.runner.after_stage(save)
+
+    def end(self, session: Session) -> None:
+        """Save the final state."""
+        step: int = session.run("global_step")
+        if self._last is None or step != self._last[0]:
+            self.acts(step)
+            self._save(session, step)
+        if session.runner.rank == 0:
+            for listener in self.listeners:
+                listener.end(session, step)
+
+    def _save(self, session: Session, step: int) -> bool:
+        """Save a checkpoint, and return whether a listener wants the run to end; only rank 0 has listeners."""
+        listeners = self.listeners if session.runner.rank == 0 else []
+        for listener in listeners:
+            listener.before_save(session, step)
+        self._files.save(session.runner, self.path(step).name)
+        ends = [
+            bool(listener.after_save(session, step)) for listener in listeners
+        ]  # all are called, also after a true one
+        return any(ends)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return when the hook has saved last, and the files that are kept."""
+        return {**super().state_dict(), "files": list(self._files.names)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the names of the files saved, and when the last one was."""
+        check_names(state["files"], "CheckpointSaverHook")
+        self._files.names = list(state["files"])
+        super().load_state_dict(state)
+
+
+# The end
 
 
 @final
@@ -101,10 +241,7 @@ class StopAtStepHook(SessionRunHook):
     """
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
-        if (num_steps is None) == (last_step is None):
-            raise HookOptionError(
-                f"StopAtStepHook: give num_steps or last_step; {'none is' if num_steps is None else 'both are'} given"
-            )
+        _one_of_two("StopAtStepHook", "num_steps or last_step", num_steps, last_step)
         self.num_steps: int | None = optional_number("StopAtStepHook", "num_steps", num_steps, 0)
         self.last_step: int | None = optional_number("StopAtStepHook", "last_step", last_step, 0)
         self._last: int | None = None
@@ -152,12 +289,9 @@ class NanTensorHook(SessionRunHook):
         fail_on_nan_loss: Raise an error; otherwise end the run.
 
     Example:
-        >>> hook = NanTensorHook("loss")
-        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("inf")))
-        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("nan")))
-        Traceback (most recent call last):
-          ...
-        aspecthook.training.session.NanLossDuringTrainingError: 'loss' is NaN; ...
+        >>> hook = NanTensorHook("loss", fail_on_nan_loss=False)
+        >>> hook.loss_tensor
+        'loss'
     """
 
     def __init__(self, loss_tensor: str = "loss", fail_on_nan_loss: bool = True) -> None:
@@ -170,7 +304,9 @@ class NanTensorHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Check the loss; all ranks fail or end together if it is NaN on one of them."""
-        if not any_rank(_has_nan(run_values.results)):
+        loss = run_values.results
+        is_nan = loss is not None and bool(np.isnan(loss).any())
+        if not any_rank(is_nan):
             return
         if self.fail_on_nan_loss:
             raise NanLossDuringTrainingError(
@@ -179,162 +315,6 @@ class NanTensorHook(SessionRunHook):
             )
         run_context.session.runner.logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
         run_context.request_stop()
-
-
-def _has_nan(value: Any) -> bool:
-    if value is None:
-        return False
-    if is_any(value, float, int):
-        return isnan(value)
-    import numpy as np
-
-    return bool(np.isnan(value).any())
-
-
-@final
-@HOOKS.register
-class LoggingTensorHook(TimedHook):
-    """Log values at the first step, and then every N iterations or seconds, on rank 0: ``loss = 0.5 (2.031 sec)``.
-
-    Args:
-        tensors: Names of values, or a mapping from labels to names.
-        every_n_iter: The iterations between two lines.
-        every_n_secs: The seconds between two lines. Give one of the two, or only `at_end`.
-        at_end: Log at the end of the run too.
-
-    Example:
-        >>> hook = LoggingTensorHook({"loss": "loss", "weights": "param:0.weight"}, every_n_iter=100)
-        >>> hook.tensors
-        {'loss': 'loss', 'weights': 'param:0.weight'}
-    """
-
-    def __init__(
-        self,
-        tensors: Mapping[str, Any] | Iterable[str],
-        every_n_iter: int | None = None,
-        every_n_secs: float | None = None,
-        at_end: bool = False,
-    ) -> None:
-        self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
-        super().__init__(every_n_iter if self._periodic else 1, every_n_secs)
-        if isinstance(tensors, str):
-            raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
-        named = _by_label(tensors)
-        # TensorFlow logs a mapping in the order of its keys.
-        self.tensors: dict[str, Any] = dict(sorted(named.items())) if is_any(tensors, Mapping) else named
-        self.at_end: bool = flag("LoggingTensorHook", "at_end", at_end)
-        self._due = False
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Fetch the values, if logging is due."""
-        runner = run_context.session.runner
-        self._due = self._periodic and runner.rank == 0 and self.is_due(runner.iter)
-        return SessionRunArgs(self.tensors) if self._due else None
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Log the values."""
-        if self._due:
-            self._log(run_context.session, run_values.results)
-
-    def end(self, session: Session) -> None:
-        """Log the final values."""
-        if self.at_end and session.runner.rank == 0:
-            self._log(session, session.run(self.tensors))
-
-    def _log(self, session: Session, values: dict[str, Any]) -> None:
-        passed = self.acts(session.runner.iter)
-        line = ", ".join(
-            f"{tag} = {f'{value:.6g}' if is_any(value, float) else value}" for tag, value in values.items()
-        )
-        session.runner.logger.info("%s", line if passed is None else f"{line} ({passed[1]:.3f} sec)")
-
-
-def _by_label(names: Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
-    return dict(names) if is_any(names, Mapping) else {name: name for name in names}
-
-
-@final
-@HOOKS.register
-class StepCounterHook(TimedHook):
-    """Log the steps per second, on rank 0.
-
-    Args:
-        every_n_steps: The steps between two lines.
-        every_n_secs: The seconds between two lines. Give one of the two, and None for the other.
-
-    Example:
-        >>> StepCounterHook(every_n_steps=None, every_n_secs=30.0).steps_per_sec is None
-        True
-    """
-
-    def __init__(self, every_n_steps: int | None = 100, every_n_secs: float | None = None) -> None:
-        super().__init__(every_n_steps, every_n_secs)
-        self.steps_per_sec: float | None = None
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
-        """Log the rate if it is due, and if there were steps since the last time."""
-        runner = run_context.session.runner
-        step = runner.progress.step
-        if runner.rank != 0 or not self.is_due(step):
-            return
-        passed = self.acts(step)
-        if passed is not None and passed[1]:
-            self.steps_per_sec = passed[0] / passed[1]
-            runner.logger.info("global_step/sec: %g", self.steps_per_sec)
-
-
-@final
-@HOOKS.register
-class SummarySaverHook(TimedHook):
-    """Add values to the log of the run at the first step, and then every N steps or seconds.
-
-    The loggers of the run write them; of an array, the mean, the standard deviation, the minimum and the maximum.
-
-    Args:
-        save_steps: The steps between two summaries.
-        save_secs: The seconds between two summaries. Give one of the two.
-        summaries: Names of values, or a mapping from labels to names.
-
-    Example:
-        >>> hook = SummarySaverHook(save_steps=100, summaries=["loss", "grad:0.weight"])
-        >>> sorted(hook.summaries)
-        ['grad:0.weight', 'loss']
-    """
-
-    def __init__(
-        self,
-        save_steps: int | None = None,
-        save_secs: float | None = None,
-        summaries: Any = ("loss", "lr"),
-    ) -> None:
-        super().__init__(save_steps, save_secs)
-        self.summaries: dict[str, Any] = _by_label([summaries] if isinstance(summaries, str) else summaries)
-        mapped(self.summaries, str, "SummarySaverHook")
-        self._due = False
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Fetch the values, if logging them is due."""
-        self._due = self.is_due(run_context.session.runner.step)
-        return SessionRunArgs(self.summaries) if self._due else None
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Log the values."""
-        if self._due:
-            runner = run_context.session.runner
-            self.acts(runner.step)
-            runner.log(dict(_numbers(run_values.results)))
-
-
-def _numbers(value: Any, *path: str) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that are written for a value, with their tags."""
-    if is_any(value, Mapping, list, tuple):
-        for key, one in value.items() if is_any(value, Mapping) else enumerate(value):
-            yield from _numbers(one, *path, str(key))
-    elif is_any(value, float, int):
-        yield "/".join(path), float(value)
-    elif value is not None and value.size:
-        for word in ("mean", "std", "min", "max"):
-            yield "/".join((*path, word)), float(getattr(value, word)())
 
 
 @final
@@ -354,11 +334,67 @@ class FinalOpsHook(SessionRunHook):
         True
     """
 
-    def __init__(self, final_ops: Any) -> None:
+    def __init__(self, final_ops: Nested) -> None:
         mapped(final_ops, str, "FinalOpsHook")
         self._final_ops = final_ops
-        self.final_ops_values: Any = None
+        self.final_ops_values: Nested = None
 
     def end(self, session: Session) -> None:
         """Read the values."""
         self.final_ops_values = session.run(self._final_ops)
+
+
+# Logs
+
+
+@final
+@HOOKS.register
+class LoggingTensorHook(TimedHook):
+    """Log values at the first step, and then every N iterations or seconds, on rank 0: ``loss = 0.5 (2.031 sec)``.
+
+    Args:
+        tensors: Names of values, or a mapping from labels to names.
+        every_n_iter: The iterations between two lines.
+        every_n_secs: The seconds between two lines. Give one of the two.
+
+    Example:
+        >>> hook = LoggingTensorHook({"loss": "loss", "weights": "param:0.weight"}, every_n_iter=100)
+        >>> hook.tensors
+        {'loss': 'loss', 'weights': 'param:0.weight'}
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, str] | Iterable[str],
+        every_n_iter: int | None = None,
+        every_n_secs: float | None = None,
+    ) -> None:
+        super().__init__(every_n_iter, every_n_secs)
+        named = _by_label(tensors, "LoggingTensorHook")
+        # TensorFlow logs a mapping in the order of its keys.
+        self.tensors: dict[str, str] = dict(sorted(named.items())) if isinstance(tensors, Mapping) else named
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Fetch the values, if logging is due."""
+        runner = run_context.session.runner
+        return SessionRunArgs(self.tensors) if runner.rank == 0 and self.is_due(runner.iter) else None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Log the values, if they were fetched."""
+        if run_values.results is None:
+            return
+        runner = run_context.session.runner
+        passed = self.acts(runner.iter)
+        values: dict[str, object] = run_values.results
+        line = ", ".join(
+            f"{tag} = {f'{value:.6g}' if isinstance(value, float) else value}" for tag, value in values.items()
+        )
+        runner.logger.info("%s", line if passed is None else f"{line} ({passed[1]:.3f} sec)")
+
+
+def _by_label(names: Nested, who: str) -> dict[str, str]:
+    if is_any(names, str):
+        raise HookTypeError(f"{who}({brief(names)}): give a list of names, or a mapping to names")
+    named: dict[str, str] = dict(names) if is_any(names, Mapping) else {name: name for name in names}
+    mapped(list(named.values()), str, who)
+    return named

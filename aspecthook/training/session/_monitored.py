@@ -1,42 +1,60 @@
-"""TensorFlow's `MonitoredTrainingSession`: a run that makes a step at each call."""
+"""TensorFlow's `MonitoredTrainingSession`, a run that makes a step at each call, and `Estimator`, which uses it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, cast, final
 
 from aspecthook import hookable
 from aspecthook import hooks as hooks_of
-from aspecthook._core.law import law_sync
-from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Hook as Handle
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
-from aspecthook._errors import HookTypeError
+from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._format import newest
-from aspecthook.training.loop._dialect import Binding, attach
-from aspecthook.training.loop._names import name_in_list
+from aspecthook.training._options import function, optional_number
+from aspecthook.training.backends import backend_of
+from aspecthook.training.checkpoint._folder import load, newest
+from aspecthook.training.loop._checks import check_loader
+from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
+from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
 
-from ._bindings import CREATES, after_step, before_step, list_of_hooks, session_state
-from ._checkpoints import CheckpointSaverHook
+from ._fetches import Feed, Nested, arrays
+from ._hooks import CheckpointSaverHook, LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._protocol import (
+    CREATES,
     QUIET,
     AbortedError,
     OutOfRangeError,
-    Session,
     SessionRunArgs,
     SessionRunContext,
+    SessionRunHook,
     SessionRunValues,
+    bindings,
+    session_state,
 )
 
 Pauses: TypeAlias = Generator[None, None, None]
+
+
+@final
+class _Caller(SessionRunHook):
+    """The hook that fetches and feeds what the caller of a step asks for."""
+
+    results: Nested = None
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return run_context.original_args
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
+        self.results = run_values.results
 
 
 @final
@@ -45,8 +63,8 @@ class MonitoredTrainingSession:
 
     When it is created, it loads the newest checkpoint, and calls `begin` and `after_create_session` of the hooks. When
     the block ends, it calls `end`, unless an exception ended the block; `StopIteration` and `OutOfRangeError` end the
-    block without an error. The stages are those of `Runner.fit`, with all their hooks. Hooks of its own save
-    checkpoints, write summaries and log the speed. The hooks of the session are removed at the end.
+    block without an error. The stages are those of `Runner.fit`, with all their hooks. A hook of its own saves
+    checkpoints. The hooks of the session are removed at the end.
 
     Args:
         runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one.
@@ -83,12 +101,12 @@ class MonitoredTrainingSession:
         train: Any,
         val: Any = None,
         *,
-        hooks: Iterable[Any] | None = None,
+        hooks: Iterable[object] | None = None,
         checkpoint_dir: str | os.PathLike[str] | None = None,
         save_checkpoint_steps: int | None = None,
         save_checkpoint_secs: float | None = None,
     ) -> None:
-        given = list_of_hooks(hooks, "MonitoredTrainingSession")
+        given = [*(hooks or ())]
         if checkpoint_dir is not None and not any(isinstance(hook, CheckpointSaverHook) for hook in given):
             if save_checkpoint_steps is None and save_checkpoint_secs is None:
                 save_checkpoint_secs = 600.0
@@ -96,21 +114,19 @@ class MonitoredTrainingSession:
         self.runner: Runner = runner
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._state = state = session_state(runner)
-        self._results: Any = None
+        self._caller = _Caller()
         self._answered = False  # whether the step that the user waits for is made
-        self._in_step = False
-        self._leaving = False  # whether what is raised now was raised by the user's code
+        self._thrown: BaseException | None = None  # what the user's code has raised
         self._through = False  # whether all steps are made, and only the end of the run is still to come
         self._closed = False
-        self._registered: list[Any] = []
-        self._handles: tuple[Handle, ...] = ()
-        if state.entered:
-            raise TrainingError("this runner has a session already; close it first")
+        self._registered = ExitStack()  # removes the hooks
         runner.check_idle("MonitoredTrainingSession")
         try:
-            for hook in given:
-                self._registered.append(runner.register_hook(hook, name=name_in_list(runner, hook)))
-            self._handles = self._asking()
+            for given_hook in given:
+                hook = runner.register_hook(given_hook, name=name_in_list(runner, given_hook))
+                self._registered.callback(runner.remove_hook, hook)
+            for handle in attach(runner, self._caller, bindings(self._caller, runner), 0, "caller of the step"):
+                self._registered.callback(handle.remove)
             runner.prepare(train, val)
             saved = None if self._folder is None else newest(self._folder)
             if saved is not None:
@@ -125,35 +141,14 @@ class MonitoredTrainingSession:
             self._leave()
             raise
 
-    def _asking(self) -> tuple[Handle, ...]:
-        """Add hooks that fetch and feed what the user asks of a step."""
-
-        def asked(context: SessionRunContext) -> SessionRunArgs:
-            return context.original_args
-
-        def given(_: SessionRunContext, values: SessionRunValues) -> None:
-            self._results = values.results
-
-        before = before_step(self, "the caller of the step", asked, self._state)
-        after = after_step(self, given, self._state)
-        found = [Binding(Stage("train_iter", "pre"), before), Binding(Stage("train_iter", "post"), after)]
-        return attach(self.runner, self, found, 0, "caller of the step")
-
     # For the user
-
-    @property
-    def session(self) -> Session:
-        """The session that hooks get: it reads values without a step."""
-        if self._state.session is None or self._closed:
-            raise TrainingError("the session is closed")
-        return self._state.session
 
     def should_stop(self) -> bool:
         """Whether the run is over, or was asked to end."""
         return self._closed or self._through or self.runner.stopping
 
     @hookable
-    def run(self, fetches: Any = None, feed: Mapping[Any, Any] | None = None) -> Any:
+    def run(self, fetches: Nested = None, feed: Feed | None = None) -> Nested:
         """Make one step, and return the fetched values.
 
         Args:
@@ -167,18 +162,18 @@ class MonitoredTrainingSession:
         """
         if self.should_stop():
             raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
-        if self._in_step:
+        if not self.runner.interrupts.at_once:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
-        self._state.asked = SessionRunArgs(fetches, dict(feed or {}))
-        self._results, self._answered = None, False
+        self._state.original_args = SessionRunArgs(fetches, dict(feed or {}))
+        self._caller.results, self._answered = None, False
         while not (self._answered or self._through):
             self._advance()
         if self._state.quiet is not None:
             raise self._state.quiet
         if not self._answered:
             raise OutOfRangeError("there are no more batches")
-        return self._results
+        return self._caller.results
 
     def close(self) -> None:
         """End the run as if it were complete, unless it is over already."""
@@ -196,7 +191,17 @@ class MonitoredTrainingSession:
         if error is None or isinstance(error, QUIET):
             self.close()
             return True
-        return not self._closed and self._fail(error)
+        if self._closed:
+            return False
+        try:
+            self._advance(error)
+        except BaseException as raised:
+            if raised is not error:
+                raise
+            error.__traceback__ = trace  # without the frames of this module
+            return False
+        self.close()
+        return True
 
     # The run, which pauses before each step: the bodies of the stages `run`, `train_loop` and `train_epoch`
 
@@ -209,15 +214,11 @@ class MonitoredTrainingSession:
                 run.running = True
                 yield from _staged(run, "train_loop", self._train_loop)
                 break
-            except AbortedError as error:
-                if self._leaving:
+            except (AbortedError, OutOfRangeError, StopIteration) as error:
+                if error is self._thrown:
                     raise
-                state.lose(run, error)
-            except Exception as error:
-                if self._leaving or not run.running or not isinstance(error, QUIET):
-                    raise
-                state.end_quietly(run, error)
-                break
+                if not state.recovers(run, error):
+                    break
         self._through = True
         yield  # the hooks after the run are called when the session is closed
         run.running = False
@@ -231,10 +232,13 @@ class MonitoredTrainingSession:
                     return
                 run.set_mode(mode)
                 yield from _staged(run, "train_epoch", self._train_epoch)
-            else:
-                run.set_mode(mode)
-                run.val_loop()
-            count_epoch(run, mode)
+            try:
+                if mode == "val":
+                    run.set_mode(mode)
+                    run.val_loop()
+                count_epoch(run, mode)
+            except StopIteration as error:  # a generator would turn it into a RuntimeError (PEP 479)
+                raise OutOfRangeError(str(error)) from error
 
     def _train_epoch(self) -> Pauses:
         run = self.runner
@@ -253,70 +257,53 @@ class MonitoredTrainingSession:
         except QUIET as error:
             self._state.end_quietly(run, error)
 
-    def _advance(self) -> None:
-        """Continue to the pause before the next step, or to the end of the run."""
-        interrupts = self.runner.interrupts
-        self._in_step, interrupts.at_once = True, False
+    def _advance(self, thrown: BaseException | None = None) -> None:
+        """Continue, or raise an error of the user's code, at a pause: to the next pause, or to the end of the run."""
+        run = self.runner
+        folder = self._folder or run.work_dir
+        run.interrupts.at_once, self._thrown, is_over = False, thrown, False
         try:
-            if next(self._pauses, self) is self:
-                interrupts.raise_noted()  # of a signal after the last step
-                if trained(self.runner) >= end_of(self.runner):
-                    self.runner.remove_interrupted(self._folder or self.runner.work_dir)
+            try:
+                if thrown is None:
+                    next(self._pauses)
+                else:
+                    self._pauses.throw(thrown)
+            except StopIteration:
+                is_over = True
+            if is_over:
+                run.interrupts.raise_noted()  # of a signal after the last step
+                if trained(run) >= end_of(run):
+                    run.remove_interrupted(folder)
                 self._leave()
         except BaseException as error:
-            cause = self._save_interrupted(error)
+            cause = run.save_interrupted(error, folder)
             self._leave()
-            interrupts.end_process(cause)
+            run.interrupts.end_process(cause)
             if cause is not error:
                 raise cause from error  # a hook failed while the interrupted stages ended
             raise
         finally:
-            self._in_step, interrupts.at_once = False, True
-
-    def _fail(self, error: BaseException) -> bool:
-        """End the run with an exception of the user's code, and return whether an exception hook has handled it."""
-        trace = error.__traceback__
-        self._leaving = True
-        try:
-            self._pauses.throw(error)
-        except StopIteration:
-            return True
-        except BaseException as raised:
-            if raised is not error:
-                raise
-            self._save_interrupted(error)
-        finally:
-            self._leave()
-            error.__traceback__ = trace  # without the frames of this module
-        self.runner.interrupts.end_process(error)
-        return False
-
-    def _save_interrupted(self, error: BaseException) -> BaseException:
-        return self.runner.save_interrupted(error, self._folder or self.runner.work_dir)
+            run.interrupts.at_once = True
 
     def _leave(self) -> None:
         """Remove the hooks and the signal handlers of the session from the runner."""
         self._closed = True
         self.runner.interrupts.release()
-        self._state.entered, self._state.checkpoint_dir, self._state.asked = False, None, SessionRunArgs()
+        self._state.entered, self._state.checkpoint_dir, self._state.original_args = False, None, SessionRunArgs()
         self._state.close()
         self.runner.leave()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = ()
-        while self._registered:
-            self.runner.remove_hook(self._registered.pop())
+        self._registered.close()
 
 
 def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """Run a body that pauses, inside the hooks that a stage has now.
 
     The user enters a stage in one call of `MonitoredTrainingSession.run` and leaves it in a later one, and still it is
-    one call by law 1: its body is a generator, and the interpreter of the law runs the hooks of the stage around it. A
-    plain function that is an around hook is refused: it cannot be left in the middle.
+    one call by law 1: its body is a generator, and the hooks of the stage run around it as around any generator. An
+    around hook that is a plain function is refused: it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
-    kept = Chain(tuple(hook for hook in mount.chain().everything() if not hasattr(hook.function, CREATES)))
+    kept = Chain(tuple(hook for hook in mount.chain().hooks if not hasattr(hook.function, CREATES)))
     for hook in kept.around:
         if hook.style != "generator":
             raise HookTypeError(
@@ -324,7 +311,148 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
                 "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"
             )
 
-    def target(*_: object) -> Pauses:
-        return body()
+    def paused(run: Run) -> Pauses:  # noqa: ARG001  # the parameters of a stage
+        return (yield from body())
 
-    return law_sync.generate(kept, Call(mount.site(), (run,)), target)
+    call = mount.separate(kept, paused, Site(mount.name, paused.__code__, mount.site().function))
+    return cast("Pauses", call(run))
+
+
+@final
+class Estimator:
+    """Training, evaluation and prediction of a model whose parameters are kept in checkpoints.
+
+    Args:
+        model_fn: A function that returns a new `Runner`; it is called for each training, evaluation and prediction.
+        model_dir: The folder of the checkpoints. Training continues from the newest one, which evaluation and
+            prediction load.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> import numpy as np
+        >>> from aspecthook.training import Runner
+        >>> from aspecthook.training.numpy import SGD, Linear, mse
+        >>> def made():
+        ...     model = Linear(1, 1)
+        ...     return Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse)
+        >>> def data():
+        ...     return [(np.ones((4, 1)), np.zeros((4, 1)))]
+        >>> with TemporaryDirectory() as folder:
+        ...     estimator = Estimator(made, folder).train(data, steps=50)
+        ...     print(sorted(estimator.evaluate(data)), len(estimator.predict(data)))
+        ['global_step', 'loss'] 1
+    """
+
+    def __init__(self, model_fn: Callable[[], Runner], model_dir: str | os.PathLike[str]) -> None:
+        advice = "give a function that returns a Runner"
+        self._make: Callable[[], Runner] = function("Estimator", "model_fn", model_fn, advice)
+        self.model_dir: Path = Path(model_dir)
+
+    def train(
+        self,
+        input_fn: Callable[[], Nested],
+        hooks: Iterable[object] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+    ) -> Self:
+        """Train; without an end of its own and a number of steps, a run makes one pass over the data.
+
+        Args:
+            input_fn: A function that returns the data.
+            hooks: The hooks of this training. A `CheckpointSaverHook` takes the place of the one that saves every ten
+                minutes.
+            steps: How many steps to make; a training that was killed makes the rest of them.
+            max_steps: The number of the last step; if it is done already, no step is made. Give one of the two.
+
+        Raises:
+            HookOptionError: Both numbers are given, or one is below 0.
+            TrainingError: The run cannot begin, or has failed.
+        """
+        given = [*(hooks or ()), NanTensorHook(), LoggingTensorHook(["loss", "global_step"], every_n_iter=100)]
+        runner, saved = self._runner(), newest(self.model_dir)
+        if steps is not None or max_steps is not None:
+            given.append(StopAtStepHook(steps, max_steps))
+        elif runner.max_epochs is None and runner.max_iters is None:
+            runner.max_epochs = 1 + (0 if saved is None else load(saved)["progress"]["epoch"])
+        with MonitoredTrainingSession(runner, _data(input_fn), hooks=given, checkpoint_dir=self.model_dir) as session:
+            while not session.should_stop():
+                session.run()
+        return self
+
+    def evaluate(
+        self, input_fn: Callable[[], Nested], steps: int | None = None, hooks: Iterable[object] | None = None
+    ) -> dict[str, Any]:
+        """Return the means of the model's numbers over the samples of the data, and ``"global_step"``.
+
+        Args:
+            input_fn: A function that returns the data.
+            steps: How many batches of the data to use; all by default.
+            hooks: The hooks of this evaluation; their methods are called as in training.
+
+        Raises:
+            TrainingError: There were no batches, or there is no checkpoint.
+        """
+        optional_number("Estimator.evaluate", "steps", steps, 1)
+        with self._loaded("val", hooks) as (runner, step):
+            return {**logged_by("val", runner.validate(_batches(runner, input_fn, steps))), "global_step": step}
+
+    def predict(self, input_fn: Callable[[], Nested], hooks: Iterable[object] | None = None) -> list[Any]:
+        """Return the outputs of the model for each batch, as NumPy arrays.
+
+        Args:
+            input_fn: A function that returns the data.
+            hooks: The hooks of this prediction.
+
+        Raises:
+            TrainingError: There is no checkpoint.
+        """
+        with self._loaded("predict", hooks) as (runner, _):
+            return [arrays(one) for one in runner.predict(_batches(runner, input_fn, None))]
+
+    def _runner(self) -> Runner:
+        runner: Nested = self._make()
+        if not isinstance(runner, Runner):
+            raise HookTypeError(f"the model_fn of an Estimator returned {described(runner)}; return a Runner(...)")
+        return runner
+
+    @contextmanager
+    def _loaded(self, mode: str, hooks: Iterable[object] | None) -> Generator[tuple[Runner, int]]:
+        """Build a runner with hooks and the parameters of a checkpoint; restore the random numbers after ``with``."""
+        saved = newest(self.model_dir)
+        if saved is None:
+            raise TrainingError(f"there is no checkpoint in {self.model_dir}; call train first")
+        backend = backend_of()  # the model, which has one, is not known yet
+        random = backend.rng_state()
+        try:
+            runner, checkpoint = self._runner(), load(saved)
+            runner.restore(checkpoint)
+            for hook in hooks or ():
+                if is_session_hook(hook):
+                    attach(runner, hook, bindings(cast("SessionRunHook", hook), runner, mode), None, "session hook")
+                else:
+                    runner.register_hook(hook)
+            yield runner, checkpoint["progress"]["step"]
+        finally:
+            backend.set_rng_state(random)
+
+
+def _data(input_fn: Callable[[], Nested]) -> Nested:
+    data = function("Estimator", "input_fn", input_fn, "give a function that returns the data: lambda: loader")()
+    check_loader(data, "what input_fn returned")
+    return data
+
+
+def _batches(runner: Runner, input_fn: Callable[[], Nested], steps: int | None) -> Iterator[Any]:
+    """Return an iterator over at most so many batches, which also ends when a hook requests it."""
+    data = _data(input_fn)
+
+    def read() -> Iterator[Nested]:
+        try:
+            for batch in islice(data, steps):
+                yield batch
+                if runner.stopping:
+                    return
+        except OutOfRangeError:
+            return
+
+    return read()

@@ -1,15 +1,28 @@
-"""The protocol of TensorFlow 1: sessions, the methods of session-run hooks, their arguments, results and errors."""
+"""The protocol of TensorFlow 1: sessions, session-run hooks and their errors, on the stages of a runner.
+
+`_TABLE` says on which stage each method of a hook is called. In evaluation and prediction the stages of that mode take
+the place of those of training.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple, final
+from weakref import WeakKeyDictionary
 
+from aspecthook import hooks as hooks_of
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.kinds import Kind
+from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._nan import NanLossError
+from aspecthook.training.checkpoint._folder import newest
+from aspecthook.training.hooks._guards import NanLossError
+from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
 from aspecthook.training.loop._run import Run
 
-from ._fetches import Reader, mapped
+from ._fetches import Feed, Nested, Reader, fed, mapped
 
 _WHO = "session.run"
 
@@ -19,7 +32,6 @@ class Session:
     """A view of a run: hooks get it in `after_create_session` and `end`, and in the context of each step.
 
     Example:
-        >>> from aspecthook.training.session import SessionRunHook
         >>> class Enough(SessionRunHook):
         ...     def after_create_session(self, session, coord):
         ...         if session.run("global_step") >= 100:
@@ -37,26 +49,18 @@ class Session:
             raise TrainingError("the session is closed; read values before the run ends")
         return self._runner
 
-    @property
-    def closed(self) -> bool:
-        """Whether the run is over, or another session has replaced this one."""
-        return self._runner is None
-
-    # Any: fetches are nested in any way, and so are the values.
-    def run(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
+    def run(self, fetches: Nested) -> Nested:
         """Return values in the shape of the fetches, without a step.
 
-        A value that only a step has, such as the loss, is that of the last step; gradients and outputs of layers are
-        those that were fetched last. ``"global_step"`` includes the step that is just ending.
+        A value that only a step has, such as the loss, is that of the last step; gradients and outputs of layers exist
+        if that step has fetched them. ``"global_step"`` includes the step that is just ending.
 
         Raises:
             HookOptionError: A step has no value of a name.
             HookTypeError: Something in the fetches is not a name.
-            TrainingError: There is a feed, or the session is closed.
+            TrainingError: The session is closed.
         """
         runner = self.runner
-        if feed:
-            raise TrainingError(f"{_WHO} makes no step that could be fed; feed in before_run, or the step itself")
         names = self._reader.check(fetches, runner, _WHO)
         values = self._reader.read(names, runner, runner.progress.step)
         return mapped(fetches, values.__getitem__, _WHO)
@@ -74,9 +78,6 @@ class Session:
         self._runner = None
 
 
-# Any, here and below: fetches are names, nested in any way, and the values have the same shape.
-
-
 class SessionRunArgs(NamedTuple):
     """The answer of `SessionRunHook.before_run`: values to read, and entries of the batch to replace.
 
@@ -91,8 +92,8 @@ class SessionRunArgs(NamedTuple):
         {'inputs': 0.0}
     """
 
-    fetches: Any = None
-    feed: Mapping[Any, Any] | None = None
+    fetches: Nested = None
+    feed: Feed | None = None
 
 
 class SessionRunValues(NamedTuple):
@@ -107,7 +108,7 @@ class SessionRunValues(NamedTuple):
         0.7
     """
 
-    results: Any = None
+    results: Nested = None
 
 
 @final
@@ -120,17 +121,16 @@ class SessionRunContext:
         stop_requested: Whether a hook of this step has called `request_stop`.
 
     Example:
-        >>> context = SessionRunContext(SessionRunArgs("loss"), None)
-        >>> context.request_stop()
-        >>> context.stop_requested
-        True
+        >>> class OneStep(SessionRunHook):
+        ...     def after_run(self, run_context, run_values):
+        ...         run_context.request_stop()
     """
 
     __slots__ = ("original_args", "session", "stop_requested")
 
-    def __init__(self, original_args: SessionRunArgs, session: Session | None) -> None:
+    def __init__(self, original_args: SessionRunArgs, session: Session) -> None:
         self.original_args: SessionRunArgs = original_args
-        self.session: Any = session  # None only in a context that no hook sees
+        self.session: Session = session
         self.stop_requested: bool = False
 
     def request_stop(self) -> None:
@@ -182,9 +182,6 @@ class SessionRunHook:
         """Called when the run has ended; not if it has failed."""
 
 
-METHODS = ("begin", "after_create_session", "before_run", "after_run", "end")
-
-
 # Errors
 
 
@@ -192,7 +189,6 @@ class OutOfRangeError(TrainingError):
     """There are no more data. Raised in a step, it ends the run without an error, and `end` of the hooks is called.
 
     Example:
-        >>> from aspecthook.training.session import SessionRunHook
         >>> class Budget(SessionRunHook):
         ...     def after_run(self, run_context, run_values):
         ...         raise OutOfRangeError("the budget is spent")  # the run ends as if there were no more data
@@ -203,7 +199,6 @@ class AbortedError(TrainingError):
     """The session is lost, but the run is not: a new session is created, and the step is made again.
 
     Example:
-        >>> from aspecthook.training.session import SessionRunHook
         >>> class Connected(SessionRunHook):
         ...     def before_run(self, run_context):
         ...         raise AbortedError("the worker has gone")  # the session begins again at the last checkpoint
@@ -214,12 +209,8 @@ class NanLossDuringTrainingError(NanLossError):
     """`NanTensorHook` found a loss that is NaN.
 
     Example:
-        >>> from aspecthook.training.session import NanTensorHook, SessionRunArgs, SessionRunContext, SessionRunValues
-        >>> hook = NanTensorHook("loss")
-        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("nan")))
-        Traceback (most recent call last):
-          ...
-        aspecthook.training.session.NanLossDuringTrainingError: 'loss' is NaN; ...
+        >>> str(NanLossDuringTrainingError("'loss' is NaN"))
+        "'loss' is NaN"
     """
 
 
@@ -228,3 +219,254 @@ for _error in (OutOfRangeError, AbortedError, NanLossDuringTrainingError):
 
 # The errors that end the run as if a hook had requested it.
 QUIET: tuple[type[Exception], ...] = (StopIteration, OutOfRangeError)
+
+
+# On the stages of a runner
+
+# By mode: the stages that are the run, a pass over the data, and a step.
+STAGES: Final = {
+    "train": {"run": "run", "epoch": "train_epoch", "step": "train_iter"},
+    "val": {"run": "val_loop", "epoch": "val_epoch", "step": "val_iter"},
+    "predict": {"run": "predict_loop", "epoch": "predict_epoch", "step": "predict_iter"},
+}
+_NO_VALUES: Final = SessionRunValues()
+# The attribute of an around hook that has its method `after_create_session`, or None. Whatever opens a session calls
+# these methods in the order of the hooks; a session that pauses leaves the around hooks out.
+CREATES: Final = "creates_session"
+
+
+@final
+class SessionState:
+    """What the session hooks of a runner share in one mode: the session, the step, and what to do when either fails."""
+
+    context: SessionRunContext
+    values: dict[int, SessionRunValues] | None
+
+    def __init__(self, mode: str) -> None:
+        self.training = mode == "train"
+        self._whole = STAGES[mode]["run"]
+        self.reader = Reader(training=self.training)
+        self.session: Session | None = None
+        # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
+        self.checkpoint_dir: Path | None = None
+        self.entered = False  # whether something replaces lost sessions already
+        self.quiet: BaseException | None = None  # the error that has ended the loop quietly
+        self.original_args = SessionRunArgs()  # what the caller of the steps fetches and feeds
+        # The call of the stage that is the step, and the step: its context, the fetches by the `id` of the hook that
+        # asks for them, the hooks that feed entries of the batch, and the values by hook, once they are read.
+        self.call: Call | None = None
+        self.asked: dict[int, Nested] = {}
+        self.feeders: dict[object, str] = {}
+        self._global_step = 0
+
+    # The step. These three are called for each hook at each step: what is the same for all hooks is done once.
+
+    def step_of(self, call: Call, run: Run) -> SessionRunContext:
+        """Return the context of a step, which begins with the first hook that asks."""
+        if self.call is not call:
+            assert self.session is not None
+            self.call, self.values, self.asked, self.feeders = call, None, {}, {}
+            self.context = SessionRunContext(self.original_args, self.session)
+            self._global_step = run.step  # the number before the step, which is what TensorFlow reads
+            self.reader.begin_step()
+        return self.context
+
+    def take(self, hook: SessionRunHook, who: str, answer: object, batch: Nested, run: Run) -> Args | None:
+        """Use what `before_run` of a hook returned, and return the answer for the stage."""
+        if type(answer) is not SessionRunArgs:
+            returned = f"before_run of {who} returned {described(answer)}"
+            raise HookAnswerError(f"{returned}; return SessionRunArgs(...), or None")
+        fetches, feed = answer
+        if fetches is not None:
+            if type(fetches) is not str or fetches not in self.reader.wanted:  # often another hook wants it already
+                self.reader.want(self.reader.check(fetches, run, who), run)
+            self.asked[id(hook)] = fetches
+        if not feed:
+            return None
+        moved = {key: run.backend.to_device(value, run.model) for key, value in feed.items()}
+        return Args(batch=fed(batch, moved, self.feeders, who))
+
+    def values_of(self, hook: SessionRunHook, run: Run) -> SessionRunValues | None:
+        """Return the values that a hook has fetched; None if the step was skipped, or a hook has ended the run."""
+        if self.quiet is not None or (self.training and run.progress.iter <= run.iter):
+            return None
+        if self.values is None:
+            self.values = {}
+            if self.asked:
+                read = self.reader.read(self.reader.wanted, run, self._global_step)
+                for key, fetches in self.asked.items():
+                    self.values[key] = SessionRunValues(mapped(fetches, read.__getitem__, "the step"))
+        return self.values.get(id(hook), _NO_VALUES)
+
+    # The session
+
+    def open(self, run: Run) -> None:
+        """Open a session, and call `after_create_session` of the hooks."""
+        session = self.session = Session(run, self.reader)
+        for hook in hooks_of(getattr(run, self._whole)).chain().around:
+            method = getattr(hook.function, CREATES, None)
+            if method is not None:
+                method(session, session)
+
+    def in_session(self, run: Run, body: Callable[[], object]) -> object:
+        """Call a function in a session, and again in a new one whenever the session is lost."""
+        self.entered, self.quiet = True, None
+        try:
+            while True:
+                try:
+                    self.open(run)
+                    return body()
+                except (AbortedError, OutOfRangeError, StopIteration) as error:
+                    if not self.recovers(run, error):
+                        return None
+        finally:
+            self.entered = False
+
+    def recovers(self, run: Run, error: Exception) -> bool:
+        """Whether an error has lost the session, so that a new one continues; False if it ends the run quietly."""
+        if isinstance(error, AbortedError):
+            self._lose(run, error)
+            return True
+        if not (self.training and run.running):  # there is no loop that the error could end
+            raise error
+        self.end_quietly(run, error)
+        return False
+
+    def _lose(self, run: Run, error: Exception) -> None:
+        """Close a lost session, and set the run back to where a new session can continue."""
+        run.logger.warning("the session is lost, and a new one is created: %s: %s", type(error).__name__, error)
+        self.close()
+        if not self.training:
+            return
+        run.after_stage_calls.clear()
+        saved = None if self.checkpoint_dir is None else newest(self.checkpoint_dir)
+        if saved is None:
+            _go_back(run)
+        else:
+            run.resume(saved)
+
+    def end_quietly(self, run: Run, error: BaseException) -> None:
+        """End the loop as if a hook had asked for it."""
+        run.logger.info("the run ends: %s %s", type(error).__name__, error)
+        self.quiet = error
+        run.request_stop()
+
+    def close(self) -> None:
+        """End the session, and remove its hooks from stages and layers."""
+        if self.call is not None:  # it keeps the runner alive
+            self.call = None
+            del self.context
+        self.reader.close()
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+
+
+def _go_back(run: Run) -> None:
+    """Set the run back to the last step of the optimizer; only the gradients of an incomplete group are lost."""
+    done = run.progress.state_dict()
+    place = done["iter"] % run.accumulate
+    if place <= done["inner_iter"] and (run.by_epoch or done["begun"] <= done["iter"] - place):
+        done["iter"], done["inner_iter"] = done["iter"] - place, done["inner_iter"] - place
+    run.move_to(done)
+    if run.optimizer is not None:
+        run.optimizer.zero_grad()
+
+
+_states: WeakKeyDictionary[Run, dict[str, SessionState]] = WeakKeyDictionary()
+
+
+def session_state(run: Run, mode: str = "train") -> SessionState:
+    """Return the state that the session hooks of a runner share in training, validation or prediction."""
+    states = _states.setdefault(run, {})
+    if mode not in states:
+        states[mode] = SessionState(mode)
+    return states[mode]
+
+
+# The dialect
+
+
+def _begin(_: SessionState, __: SessionRunHook, method: Method) -> Method:
+    return lambda: _ignored(method())
+
+
+def _end(state: SessionState, _: SessionRunHook, method: Method) -> Method:
+    return lambda: _ignored(method(state.session))
+
+
+def _ignored(_: object) -> None:
+    """Return None, whatever a method returns: it is not an answer to the stage."""
+
+
+def _creates(state: SessionState, _: SessionRunHook, method: Method) -> Method:
+    def around(runner: Run, proceed: Callable[[], object]) -> object:
+        # The outermost of these hooks opens the sessions.
+        return proceed() if state.entered else state.in_session(runner, proceed)
+
+    setattr(around, CREATES, method)
+    return around
+
+
+def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
+    who = f"the session hook {type(hook).__name__}"
+
+    def before_run(call: Call, runner: Run, batch: Nested) -> Args | None:
+        answer = method(state.step_of(call, runner))
+        return None if answer is None else state.take(hook, who, answer, batch, runner)
+
+    return before_run
+
+
+def _after_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
+    def after_run(call: Call, runner: Run) -> None:
+        context = state.step_of(call, runner)
+        values = state.values_of(hook, runner)
+        if values is None:
+            return
+        try:
+            method(context, values)
+        except QUIET as error:
+            state.end_quietly(runner, error)
+        if context.stop_requested:  # not at once: if the session is lost in this step, the step is made again
+            runner.after_stage(runner.request_stop)
+
+    return after_run
+
+
+# By method: the stage and the kind of the hook that calls it, and what makes that hook.
+_TABLE: Final[dict[str, tuple[str, Kind, Callable[[SessionState, SessionRunHook, Method], Method]]]] = {
+    "begin": ("run", "pre", _begin),
+    "after_create_session": ("run", "around", _creates),
+    "before_run": ("step", "pre", _before_run),
+    "after_run": ("step", "post", _after_run),
+    "end": ("run", "post", _end),
+}
+_DIALECT: Final = Dialect(
+    "the session hook",
+    SessionRunHook,
+    [*_TABLE],
+    looks_like="(before|after)_.*",
+    others=("before_save", "after_save"),  # one object may be a hook and a listener to checkpoints
+)
+_IDLE: Final = SessionRunHook()
+
+
+def bindings(hook: SessionRunHook, run: Run, mode: str = "train") -> list[Binding]:
+    """Return the bindings of a session-run hook."""
+    _DIALECT.check(hook)
+    state, stages = session_state(run, mode), STAGES[mode]
+    called: dict[str, Method] = {"after_create_session": _IDLE.after_create_session, **_DIALECT.methods(hook)}
+    if "before_run" in called:  # which may have asked to stop after the step
+        called.setdefault("after_run", _IDLE.after_run)
+    rows = [(*_TABLE[name], method) for name, method in called.items()]
+    found = [Binding(Stage(stages[stage], kind), adapt(state, hook, method)) for stage, kind, adapt, method in rows]
+
+    def end_quietly(exc: BaseException, runner: Run) -> Return[None] | None:
+        if not isinstance(exc, QUIET):
+            return None
+        state.end_quietly(runner, exc)
+        return Return(None)
+
+    found += [Binding(Stage(stages[stage], "exception"), end_quietly) for stage in ("step", "epoch")]
+    return [*found, Binding(Stage(stages["run"], "always"), state.close)]

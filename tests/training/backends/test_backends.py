@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from aspecthook.training import TrainingError
 from aspecthook.training import numpy as nn
-from aspecthook.training.backends._choose import backend_of
+from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint import load, save
 from tests.training.kit import both, with_torch
 
@@ -106,9 +106,9 @@ def test_an_object_that_holds_models_has_their_back_end_and_their_parameters(lib
 
 def test_a_numpy_model_imports_no_pytorch_and_the_package_imports_nothing() -> None:
     code = (
-        "import sys, aspecthook, aspecthook.training, aspecthook.training.backends._choose\n"
+        "import sys, aspecthook, aspecthook.training, aspecthook.training.backends\n"
         "assert not {'numpy', 'torch', 'autograd'} & set(sys.modules), 'imported'\n"
-        "from aspecthook.training.backends._choose import backend_of\n"
+        "from aspecthook.training.backends import backend_of\n"
         "from aspecthook.training.numpy import Linear\n"
         "import aspecthook.training.data, aspecthook.training.data\n"
         "model = Linear(2, 2)\n"

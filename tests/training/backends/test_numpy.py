@@ -64,21 +64,15 @@ def both(rows: list[Any]) -> tuple[Any, Any]:
     ours, theirs = [], []
     for kind, *sizes in rows:
         bias = {"bias": sizes[2]} if len(sizes) == 3 else {}
-        typed = {"dtype": np.float64} if sizes else {}
-        ours.append({t.__name__: t for t in (Linear, ReLU, Tanh)}[kind](*sizes[:2], **bias, **typed))
+        ours.append({t.__name__: t for t in (Linear, ReLU, Tanh)}[kind](*sizes[:2], **bias))
         theirs.append(getattr(torch.nn, kind)(*sizes[:2], **bias))
     their = torch.nn.Sequential(*theirs).double()
     our = Sequential(*ours)
+    for parameter in our.parameters():
+        parameter.data = parameter.data.astype(np.float64)
     assert list(our.state_dict()) and set(our.state_dict()) == set(their.state_dict())
     their.load_state_dict({name: torch.tensor(value) for name, value in our.state_dict().items()})
     return our, their
-
-
-@st.composite
-def losses(draw: Any) -> Any:
-    """A function of a library's outputs, targets and functions, and a maker of the targets."""
-    kind = draw(st.sampled_from(["classes", "probabilities", "numbers"]))
-    return kind, {"reduction": draw(st.sampled_from(["mean", "sum"]))}
 
 
 def targets_of(kind: str, rng: Any, size: int, classes: int) -> Any:
@@ -90,9 +84,9 @@ def targets_of(kind: str, rng: Any, size: int, classes: int) -> Any:
 
 @with_torch
 @settings(max_examples=100)
-@given(models(), losses(), seeds, st.integers(2, 9), st.booleans())
+@given(models(), st.sampled_from(["classes", "probabilities", "numbers"]), seeds, st.integers(2, 9), st.booleans())
 def test_outputs_losses_and_gradients_are_those_of_pytorch(
-    rows: Any, loss: Any, seed: int, size: int, training: bool
+    rows: Any, kind: str, seed: int, size: int, training: bool
 ) -> None:
     import torch
 
@@ -101,7 +95,6 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
     our, their = both(rows)
     our.train(training)
     their.train(training)
-    kind, options = loss
     x = rng.normal(size=(size, rows[0][1]))
     y = targets_of(kind, rng, size, rows[-1][2])
     kinks: list[float] = []
@@ -110,11 +103,9 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
             module.register_forward_pre_hook(lambda _, given: kinks.append(given[0].abs().min().item()))
     out, their_out = our(x), their(torch.tensor(x))
     assume(all(kink > 1e-9 for kink in kinks))
-    ours = (mse if kind == "numbers" else cross_entropy)(out, y, **options)
+    ours = (mse if kind == "numbers" else cross_entropy)(out, y)
     functions = torch.nn.functional
-    theirs = (functions.mse_loss if kind == "numbers" else functions.cross_entropy)(
-        their_out, torch.tensor(y), **options
-    )
+    theirs = (functions.mse_loss if kind == "numbers" else functions.cross_entropy)(their_out, torch.tensor(y))
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-10, abs=1e-10)
     (ours * 0.5 + ours**2 - 1).backward()
     (theirs * 0.5 + theirs**2 - 1).backward()
@@ -168,9 +159,6 @@ def test_fifty_steps_along_the_same_gradients_are_those_of_pytorch(optimizer: An
         ours.step()
         theirs.step()
     np.testing.assert_allclose(our.data, their.detach().numpy(), **CLOSE)
-
-
-# Without those that make of a gradient near 0 little more than its sign, and so of a rounding error a whole step.
 
 
 # Gradients and losses
@@ -230,7 +218,6 @@ def test_a_loss_without_parameters_has_no_backward() -> None:
             lambda: mse(np.zeros((3, 1)), np.zeros(3)),
             r"mse was given outputs of shape \(3, 1\) and targets of shape \(3,\); reshape one",
         ),
-        (lambda: mse(np.zeros(3), np.zeros(3), reduction="none"), "'mean' or 'sum'"),
         (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, 3])), "was given classes 0 to 3, but outputs for 0 to 2"),
         (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, -1])), "classes -1 to 0"),
         (lambda: cross_entropy(np.zeros((2, 3)), np.zeros((2, 2))), "shape"),

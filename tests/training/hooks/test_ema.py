@@ -143,19 +143,6 @@ def test_the_average_is_that_of_a_loop_by_hand_over_steps(
     assert same(ema.average, average_by_hand(trail.values, options, library))
 
 
-@both
-def test_before_its_beginning_there_is_no_average(library: str) -> None:
-    for options, first in (({"begin_step": 4}, 4), ({"begin_epoch": 2}, 6), ({"begin_step": 3, "begin_epoch": 1}, 3)):
-        runner = run_of(library)
-        trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook("constant", momentum=0.5, **options))
-        seen: list[Any] = []
-        hooks(runner.train_iter).post(lambda: seen.append(ema.average))
-        runner.fit(data(5), data(1))
-        assert not any(seen[: first - 1])
-        assert same(seen[first - 1], trail.values[first])
-        assert ema.steps == 11 - first
-
-
 # When it is in the model
 
 
@@ -212,47 +199,7 @@ def test_validating_and_saving_change_no_number_of_the_training(
     assert same(state(plain), state(watched))
 
 
-@with_torch
-@pytest.mark.parametrize("update_buffers", [False, True])
-def test_buffers_are_averaged_with_update_buffers(update_buffers: bool) -> None:
-    runner = run_of("torch", max_epochs=1)
-    ema, seen = runner.register_hook(EMAHook("constant", momentum=0.5, update_buffers=update_buffers)), Seen()
-    runner.register_hook(seen)
-    runner.fit(data(6), data(1))
-    assert ("1.running_mean" in ema.average) is update_buffers
-    (validated,) = [values for mode, values in seen.rows if mode == "val"]
-    trained = seen.rows[-1][1]
-    assert (validated["1.running_mean"] == trained["1.running_mean"]).all() is np.bool(not update_buffers)
-    if update_buffers:
-        assert same(validated, ema.average)
-
-
 # Checkpoints
-
-
-@both
-@kinds
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_run_that_is_resumed_after_any_iteration_ends_with_the_same_bits(
-    library: str, options: dict[str, Any], accumulate: int, tmp_path: Path
-) -> None:
-    def begun() -> tuple[Runner, EMAHook]:
-        runner = run_of(library, accumulate=accumulate)
-        return runner, runner.register_hook(EMAHook(**options))
-
-    whole, ema = begun()
-    hooks(whole.train_iter).add(
-        "post", lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter + 1}"), priority=100
-    )
-    hooks(whole.train_epoch).add("post", lambda runner: runner.save_checkpoint(tmp_path / "epoch"), priority=100)
-    whole.fit(data(4), data(1))
-    for name in [*range(1, 8), "epoch"]:
-        again, resumed = begun()
-        again.resume(tmp_path / f"{name}")
-        again.fit(data(4), data(1))
-        assert same(state(again), state(whole)), name
-        assert same(resumed.average, ema.average), name
-        assert resumed.steps == ema.steps
 
 
 @both
@@ -376,7 +323,6 @@ def test_an_average_of_half_precision_is_kept_in_full_and_survives_validation_an
         ({"kind": "stochastic", "momentum": 0.1}, HookOptionError, "has no momentum"),
         ({"kind": "constant", "warm_up": 10}, HookOptionError, "which is for warm_up"),
         ({"gamma": 10}, HookOptionError, "which is for annealing, exponential"),
-        ({"begin_step": 10}, HookOptionError, "has no begin_step"),
         ({"momentum": 0}, HookOptionError, "above 0 and below 1"),
         ({"momentum": 1.0}, HookOptionError, "above 0 and below 1"),
         ({"momentum": float("nan")}, HookOptionError, "above 0 and below 1"),
@@ -385,7 +331,6 @@ def test_an_average_of_half_precision_is_kept_in_full_and_survives_validation_an
         ({"interval": 1.5}, HookTypeError, "is not a whole number"),
         ({"warm_up": 0}, HookOptionError, "from 1 up"),
         ({"kind": "annealing", "gamma": 0}, HookOptionError, "above 0"),
-        ({"kind": "annealing", "begin_step": -1}, HookOptionError, "from 0 up"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:

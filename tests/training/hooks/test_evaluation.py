@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
+from itertools import count
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
-from aspecthook.training import HOOKS, EarlyStoppingHook, EvalHook, Hook, Runner, TrainingError
+from aspecthook import HookOptionError, HookTypeError, Return, hooks
+from aspecthook.training import (
+    CheckpointHook,
+    CheckpointLoaderHook,
+    EarlyStoppingHook,
+    EvalHook,
+    Hook,
+    Runner,
+    TrainingError,
+)
+from aspecthook.training.checkpoint import load
 from tests.training.hooks.test_ema import REFERENCE
 from tests.training.kit import Loss, Optimizer, both, data, on_two_ranks, registered, run_of, same, state, with_torch
 
@@ -184,12 +195,6 @@ def test_the_best_is_that_of_mmcv(case: dict[str, Any], tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("*.safetensors")] == [f"best_val_acc_epoch_{saved[-1] + 1}.safetensors"]
 
 
-def test_a_score_of_zero_counts_and_what_is_no_number_does_not(tmp_path: Path) -> None:
-    assert best_of([-1.0, 0.0, -1.0], tmp_path / "1")[0] == [0, 1]
-    assert best_of([1.0, 0.0, 0.5], tmp_path / "2", rule="less")[0] == [0, 1]
-    assert best_of([nan, 0.5, nan], tmp_path / "3")[0] == [1]
-
-
 @pytest.mark.parametrize(("key", "rule"), REFERENCE["rules"].items())
 def test_a_rule_is_known_by_the_whole_name_first_and_then_by_a_part(key: str, rule: str | None, tmp_path: Path) -> None:
     if rule is None:
@@ -197,7 +202,7 @@ def test_a_rule_is_known_by_the_whole_name_first_and_then_by_a_part(key: str, ru
             with pytest.raises(HookOptionError, match="does not show whether"):
                 made()
         return
-    assert EarlyStoppingHook(key).rule == rule
+    assert EarlyStoppingHook(key).watched.rule == rule
     saved, _, _ = best_of([2.0, 3.0, 1.0], tmp_path, name=key, save_best=key)
     assert saved == ([0, 1] if rule == "greater" else [0, 2])
 
@@ -236,27 +241,27 @@ def test_a_validation_that_a_hook_skips_has_no_best(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["best_val_acc_epoch_2.safetensors"]
 
 
-def test_a_run_that_is_resumed_keeps_the_best_and_does_not_begin_with_a_validation_again(tmp_path: Path) -> None:
-    def begun(*scores: float) -> tuple[Runner, EvalHook, Where]:
-        runner = make(*scores, max_epochs=4, work_dir=tmp_path)
-        where = runner.register_hook(Where())
-        return runner, runner.register_hook(EvalHook([1.0], start=0, save_best="acc")), where
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_run_killed_between_two_files_of_one_moment_saves_the_other_once_it_is_resumed(
+    asynchronous: bool, tmp_path: Path
+) -> None:
+    """The first file lacked the score that the other hook had yet to judge, and the resumed run had another best."""
 
-    scores = [0.1, 0.5, 0.9, 0.2, 0.7]
-    whole, hook, where = begun(*scores)
-    hooks(whole.train_epoch).add(
-        "post",
-        lambda runner, epoch: runner.after_stage(lambda: runner.save_checkpoint(tmp_path / "saved" / f"{epoch}")),
-    )
-    whole.fit([1.0])
-    assert where.seen == [["before", 0], *(["after", epoch] for epoch in range(4))]
-    for epoch in range(4):
-        again, resumed, seen = begun(*scores[epoch + 2 :])
-        again.resume(tmp_path / "saved" / f"{epoch}")
-        assert resumed.best_score == max(scores[: epoch + 2])
-        again.fit([1.0])
-        assert resumed.state_dict() == hook.state_dict()
-        assert seen.seen == [["after", later] for later in range(epoch + 1, 4)]
+    def left_by(folder: Path, killed_after: int | None) -> Any:
+        best = EvalHook(data(1, seed=5), interval=2, by_epoch=False, save_best="loss", out_dir=folder / "best")
+        saving = CheckpointHook(2, by_epoch=False, max_keep=1, save_best="loss", asynchronous=asynchronous)
+        runner = run_of("numpy", hooks=[CheckpointLoaderHook(folder, missing_ok=True), saving, best], work_dir=folder)
+        saved = count(1)
+        hooks(runner.write_checkpoint).post(lambda: 1 / (next(saved) != killed_after) and None)
+        with nullcontext() if killed_after is None else suppress(ZeroDivisionError):
+            runner.fit(data(3))
+        models = {path.relative_to(folder): load(path)["model"] for path in folder.rglob("*.safetensors")}
+        return saving.best_score, best.best_score, str(models)
+
+    whole = left_by(tmp_path / "whole", None)
+    for killed_after in range(1, 12):
+        left_by(tmp_path / f"{killed_after}", killed_after)
+        assert left_by(tmp_path / f"{killed_after}", None) == whole
 
 
 # Early stopping
@@ -273,7 +278,7 @@ def test_early_stopping_without_a_validation_warns_at_the_end(caplog: pytest.Log
     make(0.5, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0])
     assert "there was no validation, so it could not stop the run; give fit(train, held_out)" in caplog.text
     caplog.clear()
-    make(0.5, 0.4, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0], [1.0])
+    make(0.5, 0.4, max_epochs=2, hooks=[EarlyStoppingHook("acc")]).fit([1.0], [1.0])
     assert "no validation" not in caplog.text
 
 
@@ -285,40 +290,13 @@ def test_it_stops_where_mmengine_does(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("score", [nan, inf, -inf])
-def test_scores_that_are_not_finite_stop_the_run_with_check_finite(score: float) -> None:
+def test_a_score_that_is_not_finite_stops_the_run(score: float) -> None:
     assert stopped(EarlyStoppingHook("acc"), [0.1, score, 0.2])[0] == 2
-    hook = EarlyStoppingHook("acc", check_finite=False, patience=2)
-    assert stopped(hook, [0.1, score, 0.3])[0] == 3
-    assert hook.best_score == (inf if score == inf else 0.3)
 
 
-@pytest.mark.parametrize("patience", [1, 2, 3])
-def test_a_run_that_is_resumed_stops_where_it_would_have(patience: int, tmp_path: Path) -> None:
-    scores = [0.1, 0.9, 0.8, 0.95, 0.3, 0.3, 0.3, 0.3]
-    whole = make(*scores, max_epochs=8)
-    hook = whole.register_hook(EarlyStoppingHook("acc", patience=patience))
-    hooks(whole.val_epoch).add(
-        "post", lambda runner, epoch: runner.save_checkpoint(tmp_path / f"{epoch}"), priority=100
-    )
-    whole.fit([1.0], [1.0])
-    assert whole.epoch < 8
-    for epoch in range(1, whole.epoch + 1):
-        again = make(*scores[epoch:], max_epochs=8)
-        resumed = again.register_hook(EarlyStoppingHook("acc", patience=patience))
-        again.resume(tmp_path / f"{epoch}")
-        again.fit([1.0], [1.0])
-        assert again.epoch == whole.epoch
-        assert resumed.state_dict() == hook.state_dict()
-
-
-def test_a_number_that_is_not_there_is_a_warning_or_an_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_score_that_a_validation_does_not_log_is_refused_with_the_nearest() -> None:
     runner = make(max_epochs=2, hooks=[EarlyStoppingHook("val_accu", patience=1)])
-    with caplog.at_level(logging.WARNING):
-        runner.fit([1.0], [1.0])
-    assert "did not log this score; it logged val_acc, val_size; did you mean 'val_acc'" in caplog.text
-    assert runner.epoch == 2
-    runner = make(max_epochs=2, hooks=[EarlyStoppingHook("val_accu", strict=True)])
-    with pytest.raises(TrainingError, match="val_accu"):
+    with pytest.raises(TrainingError, match="did not log this score; it logged val_acc, val_size; did you mean 'val_a"):
         runner.fit([1.0], [1.0])
 
 
@@ -333,15 +311,6 @@ def test_it_says_why_it_stops(caplog: pytest.LogCaptureFixture) -> None:
 # Options
 
 
-def test_they_are_built_from_configs() -> None:
-    built = HOOKS.build_from_config({"type": "EarlyStoppingHook", "monitor": "acc", "patience": 7, "priority": "LOW"})
-    assert (built.patience, built.priority) == (7, "LOW")
-    assert HOOKS.build_from_config({"type": "EvalHook", "interval": 3}, loader=[1.0]).interval == 3
-    assert HOOKS.build_from_config({"type": "DistEvalHook", "start": 3}, loader=[1.0]).start == 3
-    with pytest.raises(ConfigError, match="did you mean 'interval'"):
-        HOOKS.build_from_config({"type": "DistEvalHook", "intervall": 3}, loader=[1.0])
-
-
 @pytest.mark.parametrize(
     ("make_hook", "error", "text"),
     [
@@ -349,7 +318,7 @@ def test_they_are_built_from_configs() -> None:
         (lambda: EvalHook([1.0], interval=1.5), HookTypeError, "not a whole number"),  # type: ignore[arg-type]
         (lambda: EvalHook([1.0], start=-1), HookOptionError, "from 0 up"),
         (lambda: EvalHook([1.0], save_best="acc", rule="bigger"), HookOptionError, "bigger"),  # type: ignore[arg-type]
-        (lambda: EvalHook([1.0], save_best=3), HookTypeError, "save_best=3 is not the name of a score, 'auto' or None"),  # type: ignore[arg-type]
+        (lambda: EvalHook([1.0], save_best=3), HookTypeError, "3 is not the name of a score"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", rule="greatr"), HookOptionError, "did you mean 'greater'"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", patience=0), HookOptionError, "from 1 up"),
         (lambda: EarlyStoppingHook("acc", patience=True), HookTypeError, "not a whole number"),

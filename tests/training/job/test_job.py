@@ -16,9 +16,9 @@ import pytest
 
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
-from aspecthook.training import TrainingError
+from aspecthook.training import Registry
 from aspecthook.training.checkpoint import load, save
-from aspecthook.training.job._build import DATA
+from aspecthook.training.job import _train
 from aspecthook.training.job._settings import default_text, load_settings
 from aspecthook.training.job._train import train
 
@@ -60,11 +60,7 @@ def test_the_printed_settings_are_settings(tmp_path: Path, capsys: pytest.Captur
 def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
     assert load_settings(changes=["lr.policy=step"])["lr"] == {"policy": "step"}
     assert load_settings(changes=["lr.policy=cosine"])["lr"]["min_lr"] == 0.0, "it is cosine already"
-    warm = load_settings(changes=["lr.warmup=linear", "lr.policy=exp"])
-    assert warm["lr"] == {"warmup": "linear", "policy": "exp"}
-    sgd = load_settings(changes=["optimizer.type=SGD"])
-    assert sgd["optimizer"] == {"type": "SGD", "lr": 3e-3}
-    assert load_settings(changes=["lr=false"])["lr"] is False
+    assert load_settings(changes=["optimizer.type=SGD", "optimizer.lr=0.1"])["optimizer"] == {"type": "SGD", "lr": 0.1}
     assert load_settings(changes=["lr=false", "lr=true"])["lr"] == {}
 
 
@@ -73,14 +69,13 @@ def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
     [
         ("run.max_epoch=3", r"\[run\] takes no 'max_epoch'.*did you mean 'max_epochs'"),
         ("rnu.seed=3", "the config takes no 'rnu'.*did you mean 'run'"),
-        ("run.max_epochs=abc", "max_epochs is 'abc'; give a whole number"),
-        ("run.amp=1", "amp is 1; give true or false"),
-        ("run.seed=1.5", "seed is 1.5; give a whole number"),
+        ("run.max_epochs=abc", "max_epochs is 'abc'; give a value such as 25"),
+        ("run.amp=1", "amp is 1; give a value such as False"),
         ("nonsense", "give section.key=value"),
         ("hooks=3", r"give \[\[hooks\]\] tables"),
         ("lr=3", "lr\\] is an int; give a table, such as lr.key = ..."),
         ("=3", "give section.key=value"),
-        ('run.work_dir="a\\u0000"', "work_dir has a NUL character, which names and paths cannot have"),
+        ("model.hidden=" + "[" * 200 + "]" * 200, "--set 'model.hidden': its value is nested too deeply; correct it"),
     ],
 )
 def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, message: str) -> None:
@@ -92,25 +87,17 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
     ("change", "message"),
     [
         ("run.backend=nmpy", "there is no backend 'nmpy'; use 'numpy' or 'torch'; did you mean 'numpy'"),
-        ("model.type=cnn", "needs PyTorch; use --backend torch"),
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
         ("lr.policy=cosin", "; did you mean 'cosine'?"),
         ("data.type=digts", "did you mean 'digits'"),
-        ("data.held_out=1", "give a fraction of at least 0"),
+        ("data.held_out=1", "held_out=1; give a fraction of more than 0 and less than 1"),
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
-        ("checkpoint.intervall=1", "did you mean 'interval'"),
-        ("clip.max_nrom=1", "did you mean 'max_norm'"),
         ("run.seed=-1", "seed=-1: give a whole number from 0 up"),
-        ("optimizer.lr=fast", "lr='fast'.*from 0 up"),
-        ("optimizer.lr=true", "lr=True.*from 0 up"),
         ("optimizer.lr=-1", "lr=-1.*from 0 up"),
-        ("optimizer.weight_decay=x", "weight_decay='x'.*from 0 up"),
-        ("optimizer.betas=3", "give two numbers"),
-        ("model.hidden=abc", "hidden is 'abc'; give a list of whole numbers from 1 up"),
-        ("model.hidden=[0]", "give a list of whole numbers from 1 up"),
-        ("model.hidden=[1.5]", "give a list of whole numbers from 1 up"),
+        ("model.hidden=abc", "hidden is 'abc'; give whole numbers from 1 up"),
+        ("model.hidden=[0]", "give whole numbers from 1 up"),
         ("model.dropout=x", r"\[model\]: .*; correct the value"),
     ],
 )
@@ -123,25 +110,21 @@ def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("wrong", ['type = "EMAHok"', 'type = "EMAHook"\nmomentum = 3', "momentum = 0.5"])
-def test_an_error_of_a_hook_names_the_entry(wrong: str, tmp_path: Path) -> None:
+def test_an_error_of_a_hook_names_the_entry(tmp_path: Path) -> None:
     # Only the hook was named, and a config may have many of its class.
     file = tmp_path / "run.toml"
-    file.write_text(f'[[hooks]]\ntype = "EMAHook"\n[[hooks]]\n{wrong}\n')
-    with pytest.raises(ValueError, match="registry 'training hooks'|momentum=3") as caught:
+    file.write_text('[[hooks]]\ntype = "EMAHook"\n[[hooks]]\ntype = "EMAHook"\nmomentum = 3')
+    with pytest.raises(ValueError, match="momentum=3") as caught:
         train(load_settings(file, [f"run.work_dir='{tmp_path / 'run'}'"]))
-    assert caught.value.__notes__[-1] == "in entry 2 of [[hooks]]"
-    with pytest.raises(ConfigError) as caught:
-        train(load_settings(changes=["hooks=['EMAHok']", f"run.work_dir='{tmp_path / 'run'}'"]))
-    assert caught.value.__notes__ == ["in entry 1 of [[hooks]]"]
+    assert caught.value.__notes__[-1] == "in custom_hooks={'type': 'EMAHook', 'momentum': an int}"
 
 
 def test_a_file_that_is_not_a_config_is_refused(tmp_path: Path) -> None:
     for name, text, why in (
-        ("a.toml", "= 3", ""),
-        ("a.json", "{", "is not JSON"),
-        ("b.json", "[1]", "is not a config: it holds a list of 1 item; give a file with sections such as .run.$"),
-        ("c.json", "[" * 200_000, "is not a config: its values are nested too deeply; correct it"),
+        ("a.toml", "= 3", "is not valid TOML"),
+        ("a.json", "{", "is not valid JSON"),
+        ("b.json", "[1]", "is not a config: it holds a list of 1 item; give a file with sections"),
+        ("c.json", "[" * 200_000, "is not valid JSON: its values are nested too deeply"),
     ):
         file = tmp_path / name
         file.write_text(text)
@@ -160,16 +143,6 @@ def test_the_job_learns_the_digits(tmp_path: Path) -> None:
     assert outcome.checkpoint is not None and load(outcome.checkpoint)["meta"]["config"]["data"]["type"] == "digits"
 
 
-def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
-    given = settings(tmp_path, "run.max_epochs=1")
-    train(given)
-    before = sorted((file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir())
-    with pytest.raises(TrainingError, match="already holds a run.*--resume.*--overwrite"):
-        train(given)
-    assert sorted((file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir()) == before
-    train(given, overwrite=True)
-
-
 def test_a_resumed_job_ends_as_one_that_was_never_interrupted(tmp_path: Path) -> None:
     whole = train(settings(tmp_path / "whole", "run.max_epochs=4", "checkpoint.max_keep=9"))
     train(settings(tmp_path / "part", "run.max_epochs=4", "checkpoint.max_keep=9"))
@@ -184,7 +157,7 @@ def test_a_resumed_job_ends_as_one_that_was_never_interrupted(tmp_path: Path) ->
 @pytest.mark.torch
 def test_the_job_learns_with_pytorch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    given = settings(tmp_path, "run.backend=torch", "model.type=cnn", "run.max_epochs=4", "model.channels=[16, 32]")
+    given = settings(tmp_path, "run.backend=torch", "run.max_epochs=4")
     assert train(given).accuracy > 0.9
 
 
@@ -217,20 +190,11 @@ def test_a_misspelt_option_is_refused_in_one_line(
     assert said == f"aspecthook train: {says}; see aspecthook train --help\n"
 
 
-def test_a_value_that_is_nested_too_deeply_is_refused_in_one_line(
+def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    change = "model.hidden=" + "[" * 200 + "]" * 200
-    assert aspecthook(["train", "--set", change, "--work-dir", str(tmp_path / "run")]) == 2
-    assert capsys.readouterr().err.endswith("--set 'model.hidden': its value is nested too deeply; correct it\n")
-
-
-@pytest.mark.parametrize("change", ["checkpoint.by_epoch=no", "checkpoint.interval=1.5", "checkpoint.interval=-1"])
-def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type_or_impossible(
-    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # It was 1, as if the training had failed, for a value of another type.
-    assert aspecthook(["train", "--set", change, "--work-dir", str(tmp_path / "run")]) == 2
+    # It was 1, as if the training had failed.
+    assert aspecthook(["train", "--set", "checkpoint.by_epoch=no", "--work-dir", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.startswith("aspecthook train: CheckpointHook: ")
     assert not (tmp_path / "run").exists()
 
@@ -271,23 +235,25 @@ def test_a_config_that_cannot_be_read_is_named(
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize(("error", "status"), [(OSError(5, "Input/output error"), 1), (KeyboardInterrupt(), 130)])
 def test_an_error_names_a_checkpoint_only_if_there_is_one(
-    error: BaseException, status: int, saved: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    status: int,
+    saved: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder, error = tmp_path / "a run", copy(error)
-
     def fail(**_: object) -> None:
         if saved:
-            save(folder / "epoch_1.safetensors", {"epoch": 1})
-        raise error
+            save(tmp_path / "a run" / "epoch_1.safetensors", {"epoch": 1})
+        raise copy(error)
 
-    DATA.register(fail, name="failing")
-    try:
-        assert aspecthook(["train", "--work-dir", str(folder), "--set", "data.type=failing"]) == status
-    finally:
-        DATA.unregister("failing")
+    registry = Registry("data")
+    registry.register(fail, name="digits")
+    monkeypatch.setattr(_train, "DATA", registry)
+    assert aspecthook(["train", "--work-dir", str(tmp_path / "a run")]) == status
     said = capsys.readouterr().err
-    assert ("interrupted" if status == 130 else "Input/output error") in said and "intact" not in said
-    assert ("--resume" in said) == saved and (f"--resume --work-dir '{folder}'" in said) == saved
+    assert ("interrupted" if status == 130 else "Input/output error") in said
+    assert ("--resume" in said) == saved and (f"--resume --work-dir '{tmp_path / 'a run'}'" in said) == saved
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,15 +278,11 @@ def received(folder: Path, **sections: Any) -> Path:
     "sections",
     [
         {"data": {"type": "os:system", "command": "touch {bait}"}},
-        {"model": {"type": "os:system", "command": "touch {bait}"}},
         {"optimizer": {"type": "os:system", "command": "touch {bait}"}},
-        {"lr": {"type": "os:system", "command": "touch {bait}"}},
         {"hooks": [{"type": "os:system", "command": "touch {bait}"}]},
         {"hooks": ["this:"]},
         {"log": {"hooks": [{"type": "os:system", "command": "touch {bait}"}]}},
-        {"log": {"hooks": ["os:getpid"]}},
         {"checkpoint": {"interval": 1, "out_dir": "{bait}"}},
-        {"checkpoint": {"interval": 1, "out_dir": "here"}},
         {"plot": {"path": "../{bait}"}},
         {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
         {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
@@ -330,22 +292,15 @@ def received(folder: Path, **sections: Any) -> Path:
         {"hooks": [{"type": "BackupAndRestore", "backup_dir": "backup"}]},
         {"hooks": [{"type": "SummarySaverHook", "save_steps": 1, "output_dir": "here"}]},
         {"hooks": [{"type": "CheckpointLoaderHook", "path": "here"}]},
-        {"hooks": [{"type": "EMAHook", "momentum": [[[[[0.1]]]]]}]},
         {"report": {"git_status": True}},  # runs the filters that the folder's git configuration names
-        {"report": {"path": "report.html"}},
-        {"report": {"config": {"a": 1}}},
         {"report": True, "plot": {"dpi": 100_000}},  # a picture of 60 GB
         {"data": {"type": "digits", "split": "train"}},
         {"run": {"seed": "http://localhost:9"}},
-        {"run": True},
-        {"run": {"max_epoch": 2}},
         {"lr": {"policy": "cosine", "type": "LambdaCallback"}},
-        {"checkpoint": {"type": "ModelCheckpoint", "filepath": "here"}},
         {"checkpoint": {"save_best": "../../best"}},
         {"model": {"type": "mlp", "hidden": [1] * 10_000}},
         {"model": {"type": "mlp", "hidden": [15_000, 15_000]}},  # 3.5 GB of memory
         {"model": {"hidden": 10**9}},
-        {"optimizer": ["SGD"]},
     ],
     ids=lambda sections: json.dumps(sections)[:60],
 )
@@ -359,7 +314,7 @@ def test_the_config_of_a_received_folder_is_not_code(
     before = sorted(tmp_path.rglob("*"))
     assert aspecthook(["train", "--resume", "--work-dir", str(folder)]) == 2
     said = capsys.readouterr().err
-    assert "--trust-config" in said and "--config" in said and said.count("\n") == 1
+    assert "--config" in said and said.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before and not bait.exists()
 
 
@@ -369,11 +324,13 @@ def test_a_config_that_is_trusted_may_name_imports(tmp_path: Path, capsys: pytes
     folder = received(tmp_path / "run", hooks=[hook])
     again = ["train", "--resume", "--epochs", "2", "--work-dir", str(folder)]
     assert aspecthook(again) == 2
-    assert aspecthook([*again, "--trust-config"]) == 0, capsys.readouterr().err
+    assert aspecthook([*again, "--config", str(folder / "config.json")]) == 0, capsys.readouterr().err
     assert json.loads((folder / "config.json").read_text())["hooks"] == [hook]
-    file = tmp_path / "mine.json"
-    (folder / "config.json").rename(file)
-    assert aspecthook([*again, "--config", str(file)]) == 0, capsys.readouterr().err
+
+
+def test_a_received_config_whose_run_is_no_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert aspecthook(["train", "--resume", "--work-dir", str(received(tmp_path / "run", run=True))]) == 2
+    assert "[run] is a bool; give a table" in capsys.readouterr().err
 
 
 def test_a_received_folder_is_resumed_in_its_own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

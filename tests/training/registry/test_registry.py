@@ -6,7 +6,6 @@ import copy
 import fractions
 import pickle
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +26,8 @@ from aspecthook import (
 )
 from aspecthook._core.law.options import priority_of
 from aspecthook.training import Registry
-from aspecthook.training.registry._configs import load_toml
-from tests.plugins.shop import GROUP, Install, message
+from aspecthook.training.registry._configs import load_config
+from tests.plugins.shop import Install, message
 
 
 class Kept:
@@ -139,7 +138,7 @@ def test_no_bytes_do_anything_but_read_or_be_refused_by_file(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_bytes(raw)
-    read, error = attempt(lambda: load_toml(path))
+    read, error = attempt(lambda: load_config(path))
     if error is not None:
         assert str(error).startswith(f"{path} is not valid TOML: ")
     else:
@@ -176,10 +175,6 @@ def test_a_name_that_is_taken_is_refused_and_of_several_names_none_is_registered
             "something is given the name None; give a string that is not empty",
         ),
         (lambda r: r.unregister(5), "unregister is given the name 5; give a string that is not empty"),
-        (
-            lambda r: r.load_entry_points(""),
-            "load_entry_points is given the group ''; give a string that is not empty",
-        ),
     ],
 )
 def test_registering_refuses_wrong_values(call: Callable[[Registry], object], expected: str) -> None:
@@ -188,9 +183,6 @@ def test_registering_refuses_wrong_values(call: Callable[[Registry], object], ex
     assert list(registry) == []
     assert message(HookTypeError, lambda: Registry("")) == (
         "a registry has the name ''; give a string that is not empty"
-    )
-    assert message(HookTypeError, lambda: Registry("hooks", imports="package")) == (  # type: ignore[arg-type]
-        "registry 'hooks' has imports='package'; give True or False"
     )
 
 
@@ -320,15 +312,8 @@ def typed(type: str) -> None: ...
             f"the type '{__name__}:typed' needs 'type', which a config cannot give; register a function that passes it",
         ),
         ("", "'' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
-        ("x.", "'x.' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
-        (":Ema", "the type ':Ema' is neither registered nor an import path of the form 'package.module:Class'"),
         ("a:b:c", "the type 'a:b:c' is neither registered nor an import path of the form 'package.module:Class'"),
         ("..a:b", "the type '..a:b' is neither registered nor an import path of the form 'package.module:Class'"),
-        ("fractionz:F", "there is no module 'fractionz' for the type 'fractionz:F'; did you mean 'fractions'?"),
-        (
-            "collections.abd:F",
-            "there is no module 'collections.abd' for the type 'collections.abd:F'; did you mean 'collections.abc'?",
-        ),
         ("fractions.x.y:F", "there is no module 'fractions.x' for the type 'fractions.x.y:F'"),
         (
             "sys:maxsize",
@@ -358,82 +343,7 @@ def test_building_refuses_wrong_configs(registry: Registry, config: Any, expecte
 def test_invalid_toml_is_reported_with_file_and_line(tmp_path: Path, raw: bytes, expected: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(raw)
-    assert message(ConfigError, partial(load_toml, path)).startswith(f"{path} is not valid TOML: {expected}")
-
-
-# Entry points
-
-PLUGIN = """
-    class Cosine:
-        def __init__(self, steps=10):
-            self.steps = steps
-"""
-
-
-def test_an_entry_point_is_imported_at_its_first_use(registry: Registry, install: Install) -> None:
-    install("cosine", {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
-    assert registry.load_entry_points(GROUP) == ("Cosine",)
-    assert registry.load_entry_points(GROUP) == ("Cosine",)  # anew, not once more
-    assert list(registry) == ["Ema", "Ranked", "Saver", "Cosine"]
-    assert "Cosine" in registry
-    assert "plugged_a" not in sys.modules
-    built = registry.build_from_config({"type": "Cosine", "steps": 3, "priority": "LOW"})
-    assert (built.steps, built.priority) == (3, "LOW")
-    assert registry["Cosine"] is sys.modules["plugged_a"].Cosine
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_registered_name_takes_precedence_over_an_entry_point(
-    registry: Registry, install: Install, first: bool
-) -> None:
-    install("cosine", {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
-    if first:
-        registry.register(Ema, name="Cosine")
-    registry.load_entry_points(GROUP)
-    if not first:
-        registry.register(Ema, name="Cosine")
-    assert registry["Cosine"] is Ema
-    assert len(registry) == 4
-    assert "plugged_a" not in sys.modules
-    registry.unregister("Cosine")
-    assert registry["Cosine"] is sys.modules["plugged_a"].Cosine
-
-
-def test_a_line_that_is_no_entry_point_is_named(registry: Registry, install: Install, tmp_path: Path) -> None:
-    """A line without `=` came out as a bare TypeError."""
-    install("wreck", {"Fine": "fractions:Fraction"}, {})
-    info = tmp_path / "wreck" / "wreck-1.2.dist-info" / "entry_points.txt"
-    info.write_text(f"# all of it\n[{GROUP}]\nBroken\nFine = fractions:Fraction\n\n[other]\nx = y\n")
-    assert sorted(registry.load_entry_points(GROUP)) == ["Broken", "Fine"]
-    assert message(ConfigError, lambda: registry["Broken"]).startswith(
-        "registry 'hooks': entry point Broken =  of wreck 1.2 fails with "
-        "ValueError(\"'' is not of the form 'package.module:name'\")"
-    )
-
-
-def test_an_entry_point_that_cannot_be_called_is_refused(registry: Registry, install: Install) -> None:
-    install("wreck", {"Five": "plugged_b:A"}, {"plugged_b": "A = 5"})
-    registry.load_entry_points(GROUP)
-    assert message(ConfigError, lambda: registry["Five"]) == (
-        "registry 'hooks': entry point Five = plugged_b:A of wreck 1.2 is an int, which is not callable; fix "
-        "or uninstall it"
-    )
-
-
-def test_one_name_of_two_distributions_is_refused_when_it_is_used(registry: Registry, install: Install) -> None:
-    install("one", {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
-    install("two", {"Cosine": "plugged_b:Cosine"}, {"plugged_b": PLUGIN}, group=f"{GROUP}.more")
-    assert registry.load_entry_points(GROUP) == registry.load_entry_points(f"{GROUP}.more") == ("Cosine",)
-    assert list(registry)[3:] == ["Cosine"]
-    assert message(ConfigError, lambda: registry["Cosine"]) == (
-        "registry 'hooks': 2 entry points have the same name: entry point Cosine = plugged_a:Cosine of "
-        "one 1.2; "
-        "entry point Cosine = plugged_b:Cosine of two 1.2; uninstall all but one, or register 'Cosine' "
-        "yourself, which comes before them"
-    )
-    assert not {"plugged_a", "plugged_b"} & set(sys.modules)
-    registry.register(Ema, name="Cosine")
-    assert registry["Cosine"] is Ema
+    assert message(ConfigError, partial(load_config, path)).startswith(f"{path} is not valid TOML: {expected}")
 
 
 def test_exception_of_a_module_imported_by_path_is_passed_on(registry: Registry, install: Install) -> None:
@@ -467,13 +377,10 @@ def test_a_registry_imports_nothing_unless_it_is_told_to(kind: str) -> None:
     "config",
     [
         {"type": "Login", "password": "hunter2"},
-        {"type": "Login", "password": "hunter2", "more": ["hunter2"], "also": {"hunter2": "hunter2"}},
         {"type": "Login", "pasword": "hunter2"},
         {"type": ["hunter2"]},
-        {"type": {"type": "hunter2"}, "password": "hunter2"},
         {"type": "Login", "password": "hunter2", "priority": ["hunter2"]},
         ["hunter2"],
-        b"hunter2",
         {"password": "hunter2"},
         {b"type": "hunter2"},
     ],
@@ -498,7 +405,7 @@ def test_no_message_shows_what_a_config_gives(config: Any) -> None:
 @pytest.mark.parametrize("path", ["no\0file", "no\nfile\0", "\ud800/no file"])
 def test_invalid_path_is_an_error_of_one_line(path: str) -> None:
     with pytest.raises((ConfigError, FileNotFoundError)) as caught:
-        load_toml(path)
+        load_config(path)
     if isinstance(caught.value, ConfigError):
         assert "cannot be the path of a file: " in str(caught.value) and str(caught.value).isprintable()
 
@@ -517,5 +424,5 @@ def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str)
     """A RecursionError came out, of the parser or of what went through the file."""
     path = tmp_path / "deep.toml"
     path.write_text(text)
-    text = message(ConfigError, partial(load_toml, path))
+    text = message(ConfigError, partial(load_config, path))
     assert text == f"{path} is not valid TOML: its values are nested too deeply; correct it"

@@ -1,7 +1,7 @@
 """Modules of the NumPy back end, with PyTorch's methods.
 
 Nothing is registered: a module finds its parameters and submodules in its attributes, in the order in which they were
-set. Lists of modules are `Sequential`'s.
+set.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._random import generator
-from aspecthook.training.backends._state import check_arrays
 
-from ._values import QUIET, Array, Parameter, anp, detach
+from ._autograd import Array, Parameter, Value, anp, detach
+from ._backend import generator
+from ._state import check_arrays
 
 
 class Module:
@@ -48,7 +47,7 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no method forward; write one")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        with np.errstate(**QUIET):
+        with np.errstate(all="ignore"):
             return self.forward(*inputs, **options)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -120,7 +119,6 @@ class Linear(Module):
         in_features: The last size of the inputs.
         out_features: The last size of the outputs.
         bias: Add a bias.
-        dtype: The type of the weights.
 
     Example:
         >>> import numpy as np
@@ -128,14 +126,12 @@ class Linear(Module):
         (32, 10)
     """
 
-    def __init__(
-        self, in_features: int, out_features: int, *, bias: bool = True, dtype: DTypeLike = np.float32
-    ) -> None:
+    def __init__(self, in_features: int, out_features: int, *, bias: bool = True) -> None:
         bound = 1 / np.sqrt(max(in_features, 1))
-        self.weight: Parameter = _uniform(bound, (out_features, in_features), dtype)
-        self.bias: Parameter | None = _uniform(bound, (out_features,), dtype) if bias else None
+        self.weight: Parameter = _uniform(bound, out_features, in_features)
+        self.bias: Parameter | None = _uniform(bound, out_features) if bias else None
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Value) -> Any:
         """Return the output of inputs of shape (…, in_features)."""
         size = self.weight.shape[1]
         if np.shape(x)[-1:] != (size,):
@@ -147,8 +143,8 @@ class Linear(Module):
         return f"Linear({self.weight.shape[1]}, {self.weight.shape[0]}{'' if self.bias else ', bias=False'})"
 
 
-def _uniform(bound: float, shape: tuple[int, ...], dtype: DTypeLike) -> Parameter:
-    return Parameter(generator.uniform(-bound, bound, shape).astype(dtype))
+def _uniform(bound: float, *shape: int) -> Parameter:
+    return Parameter(generator.uniform(-bound, bound, shape).astype(np.float32))
 
 
 @final
@@ -161,7 +157,7 @@ class ReLU(Module):
         array([0., 2.])
     """
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Value) -> Any:
         """Return the output of inputs of any shape."""
         return anp.where(detach(x) <= 0, 0.0, x)  # with `x > 0`, NaN would become 0
 
@@ -176,7 +172,7 @@ class Flatten(Module):
         (32, 64)
     """
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Value) -> Any:
         """Return the output of inputs of shape (batch, …)."""
         shape = np.shape(x)
         return anp.reshape(x, (shape[0], int(np.prod(shape[1:]))))
@@ -204,15 +200,12 @@ class Dropout(Module):
             raise TrainingError(f"Dropout({p!r}): give the share to drop, from 0 to 1")
         self.p = p
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Value) -> Any:
         """Return the output of inputs of any shape."""
         if not self.training or self.p == 0:
             return x
         mask = (generator.random(np.shape(x)) >= self.p).astype(detach(x).dtype)
         return x * (mask / mask.dtype.type(1 - self.p) if self.p < 1 else mask)
-
-    def __repr__(self) -> str:
-        return f"Dropout({self.p})"
 
 
 class Sequential(Module):
@@ -220,8 +213,6 @@ class Sequential(Module):
 
     Example:
         >>> model = Sequential(Flatten(), Linear(64, 32), ReLU(), Linear(32, 10))
-        >>> model
-        Sequential(Flatten(), Linear(64, 32), ReLU(), Linear(32, 10))
         >>> [name for name, _ in model.named_parameters()]
         ['1.weight', '1.bias', '3.weight', '3.bias']
         >>> model[3]
@@ -235,7 +226,7 @@ class Sequential(Module):
         """Yield the modules by their positions."""
         return ((str(place), module) for place, module in enumerate(self.modules))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Value) -> Any:
         """Return the output of the last module."""
         for module in self.modules:
             x = module(x)
@@ -243,9 +234,3 @@ class Sequential(Module):
 
     def __getitem__(self, place: int) -> Module:
         return self.modules[place]
-
-    def __len__(self) -> int:
-        return len(self.modules)
-
-    def __repr__(self) -> str:
-        return f"Sequential({', '.join(map(repr, self.modules))})"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._values import QUIET, Array, Parameter
+from ._autograd import Array, Parameter
+from ._state import is_any
+
+Params: TypeAlias = Iterable[Parameter] | Iterable[dict[str, Any]]
 
 
 class Optimizer:
@@ -29,7 +32,7 @@ class Optimizer:
         (True, [0.1, 1.0])
     """
 
-    def __init__(self, params: Iterable[Parameter] | Iterable[dict[str, Any]], defaults: dict[str, Any]) -> None:
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         rows: list[Any] = list(params)
         groups = rows if rows and isinstance(rows[0], dict) else [{"params": rows}]
         self.param_groups: list[dict[str, Any]] = [
@@ -45,9 +48,11 @@ class Optimizer:
         if len(set(parameters)) < len(parameters):
             raise TrainingError(f"{who} was given a parameter twice; leave it in one group")
         for group in self.param_groups:
-            _check(who, group)
+            for name, value in group.items():
+                if name != "params":
+                    group[name] = _checked(who, name, value)
 
-    @np.errstate(**QUIET)
+    @np.errstate(all="ignore")
     def step(self) -> None:
         """Change every parameter that has a gradient."""
         for group in self.param_groups:
@@ -68,14 +73,11 @@ class Optimizer:
 
         A step replaces the arrays in the states, and never changes them.
         """
-        parameters = self._parameters()
-        numbers = {parameter: number for number, parameter in enumerate(parameters)}
+        numbers = {parameter: number for number, parameter in enumerate(self._parameters())}
+        groups = [{**group, "params": [numbers[one] for one in group["params"]]} for group in self.param_groups]
         return {
-            "state": {number: dict(self.state[p]) for p, number in numbers.items() if p in self.state},
-            "param_groups": [
-                {**group, "params": [numbers[parameter] for parameter in group["params"]]}
-                for group in self.param_groups
-            ],
+            "state": {number: dict(self.state[one]) for one, number in numbers.items() if one in self.state},
+            "param_groups": groups,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -83,7 +85,7 @@ class Optimizer:
         for group, given in zip(self.param_groups, state["param_groups"], strict=True):
             group.update({**given, "params": group["params"]})
         states = deepcopy(state["state"])
-        self.state = {p: states[number] for number, p in enumerate(self._parameters()) if number in states}
+        self.state = {one: states[number] for number, one in enumerate(self._parameters()) if number in states}
 
     def _parameters(self) -> list[Parameter]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
@@ -93,21 +95,27 @@ class Optimizer:
         return f"{type(self).__name__}({', '.join(map(str, groups))})"
 
 
-def _check(who: str, group: dict[str, Any]) -> None:
-    """Raise if an option is impossible; options may come from a config, which has lists instead of tuples."""
-    for name in ("lr", "momentum", "eps", "weight_decay"):
-        if not _is_number(group.get(name, 0.0)):
-            raise TrainingError(f"{who}({name}={brief(group[name])}): give a number from 0 up")
-    if "betas" in group:
-        given = group["betas"]
-        betas: list[Any] = [*given] if type(given) in (tuple, list) else []
+def _checked(who: str, name: str, value: Any) -> object:
+    """Return the value of an option, after a check; a config has lists instead of tuples."""
+    if name == "betas":
+        betas: tuple[Any, ...] = tuple(value) if is_any(value, tuple, list) else ()
         if len(betas) != 2 or not all(_is_number(beta) and beta < 1 for beta in betas):
-            raise TrainingError(f"{who}(betas={brief(given)}): give two numbers from 0 up and below 1")
-        group["betas"] = tuple(betas)
+            raise TrainingError(f"{who}(betas={brief(value)}): give two numbers from 0 up and below 1")
+        return betas
+    if name in ("lr", "momentum", "eps", "weight_decay") and not _is_number(value):
+        raise TrainingError(f"{who}({name}={brief(value)}): give a number from 0 up")
+    return value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(value >= 0)
+
+
+def _decayed(parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
+    """Return a gradient with the weight decay, which is a multiple of the parameter."""
+    # float(), here and below, since a NumPy scalar would change the type of the parameter, and a Python float does not.
+    decay = float(group["weight_decay"])
+    return gradient + decay * parameter.data if decay else gradient
 
 
 @final
@@ -131,21 +139,12 @@ class SGD(Optimizer):
         array(2.)
     """
 
-    def __init__(
-        self,
-        params: Iterable[Parameter] | Iterable[dict[str, Any]],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        *,  # the fourth of PyTorch's is its dampening
-        weight_decay: float = 0.0,
-    ) -> None:
+    # The fourth argument of PyTorch's is its dampening.
+    def __init__(self, params: Params, lr: float = 1e-3, momentum: float = 0.0, *, weight_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
-        # float(), since a NumPy scalar would change the type of the parameter, and a Python float does not.
-        momentum = float(group["momentum"])
-        if group["weight_decay"]:
-            gradient = gradient + float(group["weight_decay"]) * parameter.data
+        gradient, momentum = _decayed(parameter, gradient, group), float(group["momentum"])
         if momentum:
             last = state.get("momentum_buffer")
             gradient = gradient if last is None else momentum * last + gradient
@@ -169,19 +168,21 @@ class Adam(Optimizer):
         Adam({'lr': 0.01, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.0})
     """
 
+    _decay: ClassVar[float] = 0.0  # unless `weight_decay` is given
+
     def __init__(
         self,
-        params: Iterable[Parameter] | Iterable[dict[str, Any]],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        decay = self._decay if weight_decay is None else weight_decay
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": decay})
 
     def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
-        if group["weight_decay"]:
-            gradient = gradient + float(group["weight_decay"]) * parameter.data
+        gradient = _decayed(parameter, gradient, group)
         first, second = map(float, group["betas"])
         step = state["step"] = state.get("step", 0) + 1
         zero = np.zeros_like(parameter.data)
@@ -203,15 +204,7 @@ class AdamW(Adam):
         AdamW({'lr': 0.001, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.01})
     """
 
-    def __init__(
-        self,
-        params: Iterable[Parameter] | Iterable[dict[str, Any]],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay)
+    _decay = 1e-2
 
     def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
         parameter.data = parameter.data * (1 - float(group["lr"]) * float(group["weight_decay"]))

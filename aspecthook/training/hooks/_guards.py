@@ -1,18 +1,132 @@
-"""The hook that keeps NaN and infinite losses away from the parameters."""
+"""Hooks that guard a run: they end one that no longer improves, and keep NaN away from the parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Return
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, one_of, optional_number
+from aspecthook.training._options import finite_number, flag, one_of, optional_number, whole_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
+from ._monitor import Monitor, Rule, find_score, score_of
+
+
+@final
+@HOOKS.register
+class EarlyStoppingHook(Hook):
+    """End the run when a validation score has not improved for some time, or is NaN or infinite.
+
+    As in mmengine, a score improves if it is better than the best one by `min_delta` or more. Only validations during a
+    run count, those before a resume included.
+
+    Args:
+        monitor: The name of the score in the run's logs; ``"loss"`` means ``"val_loss"``.
+        patience: Stop after this many validations without improvement.
+        min_delta: The least improvement that counts.
+        rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
+        stopping_threshold: Stop as soon as a score is better than this.
+
+    Attributes:
+        watched: The `Monitor` of the score.
+        wait_count: The number of validations since the last improvement.
+        stop_reason: Why the hook has stopped the run, or None.
+
+    Example:
+        >>> hook = EarlyStoppingHook("accuracy", patience=3)
+        >>> hook.watched.rule, hook.best_score
+        ('greater', -inf)
+        >>> EarlyStoppingHook("f1")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: the name 'f1' does not show whether a greater or a lesser score is better; ...
+    """
+
+    priority: int | str = "LOWEST"
+
+    def __init__(
+        self,
+        monitor: str,
+        *,
+        patience: int = 5,
+        min_delta: float = 0.1,
+        rule: Rule | None = None,
+        stopping_threshold: float | None = None,
+    ) -> None:
+        who = "EarlyStoppingHook"
+        self.monitor = monitor
+        self.watched: Monitor = Monitor(who, monitor, rule)
+        self.patience: int = whole_number(who, "patience", patience, 1)
+        self.min_delta: float = finite_number(who, "min_delta", min_delta)
+        self.stopping_threshold: float | None = (
+            None if stopping_threshold is None else finite_number(who, "stopping_threshold", stopping_threshold)
+        )
+        self.wait_count: int = 0
+        self.stop_reason: str | None = None
+        self._has_validated = False
+
+    @property
+    def best_score(self) -> float:
+        """The best score so far; before the first, infinity."""
+        return self.watched.best
+
+    def before_run(self, runner: Run) -> None:
+        """Start counting; a stopped run that is resumed stops again."""
+        self.stop_reason, self._has_validated = None, False
+        if self.wait_count >= self.patience:
+            self._stop(runner, self._no_improvement())
+
+    def after_val_epoch(self, runner: Run) -> None:
+        """Judge the validation, and ask the run to stop if it is time."""
+        self._has_validated = True
+        if runner.running:
+            who = f"EarlyStoppingHook(monitor={self.monitor!r})"
+            why = self._judge(score_of(who, find_score(who, self.monitor, runner.logs), runner.logs))
+            if why is not None:
+                self._stop(runner, why)
+
+    def after_run(self, runner: Run) -> None:
+        """Warn if there was nothing to judge."""
+        if not self._has_validated and self.stop_reason is None:
+            runner.logger.warning(
+                "EarlyStoppingHook: there was no validation, so it could not stop the run; give fit(train, held_out), "
+                "or an EvalHook"
+            )
+
+    def _judge(self, score: float) -> str | None:
+        """Return why the run should stop after this score, or None."""
+        if not isfinite(score):
+            return f"{self.monitor} is {score}"
+        threshold, bar = self.stopping_threshold, self.watched.bar(self.min_delta)
+        if threshold is not None and self.watched.exceeds(score, threshold):
+            self.watched.best = score
+            return f"{self.monitor} is {score:g}, which is better than the threshold {threshold:g}"
+        if self.watched.exceeds(score, bar) or score == bar:
+            self.watched.best, self.wait_count = score, 0
+            return None
+        self.wait_count += 1
+        return self._no_improvement() if self.wait_count >= self.patience else None
+
+    def _no_improvement(self) -> str:
+        return f"{self.monitor} did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
+
+    def _stop(self, runner: Run, why: str) -> None:
+        self.stop_reason = why
+        runner.logger.info("EarlyStoppingHook: %s; the run ends", why)
+        runner.request_stop()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best score and the number of validations since."""
+        return {"best_score": self.best_score, "wait_count": self.wait_count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the best score, and how long there was no better one."""
+        self.watched.best, self.wait_count = float(state["best_score"]), int(state["wait_count"])
+
 
 Action: TypeAlias = Literal["raise", "skip", "stop"]
 
@@ -66,13 +180,7 @@ class NanGuardHook(Hook):
 
     priority: int | str = "HIGH"  # before OptimizerHook: it need not clip gradients that are thrown away
 
-    def __init__(
-        self,
-        action: Action = "raise",
-        *,
-        gradients: bool = False,
-        max_skips: int | None = None,
-    ) -> None:
+    def __init__(self, action: Action = "raise", *, gradients: bool = False, max_skips: int | None = None) -> None:
         self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
         self.gradients: bool = flag("NanGuardHook", "gradients", gradients)
         self.max_skips: int | None = optional_number("NanGuardHook", "max_skips", max_skips, 1)
@@ -103,13 +211,10 @@ class NanGuardHook(Hook):
         if not any_rank(problem is not None):
             self._in_row = 0
             return None
-        return self._skip(runner, problem or "the loss or a gradient of another rank is bad")
-
-    def _skip(self, runner: Run, problem: str) -> Return[None]:
+        problem = problem or "the loss or a gradient of another rank is bad"
         if self.action == "raise":
             raise NanLossError(_message(runner, problem))
-        self.skipped += 1
-        self._in_row += 1
+        self.skipped, self._in_row = self.skipped + 1, self._in_row + 1
         runner.logger.warning("NanGuardHook: %s after iteration %d; the step is skipped", problem, runner.iter + 1)
         if self.action == "stop":
             runner.request_stop()

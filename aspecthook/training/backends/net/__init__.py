@@ -1,1 +1,0 @@
-"""Small neural networks on NumPy; their gradients are HIPS autograd's."""
