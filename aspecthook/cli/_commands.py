@@ -265,25 +265,18 @@ def _list(config: str | None) -> NoReturn:
 
 @_aspecthook.command("explain", short_help="Print what a call of a mount point does.")
 @click.argument("target", metavar="MODULE:FUNCTION")
-@_config_option(help="A file for `run`, which is woven first.")
-def _explain(target: str, config: str | None) -> int:
+def _explain(target: str) -> int:
     """Print what a call of a mount point does: its hooks, and the source that runs.
 
     \b
-    examples:
+    example:
       aspecthook explain shop.cart:Cart.save
-      aspecthook explain --config aspects.toml requests.sessions:Session.send
     """
     from aspecthook import explain
     from aspecthook.training.registry._configs import import_path
 
-    from ._config import apply
-
     sys.path.insert(0, os.getcwd())  # as `python -m` does
-    found = import_path(target, "explain")
-    woven = apply(config) if config is not None else []
-    explain(found)
-    del woven
+    explain(import_path(target, "explain"))
     return 0
 
 

@@ -20,9 +20,8 @@ from aspecthook.training._options import function, optional_number
 from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
 from aspecthook.training.loop._checks import check_loader
-from aspecthook.training.loop._dialect import attach, is_session_hook
+from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
 from aspecthook.training.loop._logs import logged_by
-from aspecthook.training.loop._names import name_in_list
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
@@ -304,7 +303,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     around hook that is a plain function is refused: it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
-    kept = Chain(tuple(hook for hook in mount.chain().everything() if not hasattr(hook.function, CREATES)))
+    kept = Chain(tuple(hook for hook in mount.chain().hooks if not hasattr(hook.function, CREATES)))
     for hook in kept.around:
         if hook.style != "generator":
             raise HookTypeError(

@@ -19,9 +19,8 @@ from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.hooks._guards import NanLossError
-from aspecthook.training.loop._dialect import Binding, Dialect, Method
+from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import Stage
 
 from ._fetches import Feed, Nested, Reader, fed, mapped
 
