@@ -264,9 +264,8 @@ class SessionState:
     def step_of(self, call: Call, run: Run) -> SessionRunContext:
         """Return the context of a step, which begins with the first hook that asks."""
         if self.call is not call:
-            assert self.session is not None
             self.call, self.values, self.asked, self.feeders = call, None, {}, {}
-            self.context = SessionRunContext(self.original_args, self.session)
+            self.context = SessionRunContext(self.original_args, self.session or Session(run, self.reader))
             self._global_step = run.step  # the number before the step, which is what TensorFlow reads
             self.reader.begin_step()
         return self.context
