@@ -8,7 +8,7 @@ from types import CodeType, MethodType, ModuleType
 from aspecthook._core.law.callables import code_of, type_of
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
-from aspecthook._errors import WeaveError, plural, qualified
+from aspecthook._errors import WeaveError, qualified
 from aspecthook._hints import Any, NamedTuple, TypeAlias
 
 from ._imports import is_being_imported
@@ -131,9 +131,7 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
             f"a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods marked "
             f"pre, post and so on"
         )
-    if where is not None and not where(spot.function):
-        raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")
-    return [spot]
+    return [spot] if where is None or where(spot.function) else []
 
 
 def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]:
@@ -145,10 +143,7 @@ def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]
             spots.append(spot_of(member))
         except WeaveError as error:
             refused.append(error)
-    label = qualified(target) if isinstance(target, type) else target.__name__
     if not spots:
+        label = qualified(target) if isinstance(target, type) else target.__name__
         raise refused[0] if refused else WeaveError(why_empty(target, label))
-    chosen = [spot for spot in spots if where is None or where(spot.function)]
-    if not chosen:
-        raise WeaveError(f"{label} is not woven: `where` refuses all of it, {plural(len(spots), 'function')}")
-    return chosen
+    return [spot for spot in spots if where is None or where(spot.function)]

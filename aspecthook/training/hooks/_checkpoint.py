@@ -65,7 +65,9 @@ class BestCheckpoint(Hook):
 
     def open(self, runner: Run, *kept: KeptFiles) -> None:
         """Find the folder, remove the files that a killed run had no time to remove, and save those that it owes."""
-        folder = self.out_dir if self.out_dir is not None else folder_of(runner, type(self).__name__, "out_dir=...")
+        folder = (
+            self.out_dir if self.out_dir is not None else folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
+        )
         for files in (self._best, *kept):
             files.folder = folder
             files.prune(runner)

@@ -142,15 +142,14 @@ def test_nothing_is_on_stages_and_layers_when_nobody_fetches(library: str) -> No
 
 @both
 def test_after_the_last_step_its_values_can_still_be_read(library: str) -> None:
-    runner = runner_of(library)
     read: list[Any] = []
 
     class AtTheEnd(Fetch):
         def end(self, session: Any) -> None:
             read.extend(session.run(["output:3", "loss", "output:0", "global_step"]))
 
-    fetch = runner.register_hook(AtTheEnd(["output:3", "loss", "output:0"], every=1))
-    runner.fit(loader())
+    fetch = AtTheEnd(["output:3", "loss", "output:0"])
+    runner_of(library, hooks=[fetch]).fit(loader())
     assert same(read, [*fetch.results[-1], 12])
 
 
