@@ -57,6 +57,14 @@ def test_fold_passes_the_value_from_one_subscriber_to_the_next() -> None:
     assert cleaned("  a ") == "a1['strict']" and seen == ["a"]
 
 
+def test_fold_of_a_keyword_parameter() -> None:
+    @event(fold="text")
+    def shouted(*, text: str) -> None: ...
+
+    shouted.on(lambda text: text + "!")
+    assert shouted(text="a") == "a!"
+
+
 def test_fold_leaves_the_argument_to_other_kinds_of_hooks() -> None:
     seen: list[Any] = []
     cleaned.on(lambda text: text + "!")
