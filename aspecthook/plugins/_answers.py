@@ -66,9 +66,10 @@ class _Subscriber:
 
         # Any: what is passed, and the answer.
         def noted(answer: Any) -> Any:
+            value: Any = answer
             if answer is not None:
-                answers.append((hook.name, answer.value if type(answer) is Return else answer))
-            return answer
+                answers.append((hook.name, value.value if type(value) is Return else value))
+            return value
 
         async def later(answer: Awaitable[Any]) -> Any:
             return noted(await answer)
