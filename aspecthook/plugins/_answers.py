@@ -66,10 +66,10 @@ class _Subscriber:
 
         # Any: what is passed, and the answer.
         def noted(answer: Any) -> Any:
-            value: Any = answer
+            is_return: bool = isinstance(answer, Return)
             if answer is not None:
-                answers.append((hook.name, value.value if type(value) is Return else value))
-            return value
+                answers.append((hook.name, answer.value if is_return else answer))
+            return answer
 
         async def later(answer: Awaitable[Any]) -> Any:
             return noted(await answer)
