@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import resolve_name
 from types import FrameType, FunctionType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Maker, Owner
@@ -139,26 +139,18 @@ async def wait_by(sleep: Callable[[float], Any], seconds: float) -> None:
 # The caller.
 
 
-class Caller(NamedTuple):
-    """The line of a program that calls a woven function."""
+def caller(site: Site) -> tuple[str, int, str]:
+    """Return the file, the line and the function of the program that call the woven function.
 
-    file: str
-    line: int
-    function: str
-
-
-def caller(site: Site) -> Caller:
-    """Return the line that called the woven function; if only a thread or an event loop did, where the function is."""
+    If only a thread or an event loop does, they are those of the woven function.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (is_inner_frame(frame) or _is_between(frame)):
+    # Between them may be a library by which another aspect makes the call, or what begins a thread.
+    while frame is not None and (
+        is_inner_frame(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] in ("tenacity", "threading")
+    ):
         frame = frame.f_back
     if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
         file, line = site.definition() or (site.model.co_filename, site.model.co_firstlineno)
-        return Caller(file, line, site.model.co_name)
-    return Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
-
-def _is_between(frame: FrameType) -> bool:
-    """Whether a frame runs a library by which another aspect makes the call, or begins a thread."""
-    name = str(frame.f_globals.get("__name__")).partition(".")[0]
-    return name in ("tenacity", "threading")
+        return file, line, site.model.co_name
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name

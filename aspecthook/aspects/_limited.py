@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from threading import Lock
-from typing import Any, final
+from typing import Any
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import AspecthookError, plural
@@ -77,44 +77,33 @@ def limited(
     per = number("limited", "per", per)
 
     def make(site: Site) -> AnyHook:
-        window = _Window(site.label, rate, per, clock, wait=wait)
+        # The last calls, as many as may begin in that time: a call may begin when the first of them is old enough.
+        begun: deque[float] = deque(maxlen=rate)
+        lock = Lock()
+
+        def take() -> float:
+            """Take a place, and return in how many seconds the call may begin."""
+            with lock:
+                now = begin = clock()
+                if len(begun) == rate:
+                    begin = max(now, begun[0] + per)
+                if begin > now and not wait:
+                    again = f"try again in {begin - now:.3g} s"
+                    called = f"{site.label} is limited to {plural(rate, 'call')} in {per:g} s"
+                    raise LimitError(f"{called}; {again}", begin - now)
+                begun.append(begin)
+                return begin - now
 
         def hook() -> Generator[None]:
-            if delay := window.take():
+            if delay := take():
                 (sleep or time.sleep)(delay)
             yield
 
         async def async_hook() -> AsyncGenerator[None]:
-            if delay := window.take():
+            if delay := take():
                 await wait_by(sleep or needed("anyio", "limited").sleep, delay)
             yield
 
         return async_hook if is_async(site) else hook
 
     return Aspect("limited", make, rate=rate, per=per, wait=wait)
-
-
-@final
-class _Window:
-    """The last calls, as many as may begin in some time: a call may begin when the first of them is old enough."""
-
-    def __init__(self, label: str, rate: int, per: float, clock: Callable[[], float], *, wait: bool) -> None:
-        self._label, self._rate, self._per, self._wait = label, rate, per, wait
-        self._clock = clock
-        self._begun: deque[float] = deque(maxlen=rate)
-        self._lock = Lock()
-
-    def take(self) -> float:
-        """Take a place and return in how many seconds the call may begin."""
-        with self._lock:
-            now = begin = self._clock()
-            if len(self._begun) == self._rate:
-                begin = max(now, self._begun[0] + self._per)
-            if begin > now and not self._wait:
-                raise LimitError(
-                    f"{self._label} is limited to {plural(self._rate, 'call')} in {self._per:g} s; try again in "
-                    f"{begin - now:.3g} s",
-                    begin - now,
-                )
-            self._begun.append(begin)
-            return begin - now

@@ -9,19 +9,7 @@ from typing import Any, cast
 from aspecthook._core.law.call import Site
 from aspecthook._errors import HookOptionError
 
-from ._aspect import (
-    AnyHook,
-    Aspect,
-    Types,
-    exceptions,
-    is_async,
-    is_generator,
-    named,
-    needed,
-    number,
-    refused,
-    wait_by,
-)
+from ._aspect import AnyHook, Aspect, Types, exceptions, is_async, is_generator, named, needed, number, refused, wait_by
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -79,7 +67,8 @@ def retry(
         "wait": tenacity.wait_exponential(first, number("retry", "max_wait", max_wait, zero=True))
         + tenacity.wait_random(0, number("retry", "jitter", jitter, zero=True)),
         "retry": tenacity.retry_if_exception(_worth(on)),
-        "retry_error_callback": _last,
+        # The last result is returned as it is, and the last exception raised.
+        "retry_error_callback": lambda state: state.outcome.result(),
     }
     if on_result is not None:
         settings["retry"] |= tenacity.retry_if_result(named("retry", "on_result", on_result))
@@ -87,10 +76,16 @@ def retry(
     def make(site: Site) -> AnyHook:
         if is_generator(site):
             raise refused("retry", site, "its items may have been used; weave the functions that it calls")
-        if is_async(site):
-            waits = {} if sleep is None else {"sleep": partial(wait_by, sleep)}
-            return _called_async(tenacity.AsyncRetrying(**settings, **waits))
-        return _called(tenacity.Retrying(**settings, **({} if sleep is None else {"sleep": sleep})))
+        if not is_async(site):
+            retrying = tenacity.Retrying(**settings, **({} if sleep is None else {"sleep": sleep}))
+            return lambda proceed: retrying.copy()(proceed)  # noqa: PLW0108  # a copy has the state of one call
+        waits = {} if sleep is None else {"sleep": partial(wait_by, sleep)}
+        retrying = tenacity.AsyncRetrying(**settings, **waits)
+
+        async def call(proceed: AnyHook) -> Any:
+            return await retrying.copy()(proceed)
+
+        return call
 
     return Aspect("retry", make, on=on, attempts=attempts, wait=wait, max_wait=max_wait, timeout=timeout)
 
@@ -101,26 +96,3 @@ def _worth(on: object) -> Callable[[BaseException], bool]:
         return cast("Callable[[BaseException], bool]", on)
     types = exceptions("retry", "on", on)
     return lambda exc: isinstance(exc, types)
-
-
-# Any: tenacity's state of a call.
-def _last(state: Any) -> Any:
-    """Return the last result, or raise the last exception."""
-    return state.outcome.result()
-
-
-# The hooks. Each call has a copy of the `Retrying`, which keeps the state of the call that it runs.
-
-
-def _called(retrying: Any) -> AnyHook:
-    def hook(proceed: AnyHook) -> Any:
-        return retrying.copy()(proceed)
-
-    return hook
-
-
-def _called_async(retrying: Any) -> AnyHook:
-    async def hook(proceed: AnyHook) -> Any:
-        return await retrying.copy()(proceed)
-
-    return hook

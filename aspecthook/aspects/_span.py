@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from threading import current_thread
-from typing import Any, TypeAlias
+from typing import Any
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, brief, nearest
@@ -17,15 +16,12 @@ from ._turns import End, Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-Attributes: TypeAlias = Mapping[str, "str | bool | int | float"]
-
 
 def span(
     name: str | None = None,
     *,
     arguments: bool = False,
     redact: Redact = None,
-    attributes: Attributes | None = None,
     kind: str = "internal",
     tracer: Any = None,
 ) -> Aspect:
@@ -39,7 +35,6 @@ def span(
         arguments: Whether arguments and the result are attributes, as ``aspecthook.arguments.item``. Values are
             shortened.
         redact: Whose values are shown as ``<redacted>``; as for `log`.
-        attributes: More attributes, the same for all calls.
         kind: ``"internal"``, ``"server"``, ``"client"``, ``"producer"`` or ``"consumer"``.
         tracer: A tracer; None: that of the global provider.
 
@@ -63,7 +58,7 @@ def span(
         raise HookOptionError(
             f"span: kind={brief(kind)}; give one of {', '.join(kinds)}{nearest(str(kind), list(kinds))}"
         )
-    redaction, more = Redaction(redact), dict(attributes or {})
+    redaction = Redaction(redact)
 
     def make(site: Site) -> AnyHook:
         function = Function(site.label, site=site)
@@ -73,7 +68,7 @@ def span(
             "code.file.path": file,
             "code.line.number": line,
         }
-        known = {key: value for key, value in place.items() if value is not None} | more
+        known = {key: value for key, value in place.items() if value is not None}
         own = tracer or trace.get_tracer("aspecthook")
 
         def begin(call: Call) -> tuple[Turn, End]:

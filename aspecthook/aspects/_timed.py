@@ -9,11 +9,9 @@ from typing import Any, final
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookLookupError, nearest
-from aspecthook._values import shown_time
 from aspecthook.record._functions import Row, Table, Totals
 
-from ._aspect import AnyHook, Aspect, number
-from ._logging import AnyLogger, is_enabled, level_number, logger_for, write
+from ._aspect import AnyHook, Aspect
 from ._turns import End, Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -34,8 +32,8 @@ class Timings(Aspect):
         (2, ['shlex:quote'])
     """
 
-    def __init__(self, make: Callable[[Site], AnyHook], totals: Totals, lock: Lock, **settings: object) -> None:
-        super().__init__("timed", make, **settings)
+    def __init__(self, make: Callable[[Site], AnyHook], totals: Totals, lock: Lock) -> None:
+        super().__init__("timed", make)
         self._totals, self._lock = totals, lock
 
     def table(self) -> Table:
@@ -53,59 +51,39 @@ class Timings(Aspect):
         return str(self.table())
 
 
-def timed(
-    slow: float | None = None,
-    *,
-    level: str | int = "WARNING",
-    logger: AnyLogger = None,
-    clock: Callable[[], float] = perf_counter,
-) -> Timings:
-    """Measure how long the calls of each function take; log the slow ones.
+def timed(clock: Callable[[], float] = perf_counter) -> Timings:
+    """Measure how long the calls of each function take.
 
     The time of a coroutine is from begin to end, waiting included; that of a generator is what its own steps take, not
     what is done with its items.
 
     Args:
-        slow: A call that takes more seconds is logged, with the caller's own file and line.
-        level: The level of these entries.
-        logger: As for `log`.
         clock: What tells the time, in seconds.
-
-    Raises:
-        HookOptionError: A setting has a value that it cannot have.
 
     Example:
         >>> import shlex
         >>> from aspecthook import weave
-        >>> timings = timed(slow=1.0)
+        >>> timings = timed()
         >>> with weave("shlex:quote", aspect=timings):
         ...     line = shlex.join(["cat", "my file"])
         >>> timings["shlex:quote"].calls
         2
     """
-    number_of = level_number("timed", "level", level)
-    slow = None if slow is None else number("timed", "slow", slow)
     totals, lock = Totals(), Lock()
 
     def make(site: Site) -> AnyHook:
-        to = logger_for("timed", logger, site)
-
         def begin(_: Call) -> tuple[Turn, End]:
             watch = _Stopwatch(clock)
 
             def end(_: Any, exc: BaseException | None) -> None:
-                seconds = watch.spent
                 with lock:
-                    totals.add(site.label, seconds, seconds, failed=exc is not None, recursive=False)
-                if slow is not None and seconds > slow and is_enabled(to, number_of):
-                    fields = {"function": site.label, "duration": seconds, "slow": slow}
-                    write(to, number_of, site, f"{site.label} has taken {shown_time(seconds)}", "slow call", fields)
+                    totals.add(site.label, watch.spent, watch.spent, failed=exc is not None, recursive=False)
 
             return lambda: watch, end
 
         return observed(site, begin)
 
-    return Timings(make, totals, lock, slow=slow)
+    return Timings(make, totals, lock)
 
 
 @final

@@ -67,11 +67,8 @@ def _send(process: int, script: str) -> None:
 
 
 def _why(process: int, error: BaseException) -> str:
-    with suppress(PermissionError):
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return f"there is no process {process}; see ps -x"
+    if not _runs(process):
+        return f"there is no process {process}; see ps -x"
     if "not enabled" in str(error):
         return (
             f"process {process} or this one was started with -X disable-remote-debug or PYTHON_DISABLE_REMOTE_DEBUG; "
@@ -206,7 +203,7 @@ def attach(
         view, off = View(folder / "calls", lines), folder / f"off-{process}"
         until = inf if seconds is None else monotonic() + seconds
         ends = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
-        woven, told = 0, 0
+        woven = 0
         try:
             answer = _ask(process, folder / "attach", wait, do="attach", command=os.getpid(), **request)
             woven = answer["woven"]
@@ -220,14 +217,12 @@ def attach(
             while _runs(process) and not off.exists() and (rest := until - monotonic()) > 0:
                 sleep(min(rest, 0.2))
                 view.look()
-                told = _tell(folder / "notes", told)
         except KeyboardInterrupt:
             pass
         ended = not _runs(process)
         left = _detach_all(process, folder)
         whys = [json.loads(path.read_text("utf-8")) for path in folder.glob("off-*")]
         woven = max([woven, *[one["woven"] for one in whys]])
-        _tell(folder / "notes", told)
         for why in {one["why"] for one in whys if one["why"]}:
             _say(f"process {process} was detached by {why}")
         if woven and targets:
@@ -239,14 +234,6 @@ def attach(
         if not left:
             _say(f"process {process} has ended" if ended else f"detached from process {process}")
         return 0 if woven and not left else 1
-
-
-def _tell(path: Path, told: int) -> int:
-    """Show what is new in a file of notes. Return how many there are."""
-    notes = path.read_text("utf-8").splitlines() if path.exists() else []
-    for note in notes[told:]:
-        _say(note)
-    return len(notes)
 
 
 def _detach_all(process: int, folder: Path) -> list[int]:

@@ -15,7 +15,7 @@ from time import monotonic, time
 from typing import Any, final
 
 from aspecthook import __version__
-from aspecthook._errors import AspecthookError, WarningsTo, WeaveError
+from aspecthook._errors import AspecthookError, WeaveError
 from aspecthook.record._calls import RecordedCall
 from aspecthook.record._json_lines import JsonLines
 from aspecthook.record._tape import Tape
@@ -23,6 +23,7 @@ from aspecthook.weave._pointcut import Pointcut
 from aspecthook.weave._reasons import why_unknown, why_waiting
 
 from ._arrival import write
+from ._begin import noted
 from ._names import of_main
 
 _LOOK_EVERY = 0.2  # seconds, whether the command is still there
@@ -59,7 +60,7 @@ class Attachment:
         """Weave. Return the answer."""
         _attachments.append(self)
         try:
-            with WarningsTo(self._note):
+            with noted(os.path.join(self.folder, "calls", str(os.getpid()))):
                 why = self._weave()
         except Exception as exc:  # also one of the modules that a file names
             self._remove()
@@ -94,15 +95,6 @@ class Attachment:
 
     def _count(self, function: object) -> bool:
         self._functions.add(id(function))
-        return True
-
-    def _note(self, message: str, _: type[Warning]) -> bool:
-        """Write down a warning for the command to show, which the program must not see as long as there is one."""
-        try:
-            with open(os.path.join(self.folder, "notes"), "a", encoding="utf-8", errors="backslashreplace") as file:
-                print(message, file=file)
-        except OSError:
-            return False
         return True
 
     def end(self, why: str = "") -> None:

@@ -71,18 +71,8 @@ def _record(options: dict[str, Any]) -> None:
     targets = [of_main(target) for target in options.pop("targets")]
     # The number of a process is not enough: one that replaces itself keeps it.
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
-
-    def note(message: str, category: type[Warning]) -> bool:
-        """Write down what the command says at the end, and the program must not see: it may make errors of warnings."""
-        taken = category.__module__.startswith("aspecthook")
-        if taken:
-            # The disk may be full, or the command gone.
-            with suppress(OSError), open(f"{path}.notes", "a", encoding="utf-8", errors="backslashreplace") as file:
-                print(message, file=file)
-        return taken
-
     try:
-        with WarningsTo(note):
+        with noted(path):
             tape = record(*targets, to=path, **options)
     except BaseException:
         if os.path.exists(path):
@@ -92,6 +82,20 @@ def _record(options: dict[str, Any]) -> None:
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
     atexit.register(tape.stop)
     _kept.extend((tape, hide_frames()))
+
+
+def noted(path: str) -> WarningsTo:
+    """Write our warnings down, which the command says at the end and the program must not see: they may be errors."""
+
+    def note(message: str, category: type[Warning]) -> bool:
+        taken = category.__module__.startswith("aspecthook")
+        if taken:
+            # The disk may be full, or the command gone.
+            with suppress(OSError), open(f"{path}.notes", "a", encoding="utf-8", errors="backslashreplace") as file:
+                print(message, file=file)
+        return taken
+
+    return WarningsTo(note)
 
 
 def _list_at_exit(named: int) -> None:

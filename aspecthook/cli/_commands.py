@@ -87,28 +87,12 @@ def _check_outputs(_: click.Context, __: click.Parameter, paths: tuple[Path, ...
     return paths
 
 
-def _check_targets(_: click.Context, __: click.Parameter, targets: tuple[str, ...]) -> tuple[str, ...]:
-    from aspecthook.weave._pointcut import Pointcut
-
-    for target in targets:
-        Pointcut(target)
-    return targets
-
-
-def _check_config(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
-    from ._config import read_config
-
-    if path is not None:
-        read_config(path)
-    return path
-
-
-_targets = click.argument("targets", nargs=-1, callback=_check_targets, metavar="[POINTCUT]...")
+# What a pointcut and a file say is checked where they are woven, before the first line of the program runs.
+_targets = click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
 
 
 def _config_option(**more: Any) -> Callable[[Any], Any]:
-    kind = click.Path(exists=True, dir_okay=False, resolve_path=True)
-    return click.option("--config", type=kind, callback=_check_config, **more)
+    return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
 
 
 _OPTIONS = (
@@ -265,25 +249,18 @@ def _list(config: str | None) -> NoReturn:
 
 @_aspecthook.command("explain", short_help="Print what a call of a mount point does.")
 @click.argument("target", metavar="MODULE:FUNCTION")
-@_config_option(help="A file for `run`, which is woven first.")
-def _explain(target: str, config: str | None) -> int:
+def _explain(target: str) -> int:
     """Print what a call of a mount point does: its hooks, and the source that runs.
 
     \b
-    examples:
+    example:
       aspecthook explain shop.cart:Cart.save
-      aspecthook explain --config aspects.toml requests.sessions:Session.send
     """
     from aspecthook import explain
     from aspecthook.training.registry._configs import import_path
 
-    from ._config import apply
-
     sys.path.insert(0, os.getcwd())  # as `python -m` does
-    found = import_path(target, "explain")
-    woven = apply(config) if config is not None else []
-    explain(found)
-    del woven
+    explain(import_path(target, "explain"))
     return 0
 
 
@@ -353,12 +330,6 @@ def _doctor() -> int:
     metavar="[CHECKPOINT]",
     help="Continue from this checkpoint, or from the furthest in the folder, with the settings of that run.",
 )
-@click.option(
-    "--trust-config",
-    "trusted",
-    is_flag=True,
-    help="With --resume: trust the config.json in the folder as code, since you have written it.",
-)
 @click.option("--overwrite", is_flag=True, help="Begin in a folder that holds a run, whose checkpoints are set aside.")
 @click.option("--print-config", is_flag=True, help="Print the settings.")
 def _train(
@@ -379,7 +350,8 @@ def _train(
 
     What is trusted as code: --config and --set, which may name classes and functions to import and call, and the
     plugins that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a
-    folder that is resumed. That may name no imports, files or addresses, unless --trust-config is given.
+    folder that is resumed. That may name no imports, files or addresses;
+    if it is your own, name it by --config.
     """
     from aspecthook.training.job._command import run
 

@@ -200,7 +200,7 @@ class Plugins:
         """
         mount = self._spec.mount(event)
         chain = mount.chain()
-        row = chain.everything() if mount.emission is None else chain.on
+        row = chain.hooks if mount.emission is None else chain.on
         return tuple([hook.name for hook in row if self._spec.concerns(hook)])
 
     # Any: what subscribers answer.

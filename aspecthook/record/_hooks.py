@@ -88,19 +88,13 @@ class Hooks:
         function = self._function(mount)
         if mount.site().signature.style != "function":
             return self._start(function)
-        if self._recorder.live:
-            return _live_begin(self._recorder, function, keep=self._arguments)
-        if not self._arguments:
-            return _timed_begin(self._recorder, function)
-        return (_begin_named if function.named else _begin)(self._recorder, function)
+        return _begin(self._recorder, function, keep=self._arguments)
 
     def _always(self, mount: MountPoint) -> Callable[..., None]:
         function, style = self._function(mount), mount.site().signature.style
         if style != "function":
             return self._stop(style)
-        if self._recorder.live:
-            return _live_end(self._recorder, function, keep=self._arguments)
-        return (_end if self._arguments else _timed_end)(self._recorder, function)
+        return _end(self._recorder, function, keep=self._arguments)
 
     # Hooks of functions with turns, which find their call in `call.state`
 
@@ -186,63 +180,27 @@ _awaited: Callable[[Recorder, Any, Any], Any] = coroutine(_driven)
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.
 
 
-def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock, outer = recorder.here, CLOCK[0], current.get
+def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
+    here, clock, outer, read = recorder.here, CLOCK[0], current.get, recorder.read_now
 
-    def begin(*args: Any) -> None:
+    def unnamed(*args: Any) -> None:
         try:
             around = outer()
         except RecursionError:  # which may need a frame more than the end of this call, see `variable`
             around = None
         here.note(("begin", function, clock(), around, args))
 
-    return begin
-
-
-def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock, outer = recorder.here, CLOCK[0], current.get
-
-    def begin(*args: Any, **kwargs: Any) -> None:
+    def named(*args: Any, **kwargs: Any) -> None:
         try:
             around = outer()
         except RecursionError:  # likewise
             around = None
         here.note(("begin", function, clock(), around, (args, kwargs)))
 
-    return begin
-
-
-def _end(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock = recorder.here, CLOCK[0]
-
-    def end(result: object, exc: BaseException | None) -> None:
-        here.note(("end", function, clock(), exc, result))
-
-    return end
-
-
-def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock = recorder.here, CLOCK[0]
-
-    def begin() -> None:
+    def timed() -> None:
         here.note(("begin", function, clock(), None, None))
 
-    return begin
-
-
-def _timed_end(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock = recorder.here, CLOCK[0]
-
-    def end(exc: BaseException | None) -> None:
-        here.note(("end", function, clock(), exc, None))
-
-    return end
-
-
-def _live_begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
-    here, clock, outer, read = recorder.here, CLOCK[0], current.get, recorder.read_now
-
-    def begin(*args: Any, **kwargs: Any) -> None:
+    def live(*args: Any, **kwargs: Any) -> None:
         try:
             around = outer()
         except RecursionError:  # likewise
@@ -253,17 +211,29 @@ def _live_begin(recorder: Recorder, function: Function, *, keep: bool) -> Callab
         except RecursionError:  # there is no room for a call of it; see `Recorder._read`
             pass
 
-    return begin
+    if recorder.live:
+        return live
+    if not keep:
+        return timed
+    return named if function.named else unnamed
 
 
-def _live_end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
+def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
     here, clock, read = recorder.here, CLOCK[0], recorder.read_now
 
-    def end(result: object, exc: BaseException | None) -> None:
+    def kept(result: object, exc: BaseException | None) -> None:
+        here.note(("end", function, clock(), exc, result))
+
+    def timed(exc: BaseException | None) -> None:
+        here.note(("end", function, clock(), exc, None))
+
+    def live(result: object, exc: BaseException | None) -> None:
         here.note(("end", function, clock(), exc, result if keep else None))
         try:
             read()
-        except RecursionError:  # likewise
+        except RecursionError:  # as for the begin
             pass
 
-    return end
+    if recorder.live:
+        return live
+    return kept if keep else timed

@@ -61,9 +61,7 @@ class Strand:
         # For each of them, how long recorded calls have run inside it.
         self.inside: list[float] = []
         thread = self.thread = threading.current_thread()
-        # Unlike that of any other thread that runs.
-        self.name = f"{thread.name} ({thread.ident})" if thread.name in recorder.names else thread.name
-        recorder.names[self.name] = self
+        self.name = thread.name
         if not recorder.live:
             recorder.strands.append(self)
 
@@ -97,7 +95,6 @@ class Recorder:
         # Of recordings that were read: what they say of each process.
         self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
-        self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
         self.here = Here(self)
         _recorders.add(self)

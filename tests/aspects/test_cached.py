@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, weave
 from aspecthook.aspects import cached
@@ -21,20 +19,6 @@ def test_the_second_call_with_the_same_arguments_is_answered_from_the_cache(styl
     assert targets.calls == [1, 2]
 
 
-def test_a_call_is_the_same_however_its_arguments_are_passed() -> None:
-    """Each way to write a call had an entry of its own."""
-    calls: list[int] = []
-
-    def price(item: str, qty: int = 1, **more: int) -> int:
-        calls.append(qty)
-        return qty
-
-    with weave(price, aspect=cached()):
-        assert price("tea") == price("tea", 1) == price(qty=1, item="tea") == 1
-        assert price("tea", a=1, b=2) == price("tea", b=2, a=1) == 1
-    assert calls == [1, 1]
-
-
 def test_results_are_kept_for_the_time_to_live(clock: Clock) -> None:
     targets = Targets()
     target, call = targets.all["function"]
@@ -46,23 +30,6 @@ def test_results_are_kept_for_the_time_to_live(clock: Clock) -> None:
         clock.now += 0.2
         call(1)
     assert targets.calls == [1, 1]
-
-
-@given(calls=st.lists(st.integers(0, 6)), size=st.integers(1, 4))
-def test_the_results_used_least_recently_are_dropped(calls: list[int], size: int) -> None:
-    targets = Targets()
-    target, call = targets.all["function"]
-    kept: list[int] = []
-    expected: list[int] = []
-    for n in calls:
-        if n in kept:
-            kept.remove(n)
-        else:
-            expected.append(n)
-        kept = [*kept, n][-size:]
-    with weave(target, aspect=cached(maxsize=size)):
-        assert [call(n) for n in calls] == calls
-    assert targets.calls == expected
 
 
 def test_the_key_is_made_of_the_arguments_that_are_named_however_they_are_passed() -> None:

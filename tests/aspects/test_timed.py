@@ -9,7 +9,6 @@ import pytest
 from aspecthook import HookLookupError, weave
 from aspecthook.aspects import timed
 from tests.aspects.conftest import Clock, Targets
-from tests.aspects.test_log import Logged
 
 
 def test_calls_and_failures_are_counted(style: str, clock: Clock) -> None:
@@ -40,16 +39,6 @@ def test_the_time_of_a_generator_is_that_of_its_own_steps(clock: Clock) -> None:
         for _ in rows(clock.sleep):
             clock.now += 100  # what is done with its items
     assert [row.total for row in timings.table()] == [6.0]
-
-
-def test_slow_calls_are_logged_with_the_line_of_the_caller(style: str, clock: Clock) -> None:
-    target, call = Targets(clock.sleep).all[style]
-    logger = Logged()
-    with weave(target, aspect=timed(slow=2, logger=logger, clock=clock)):
-        call(2)
-        call(3)
-    [record] = logger.kept.records
-    assert record.levelname == "WARNING" and record.getMessage().endswith(" has taken 3 s")
 
 
 def test_timings_stay_when_the_weaving_is_removed_and_a_wrong_label_names_the_nearest() -> None:

@@ -13,37 +13,23 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 
 from aspecthook import weave
-from aspecthook.aspects import (
-    Aspect,
-    cached,
-    limited,
-    log,
-    retry,
-    span,
-    timed,
-    timeout,
-)
+from aspecthook.aspects import Aspect, limited, log, span, timed, timeout
 
 SILENT = logging.Logger("silent")
 SILENT.addHandler(logging.NullHandler())
 
 ASPECTS: dict[str, Callable[[], Aspect]] = {
     "limited": lambda: limited(10**6),
-    "log": lambda: log(SILENT, begin=True, redact="n"),
+    "log": lambda: log(SILENT, redact="n"),
     "span": lambda: span(arguments=True, tracer=TracerProvider().get_tracer("tests")),
-    "timed": lambda: timed(slow=1000),
+    "timed": lambda: timed(),
 }
 # Not of every kind of function.
-FOR_FUNCTIONS: dict[str, Callable[[], Aspect]] = {"cached": cached, "retry": lambda: retry(on=ConnectionError)}
 FOR_ASYNC: dict[str, Callable[[], Aspect]] = {"timeout": lambda: timeout(1000)}
 
 
 steps = st.lists(st.sampled_from(["next", "send", "throw", "close"]), max_size=6)
 outcomes = st.sampled_from(["returns", "raises", "catches"])
-
-
-class Odd(BaseException):
-    """No `Exception`."""
 
 
 def generator(outcome: str, trail: list[object]) -> Generator[int, Any, str]:
@@ -115,17 +101,6 @@ async def adrive(stream: AsyncGenerator[Any, Any], script: list[str]) -> list[ob
     return found
 
 
-def function(n: int, *more: int, key: str = "", **rest: object) -> object:
-    if n < 0:
-        raise Odd(n) if n < -5 else ValueError(n)
-    return (n, more, key, rest)
-
-
-async def coroutine(n: int, *more: int, key: str = "", **rest: object) -> object:
-    await asyncio.sleep(0)
-    return function(n, *more, key=key, **rest)
-
-
 @pytest.mark.parametrize("name", ASPECTS)
 @given(script=steps, outcome=outcomes)
 def test_a_generator_runs_as_it_does_without_the_aspect(name: str, script: list[str], outcome: str) -> None:
@@ -149,26 +124,3 @@ def test_an_async_generator_runs_as_it_does_without_the_aspect(name: str, script
         assert trail == plain
 
     asyncio.run(both())
-
-
-@pytest.mark.parametrize("name", [*ASPECTS, *FOR_FUNCTIONS])
-@given(
-    n=st.integers(-9, 9),
-    more=st.lists(st.integers(), max_size=2),
-    rest=st.dictionaries(st.sampled_from("ab"), st.none()),
-)
-def test_a_function_returns_and_raises_as_it_does_without_the_aspect(
-    name: str, n: int, more: list[int], rest: dict[str, None]
-) -> None:
-    expected = seen(lambda: function(n, *more, key="k", **rest))
-    with weave(function, aspect=(ASPECTS | FOR_FUNCTIONS)[name]()):
-        assert seen(lambda: function(n, *more, key="k", **rest)) == expected
-        assert seen(lambda: function(n, *more, key="k", **rest)) == expected
-
-
-@pytest.mark.parametrize("name", [*ASPECTS, *FOR_FUNCTIONS, *FOR_ASYNC])
-@given(n=st.integers(-5, 9), more=st.lists(st.integers(), max_size=2))
-def test_a_coroutine_returns_and_raises_as_it_does_without_the_aspect(name: str, n: int, more: list[int]) -> None:
-    expected = seen(lambda: asyncio.run(coroutine(n, *more, a=1)))
-    with weave(coroutine, aspect=(ASPECTS | FOR_FUNCTIONS | FOR_ASYNC)[name]()):
-        assert seen(lambda: asyncio.run(coroutine(n, *more, a=1))) == expected

@@ -96,7 +96,7 @@ def _logs() -> tuple[Weaving, Callable[[], int]]:
     handler = logging.StreamHandler()
     handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
     logger.addHandler(handler)
-    return weave(Page, aspect=log(logger, begin=False)), lambda: len(texts)
+    return weave(Page, aspect=log(logger)), lambda: len(texts)
 
 
 def _makes_spans() -> tuple[Weaving, Callable[[], int]]:

@@ -295,47 +295,6 @@ def test_a_child_of_a_fork_is_traced_and_comes_off_as_well(run: Run, command: St
     assert program.stop() == ["{}", "{}"]
 
 
-BUSY = """
-    from state import *
-
-    over = threading.Event()
-    failed = []
-
-    def work():
-        while not over.is_set():
-            if shop.checkout("tea") != 3:
-                failed.append("a call in a thread")
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for one in threads:
-        one.start()
-    print("ready", flush=True)
-    while not stops():
-        child = os.fork()
-        if not child:
-            status = shop.checkout("milk") != 4
-            time.sleep(0.05)
-            os._exit(status)
-        time.sleep(0.01)
-        if os.waitpid(child, 0)[1]:
-            failed.append("a call in a child")
-    over.set()
-    for one in threads:
-        one.join()
-    assert not failed, failed
-    report()
-"""
-
-
-@pytest.mark.stress
-def test_threads_and_forks_go_on_through_many_attachments(run: Run, command: Start) -> None:
-    program = run(BUSY, "-W", "ignore::DeprecationWarning")  # Python warns of forks beside threads of its own
-    for _ in range(8):
-        status, said = command("attach", program.number, "shop:*", "--for", "0.3").end()
-        assert (status, "detached from process" in said) == (0, True), said
-    program.stops_unchanged()
-
-
 @pytest.mark.parametrize("ends", ["os._exit(3)", "raise SystemExit(3)"])
 def test_a_program_that_ends_while_attached_ends_as_ever(run: Run, command: Start, ends: str) -> None:
     app = APP.replace("report()", f"shop.checkout('the last')\n    {ends}")
@@ -402,39 +361,11 @@ def test_a_target_that_is_never_imported_ends_with_a_status_and_nothing_written(
     assert "nothing was woven" in said and program.stop() == ["True"]
 
 
-MEANWHILE = {
-    "reloaded": "importlib.reload(shop)",
-    "code exchanged": """
-        code = shop.price.__code__
-        shop.price.__code__ = (lambda item, token=None: 9).__code__
-        assert shop.checkout("tea") == 9
-        shop.price.__code__ = code""",
-}
-
-
-@pytest.mark.parametrize("what", MEANWHILE)
-def test_what_the_program_does_with_its_functions_meanwhile_is_not_undone(run: Run, command: Start, what: str) -> None:
-    change = textwrap.indent(textwrap.dedent(MEANWHILE[what]).strip(), "    ")
-    app = textwrap.dedent(APP).replace("    assert", "    if os.path.exists('change'): change()\n    assert")
-    imports = "import importlib\nfrom unittest import mock\n"
-    defined = f"{imports}\ndef change():\n    os.unlink('change')\n{change}\n    print('changed', flush=True)\n"
-    program = run(f"from state import *\n{defined}\n{app}")
-    attached = command("attach", program.number, "shop:*")
-    attached.hear("3 functions woven")
-    (program.folder / "change").touch()
-    program.expect("changed")
-    time.sleep(0.2)
-    attached.send_signal(signal.SIGINT)
-    status, said = attached.end()
-    assert (status, "detached from process" in said) == (0, True), said
-    assert "shop:checkout(item='tea') -> 3" in said
-    program.stops_unchanged()
-
-
 BLOCKED = """
     from state import *
+    os.mkfifo("gate")
     print("ready", flush=True)
-    time.sleep(1.2)
+    open("gate").close()  # in C code, until the other end is opened
     while not stops():
         time.sleep(0.01)
     report()
@@ -446,28 +377,7 @@ def test_a_program_that_does_not_answer_in_time_is_left_alone(run: Run, command:
     status, said = command("attach", program.number, "shop:*", "--wait", "0.5").end()
     assert status == 2
     assert "has not come to where it can be attached to in 0.5 s; its main thread has to run Python code" in said
-    time.sleep(1)
-    program.stops_unchanged()
-
-
-BLOCKED_LATER = """
-    from state import *
-    print("ready", flush=True)
-    while not os.path.exists("block"):
-        shop.checkout("tea")
-    time.sleep(2)
-    report()
-"""
-
-
-def test_a_program_whose_main_thread_is_blocked_is_detached_as_soon_as_it_runs(run: Run, command: Start) -> None:
-    program = run(BLOCKED_LATER)
-    attached = command("attach", program.number, "shop:*")
-    attached.hear("3 functions woven")
-    (program.folder / "block").touch()
-    attached.send_signal(signal.SIGINT)
-    status, said = attached.end()
-    assert (status, "detached from process" in said) == (0, True), said
+    (program.folder / "gate").open("w").close()
     program.stops_unchanged()
 
 
@@ -539,9 +449,10 @@ def test_warnings_about_an_attachment_do_not_reach_the_program(run: Run, command
     attached = command("attach", program.number, "shop:*, late:g")
     attached.hear("3 functions woven")
     (program.folder / "import").touch()
-    attached.hear("late is imported, but late:g cannot be woven")
+    time.sleep(0.3)
     attached.send_signal(signal.SIGINT)
-    assert attached.end()[0] == 0
+    status, said = attached.end()
+    assert (status, "late is imported, but late:g cannot be woven" in said) == (0, True), said
     program.stops_unchanged()
 
 

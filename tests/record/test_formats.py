@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import tracemalloc
+from collections import defaultdict
 
 import pytest
 from hypothesis import given
@@ -12,22 +12,11 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError
 from aspecthook._values import shown_time
-from aspecthook.record import Tape, read, record
+from aspecthook.record import read, record
 from aspecthook.record._reading import first, summary
-from aspecthook.record._saving import slices
 
 from . import programs
 from .programs import TARGETS, start
-
-
-@given(program=programs.programs())
-def test_slices_of_a_thread_are_inside_each_other_or_apart(program):
-    with record(*TARGETS) as tape:
-        start(program)
-    for rows in slices(tape).values():
-        for place, row in enumerate(rows):
-            for other in rows[place + 1 :]:
-                assert other.begin >= row.end or row.begin <= other.begin <= other.end <= row.end
 
 
 @given(program=programs.programs(), most=st.integers(1, 10))
@@ -66,80 +55,45 @@ def above(call):
         yield call
 
 
-def test_the_table_of_a_file_is_made_in_memory_that_does_not_grow(tmp_path):
-    path, peaks = tmp_path / "calls.jsonl", []
-    with record(inner, outer, to=path):
-        outer()
-    header, *lines = path.read_text().splitlines(keepends=True)
-    for many in (1_000, 10_000):
-        path.write_text(header + "".join(lines) + "".join(line for line in lines if '"call"' in line) * many)
-        tracemalloc.start()
-        try:
-            table = summary(path)
-            peaks.append(tracemalloc.get_traced_memory()[1])
-        finally:
-            tracemalloc.stop()
-        assert sorted(row.calls for row in table) == [many + 1, 2 * many + 2]
-    assert peaks[1] < peaks[0] + 20_000
-
-
 @given(program=programs.programs())
-def test_a_chrome_trace_has_each_slice_and_an_async_slice_of_what_has_turns(program, tmp_path_factory):
+def test_the_slices_of_a_chrome_trace_are_the_calls_and_turns_inside_each_other_or_apart(program, tmp_path_factory):
     path = tmp_path_factory.mktemp("out") / "trace.json"
     with record(*TARGETS) as tape:
         start(program)
     tape.save(path)
     events = json.loads(path.read_text())["traceEvents"]
-    complete = [one for one in events if one["ph"] == "X"]
-    assert len(complete) == sum(len(call.turns) or 1 for call in tape)
-    assert all(one["dur"] >= 0 and {"name", "pid", "tid", "ts", "args"} <= one.keys() for one in complete)
-    begins = [one["id"] for one in events if one["ph"] == "b"]
-    assert begins == [call.number for call in tape if call.turns]
-    assert sorted(begins) == sorted(one["id"] for one in events if one["ph"] == "e")
+    slices = [one for one in events if one["ph"] == "X"]
+    assert len(slices) == sum(len(call.turns) or 1 for call in tape)
     named = {(one["pid"], one["tid"]) for one in events if one["ph"] == "M" and one["name"] == "thread_name"}
-    assert named == {(one["pid"], one["tid"]) for one in complete}
+    assert named == {(one["pid"], one["tid"]) for one in slices}
+    lanes = defaultdict(list)
+    for one in slices:
+        begin = round(one["ts"] * 1e3)
+        lanes[one["tid"]].append((begin, begin + round(one["dur"] * 1e3)))
+    for rows in lanes.values():
+        rows.sort(key=lambda row: (row[0], -row[1]))
+        for place, (_, end) in enumerate(rows):
+            assert all(other >= end or after <= end for other, after in rows[place + 1 :])
 
 
-def inner():
-    pass
+def test_a_call_that_has_not_ended_is_an_open_slice(tmp_path):
+    path = tmp_path / "trace.json"
 
+    def inside():
+        tape.save(path)
 
-def outer():
-    inner()
-    inner()
+    with record(inside) as tape:
+        inside()
+    (event,) = [one for one in json.loads(path.read_text())["traceEvents"] if one["ph"] != "M"]
+    assert event["ph"] == "B" and event["name"].endswith("inside")
 
 
 @pytest.mark.parametrize("name", ["calls.txt", "calls.folded"])
 def test_an_unknown_suffix_is_refused(tmp_path, name):
-    with record(inner) as tape:
+    with record(start) as tape:
         pass
     with pytest.raises(HookOptionError, match=r"give one of \.jsonl, \.html, \.json$"):
         tape.save(tmp_path / name)
-
-
-@given(names=st.lists(st.sampled_from("abc"), min_size=1, max_size=8))
-def test_the_table_counts_the_outermost_calls_of_functions_that_call_each_other(names):
-    """A function that calls itself by way of another one was counted twice."""
-
-    def make(name):
-        def function(rest):
-            if rest:
-                functions[rest[0]](rest[1:])
-
-        function.__name__ = function.__qualname__ = name
-        return function
-
-    functions = {name: make(name) for name in "abc"}
-    tape = Tape()
-    for name in "abc":
-        tape.record(functions[name])
-    with tape:
-        functions[names[0]](names[1:])
-    calls = list(tape)
-    assert [call.name for call in calls] == names
-    for row in tape.functions():
-        (first, *_) = same = [call for call in calls if call.label == row.name]
-        assert row.calls == len(same) and row.total == pytest.approx(first.duration)
 
 
 @pytest.mark.parametrize(

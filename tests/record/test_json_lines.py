@@ -349,22 +349,6 @@ def test_the_lines_of_threads_do_not_mix(tmp_path):
     assert len({call.number for call in tape}) == len(tape)
 
 
-def test_a_process_that_replaces_itself_keeps_all_its_calls(tmp_path):
-    """The later calls of a process that called `exec` have the same numbers, and took the place of the earlier ones."""
-    folder = tmp_path / "calls"
-    for name in ("1.jsonl", "2.jsonl"):  # two tapes of one process, as before and after `exec`
-        folder.mkdir(exist_ok=True)
-        with record(price, checkout, to=folder / name):
-            checkout(["tea", name])
-    tape = read(folder)
-    tape.save(tmp_path / "saved.jsonl")
-    for one in (tape, read(tmp_path / "saved.jsonl")):
-        assert [(call.name, call.depth) for call in one] == [("checkout", 0), ("price", 1), ("price", 1)] * 2
-        assert [len(call.children) for call in one.calls("checkout")] == [2, 2]
-        assert len({call.number for call in one}) == 6
-        assert one.calls("price")[-1].parent.shown_arguments() == {"items": "['tea', '2.jsonl']"}
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_recording_that_a_thread_unknown_to_threading_has_begun_goes_on_in_a_child(tmp_path):
     tapes, begun = [], _thread.allocate_lock()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import threading
@@ -23,26 +22,11 @@ class Cart:
         return self
 
 
-async def fetch(url):
-    await asyncio.sleep(0)
-    return price(url)
-
-
-async def fetch_all(*urls):
-    return await asyncio.gather(*map(fetch, urls))
-
-
 def prices(n):
     for qty in range(n):
         got = yield price("tea", qty)
         assert got in (None, "sent")
     return "end"
-
-
-async def aprices(n):
-    for qty in range(n):
-        yield price("tea", qty)
-        await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -126,33 +110,6 @@ def test_recording_the_same_function_twice_records_each_call_once(tape):
     tape.record(price).record(f"{price.__module__}:price, {charge.__module__}:charge")
     price("tea", 5)
     assert shape(tape) == [("price", 0)]
-
-
-def test_a_call_that_an_earlier_hook_cuts_short_is_recorded_too(tape):
-    def cut():
-        raise Declined
-
-    with weave(price, pre=cut, priority="HIGHEST", before="tape"):
-        tape.record(price)
-        with pytest.raises(Declined):
-            price("tea")
-    assert isinstance(tape.last.exc, Declined) and len(tape) == 1
-
-
-def test_a_coroutine_is_recorded_with_what_it_gave_and_tasks_belong_to_who_started_them(tape):
-    tape.record(fetch).record(fetch_all).record(price)
-    assert asyncio.run(fetch_all("a", "b")) == [2.5, 2.5]
-    assert shape(tape) == [("fetch_all", 0), ("fetch", 1), ("fetch", 1), ("price", 2), ("price", 2)]
-    assert tape.calls()[3].parent is tape.calls()[1] and tape.calls()[4].parent is tape.calls()[2]
-    assert tape.lines(times=False)[1:3] == ["  fetch(url='a') -> 2.5", "    price(item='a', qty=1) -> 2.5"]
-
-
-def test_calls_of_a_generators_consumer_are_not_inside_of_it(tape):
-    tape.record(prices).record(price).record(charge)
-    for amount in prices(2):
-        charge(amount)
-    assert shape(tape) == [("prices", 0), ("price", 1), ("charge", 0), ("price", 1), ("charge", 0)]
-    assert tape.calls()[0].result == "end" and tape.calls()[0].ended
 
 
 def test_a_generator_has_not_ended_until_it_is_closed(tape):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import assert_type
 
 from aspecthook import Weaving, hookable, weave
@@ -38,7 +37,7 @@ prices = cached(ttl=60, key=("item",))
 assert_type(prices, Cached)
 prices.clear()
 
-timings = timed(slow=0.5, logger=logging.getLogger("shop"))
+timings = timed()
 assert_type(timings, Timings)
 for row in timings.table():
     assert_type(timings[row.name].p99, float)
