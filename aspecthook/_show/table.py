@@ -47,21 +47,3 @@ def as_text(title: str, rows: list[Row]) -> str:
         if place:
             lines += [f"      {note}" for note in rows[place - 1].notes]
     return "\n".join(lines)
-
-
-def as_html(title: str, rows: list[Row]) -> str:
-    """Return the table for a notebook."""
-    from html import escape
-
-    heads, table = _columns(rows)
-    lines = [f"<table><caption>{escape(title)}</caption>"]
-    if table:
-        cells = [f'<th scope="col">{head}</th>' for head in heads]
-        lines.append(f"<thead><tr>{''.join(cells)}</tr></thead>")
-    lines.append("<tbody>")
-    for row, line in zip(rows, table, strict=True):
-        cells = [escape(cell) for cell in line]
-        if row.notes:
-            cells[heads.index("order")] += "".join([f"<br/><small>{escape(note)}</small>" for note in row.notes])
-        lines.append(f"<tr>{''.join([f'<td>{cell}</td>' for cell in cells])}</tr>")
-    return "\n".join([*lines, "</tbody></table>"])

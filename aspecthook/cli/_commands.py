@@ -330,12 +330,6 @@ def _doctor() -> int:
     metavar="[CHECKPOINT]",
     help="Continue from this checkpoint, or from the furthest in the folder, with the settings of that run.",
 )
-@click.option(
-    "--trust-config",
-    "trusted",
-    is_flag=True,
-    help="With --resume: trust the config.json in the folder as code, since you have written it.",
-)
 @click.option("--overwrite", is_flag=True, help="Begin in a folder that holds a run, whose checkpoints are set aside.")
 @click.option("--print-config", is_flag=True, help="Print the settings.")
 def _train(
@@ -356,7 +350,8 @@ def _train(
 
     What is trusted as code: --config and --set, which may name classes and functions to import and call, and the
     plugins that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a
-    folder that is resumed. That may name no imports, files or addresses, unless --trust-config is given.
+    folder that is resumed. That may name no imports, files or addresses;
+    if it is your own, name it by --config.
     """
     from aspecthook.training.job._command import run
 

@@ -4,9 +4,9 @@ The invariant: the first acting subscriber connects an event to the interpreter 
 what was there before is there again, by identity. Only the dispatcher of audit events cannot be removed; without
 subscribers it costs an empty call.
 
-For maintainers: `_event` makes events of any kind. `_wired` has the mount point of an interpreter event, `Plug`, the
-base class of what connects one, and `notify`, which calls an event, but not while its subscribers are running. `_slots`
-connects places that hold one callable (`_signals` and `_uncaught`), `_process` and `_audits` lists of callables.
+For maintainers: `_event` makes events of any kind. `_wired` has the mount point of an interpreter event. A `Slot` of
+`_slots` connects it to a place that holds one callable (signals, uncaught exceptions), a `Plug` to a list of callables
+(the end of the program, audit events).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._audits import audit
-    from ._process import program_exit
+    from ._endings import program_exit, uncaught_exception
     from ._signals import signal
-    from ._uncaught import uncaught_exception
 
 __all__ = [
     "audit",
@@ -34,8 +33,7 @@ load_lazily(
     __name__,
     {
         "_audits": "audit",
-        "_process": "program_exit",
+        "_endings": "program_exit uncaught_exception",
         "_signals": "signal",
-        "_uncaught": "uncaught_exception",
     },
 )

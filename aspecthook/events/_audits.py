@@ -10,11 +10,12 @@ import builtins
 import sys
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aspecthook._errors import HookTypeError, MountError, brief
 
-from ._wired import Plug, copied, notify, wired
+from ._slots import notify
+from ._wired import Plug, copied, wired
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event
@@ -32,7 +33,7 @@ _table: dict[str, Listener] = {}
 def _dispatch(name: str, args: tuple[Any, ...], table: dict[str, Listener] = _table, notify: Listener = notify) -> None:
     listener = table.get(name)
     if listener is not None:
-        notify(listener, listener, *args)
+        notify(listener, *args)
 
 
 # The codes of the dispatcher. It has globals of its own, which stay when the interpreter empties its modules.
@@ -81,27 +82,20 @@ def _install(name: str) -> FunctionType:
     return _hook
 
 
-@final
-class Audited(Plug):
-    """The plug of an audit event: a row in the table."""
+def _plug(name: str, listener: Listener) -> Plug:
+    """Return the plug of an audit event: a row in the table."""
 
-    __slots__ = ("_listener", "_name")
-
-    def __init__(self, name: str, listener: Listener) -> None:
-        self._name = name
-        self._listener = listener
-
-    def connect(self) -> None:
-        """Add the listener to the table."""
-        hook = _install(self._name)
-        _table[self._name] = self._listener
+    def connect() -> None:
+        hook = _install(name)
+        _table[name] = listener
         hook.__code__ = _looking.__code__
 
-    def disconnect(self) -> None:
-        """Remove the listener from the table."""
-        _table.pop(self._name, None)
+    def disconnect() -> None:
+        _table.pop(name, None)
         if not _table and _hook is not None:
             _hook.__code__ = _silent.__code__
+
+    return Plug(connect, disconnect)
 
 
 _events: dict[str, Any] = {}
@@ -140,7 +134,7 @@ def audit(name: str) -> AuditEvent:
         raise HookTypeError(f"{brief(name)} is not the name of an audit event; give a string such as 'os.remove'")
     found = _events.get(name)
     if found is None:
-        decorate: Any = wired(f"audit({name!r})", lambda event: [Audited(name, event)])
+        decorate: Any = wired(f"audit({name!r})", lambda event: [_plug(name, event)])
         function: Any = copied(_raised)
         found = _events.setdefault(name, decorate(function))
     given: AuditEvent = found

@@ -7,7 +7,7 @@ all laws hold for events. A stub without a body gets one that returns what no an
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -96,14 +96,8 @@ def event(
         >>> temperature_changed(31.5), temperature_changed(20.0)
         (['too hot'], [])
     """
-    if stub is _NOTHING:
-
-        @entrance
-        def decorate(later: Any) -> Any:
-            return make_event(later, name, first=first, fold=fold, errors=errors)
-
-        return decorate
-    return make_event(stub, name, first=first, fold=fold, errors=errors)
+    make = entrance(partial(make_event, name=name, first=first, fold=fold, errors=errors))
+    return make if stub is _NOTHING else make(stub)
 
 
 def make_event(stub: Any, name: Any, *, first: bool, fold: str | None, errors: str, make: ToMount = MountPoint) -> Any:

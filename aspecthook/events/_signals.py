@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal as signals
 from types import FrameType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookLookupError, MountError, brief, nearest
 
-from ._slots import Notify, Slot
+from ._slots import Link, Notify, Slot
 from ._wired import copied, wired
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def signal(which: str | int) -> SignalEvent:
     number = _number(which)
     found = _events.get(number)
     if found is None:
-        decorate = wired(f"signal({_name(number)!r})", lambda event: [_Handler(number, event)], first=True)
+        decorate = wired(f"signal({_name(number)!r})", lambda event: [_slot(number, event)], first=True)
         found = _events.setdefault(number, decorate(copied(_received)))
     given: SignalEvent = found
     return given
@@ -84,50 +84,37 @@ def _name(number: int) -> str:
         return str(number)  # a real-time signal
 
 
-@final
-class _Handler(Slot):
-    """The handler of one signal."""
+def _slot(number: int, event: Notify) -> Slot:
+    """Return the slot of the handler of a signal: a callable, SIG_DFL, SIG_IGN, or None if C code has set it."""
+    name = _name(number)
+    label = f"aspecthook.events:signal({name!r})"
 
-    __slots__ = ("_label", "_number")
-
-    def __init__(self, number: int, event: Notify) -> None:
-        # An occurrence is known by the frame that was interrupted: a signal may arrive again while it is being handled.
-        super().__init__(_name(number), event, key=1)
-        self._number = number
-        self._label = f"aspecthook.events:signal({self.name!r})"
-
-    def now(self) -> Any:
-        """Return the handler: a callable, SIG_DFL, SIG_IGN, or None if it was not set by Python."""
-        return signals.getsignal(self._number)
-
-    def put(self, value: Any) -> None:
-        """Set the handler."""
+    def put(value: Any) -> None:
+        if isinstance(value, Link) and value.before is None:
+            raise MountError(
+                f"{label} cannot be connected: its handler was not set by Python code, and could not be put back; set "
+                f"one with signal.signal before you subscribe"
+            )
         try:
-            signals.signal(self._number, value)
+            signals.signal(number, value)
         except (ValueError, OSError) as error:
             raise MountError(
-                f"{self._label} cannot be connected: {error}; subscribe in the main thread of the program, and to a "
-                f"signal that a program may handle"
+                f"{label} cannot be connected: {error}; subscribe in the main thread of the program, and to a signal "
+                f"that a program may handle"
             ) from error
 
-    def connect(self) -> None:
-        """Set our handler, unless the one that is set could not be put back."""
-        if not self.opened and self.now() is None:
-            raise MountError(
-                f"{self._label} cannot be connected: its handler was not set by Python code, and could not be put "
-                f"back; set one with signal.signal before you subscribe"
-            )
-        super().connect()
-
-    def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
-        """Call the handler that was there before, or do what the system does."""
-        if before is signals.SIG_DFL:
-            if self.name not in _IGNORED:
-                # Let the system do what it does about this signal, which for most signals ends the process.
-                now = self.now()
-                signals.signal(self._number, signals.SIG_DFL)
-                signals.raise_signal(self._number)
-                # The process still runs: it has been stopped and continued, for example.
-                signals.signal(self._number, now)
-        elif before is not signals.SIG_IGN:
+    def pass_on(before: Any, args: tuple[Any, ...]) -> Any:
+        if before is signals.SIG_IGN or (before is signals.SIG_DFL and name in _IGNORED):
+            return None
+        if before is not signals.SIG_DFL:
             return before(*args)
+        # Let the system do what it does about this signal, which for most signals ends the process.
+        now = signals.getsignal(number)
+        signals.signal(number, signals.SIG_DFL)
+        signals.raise_signal(number)
+        # The process still runs: it has been stopped and continued, for example.
+        signals.signal(number, now)
+        return None
+
+    # An occurrence is known by the frame that was interrupted: a signal may arrive again while it is being handled.
+    return Slot(name, event, lambda: signals.getsignal(number), put, pass_on, key=1)

@@ -3,24 +3,85 @@
 The invariant: what we put into a slot, a link, knows what was there before and always calls it. So links may stay in
 any chain of callables that others build around them. Of the links that one occurrence passes, the outermost alone
 notifies subscribers, and only while the slot is connected.
+
+A notification is known in its own context, and in copies of it, until it has ended: nobody is notified of what
+subscribers do themselves meanwhile.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, ClassVar, final
+from typing import Any, final
 
-from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.law.variables import Variable, variable
+from aspecthook._core.mount.lock import is_changing, under_lock
 from aspecthook._core.mount.occupancy import Occupancy
 from aspecthook._errors import MountError, brief
 from aspecthook._foreign.places import ABSENT
 
-from ._wired import Plug, is_notifying, notifying
-
 # Any, here and below: what a slot holds, and what it is called with, depends on the slot.
 Notify = Callable[..., Any]
+
+
+# Notifying
+
+
+@final
+class _Notification:
+    """One notification: of what, and of which occurrence of it; of nothing any more, once it has ended."""
+
+    __slots__ = ("occurrence", "what")
+
+    def __init__(self, what: object, occurrence: object) -> None:
+        self.what = what
+        self.occurrence = occurrence
+
+
+_current: Variable[tuple[_Notification, ...]] = variable("aspecthook_notifications", ())
+
+
+def _is_notifying(what: object, occurrence: object = None) -> bool:
+    """Whether subscribers are being notified of this in this context."""
+    for one in _current.get():  # noqa: SIM110  # each audit event asks, and a generator takes longer
+        if one.what is what and one.occurrence is occurrence:
+            return True
+    return False
+
+
+def _notifying(what: object, occurrence: object, work: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that notifies subscribers of something."""
+    before = _current.get()
+    one = _Notification(what, occurrence)
+    try:
+        # Those that have ended are here because a context was copied in the middle of them.
+        _current.set((*[outer for outer in before if outer.what is not None], one))
+        return work(*args)
+    finally:
+        # First, and no call of C code: an interrupt that comes here must not leave it current.
+        one.what = one.occurrence = None
+        _current.set(before)
+
+
+def notify(
+    event: Callable[..., Any],
+    *args: Any,
+    ending: Callable[[], bool] = sys.is_finalizing,
+    changing: Callable[[], bool] = is_changing,
+) -> Any:
+    """Call an event, unless subscribers are being notified of the same in this context.
+
+    Nobody is notified while the interpreter is torn down, as modules are empty then; nor of what aspecthook itself does
+    in the middle of a change. It makes code and puts it into functions: a hook that forbade that could not be removed.
+    """
+    # `ending` and `changing` come first and are defaults: this module may be empty, too.
+    if ending() or changing() or _is_notifying(event):
+        return None
+    return _notifying(event, None, event, *args)
+
+
+# Slots
 
 
 @final
@@ -42,34 +103,43 @@ class Link:
         return f"<aspecthook event {self.slot.name}, then {brief(self.before)}>"
 
 
-class Slot(Occupancy, Plug):
-    """A slot, and our links in it.
+@final
+class Slot(Occupancy):
+    """A slot, and our links in it. It is connected and disconnected under the lock, and imports nothing there.
 
     Args:
         name: What links are called.
         notify: Calls the event.
+        get: Returns what is in the slot; `put` puts something there.
+        put: See `get`.
+        pass_on: Does what would be done without us, with what was there before and the arguments of the call.
         key: The place of the argument by which one occurrence differs from another.
+        reports: Whether the slot reports exceptions. A subscriber that raises SystemExit must not hide one.
     """
 
-    # Whether what was there before is called, too, if notifying raises.
-    passes_on_anyway: ClassVar[bool] = False
+    __slots__ = ("_get", "_key", "_link", "_notify", "_pass_on", "_put", "_reports", "_retired", "name")
 
-    __slots__ = ("_key", "_link", "_notify", "_retired", "name")
-
-    def __init__(self, name: str, notify: Notify, *, key: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        notify: Notify,
+        get: Callable[[], Any],
+        put: Callable[[Any], None],
+        pass_on: Callable[[Any, tuple[Any, ...]], Any],
+        *,
+        key: int,
+        reports: bool = False,
+    ) -> None:
         super().__init__()
         self.name = name
-        self._notify = notify
+        self._notify, self._get, self._put, self._pass_on = notify, get, put, pass_on
         self._key = key
+        self._reports = reports
         # The link that was put in last and is not known to be gone.
         self._link: Link | None = None
         # The link that was taken out last. It must not be freed: an exception that another thread is reporting does not
         # keep it alive (CPython gh-130163, a crash).
         self._retired: Link | None = None
-
-    @abstractmethod
-    def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
-        """Do what would be done without us."""
 
     # As a place that others may take too
 
@@ -79,6 +149,14 @@ class Slot(Occupancy, Plug):
         now = self.now()
         link = now if isinstance(now, Link) and self.is_ours(now) else self._link
         return now if link is None else link.before
+
+    def now(self) -> Any:
+        """Return what is there."""
+        return self._get()
+
+    def put(self, value: Any) -> None:
+        """Put something there, or raise a `MountError` if the slot does not let us."""
+        self._put(value)
 
     def is_ours(self, value: object) -> bool:
         """Whether this is a link of the slot."""
@@ -90,7 +168,13 @@ class Slot(Occupancy, Plug):
         if self._put_or_leave(link.before):
             self._retired, self._link = link, None
 
-    # As a plug
+    def _put_or_leave(self, value: Any) -> bool:
+        """Put something into the slot if it lets us: signal handlers can be changed in the main thread alone."""
+        try:
+            self._put(value)
+        except MountError:
+            return False
+        return True
 
     def connect(self) -> None:
         """Put a link into the slot. If another callable has been put over ours, both stay."""
@@ -101,19 +185,11 @@ class Slot(Occupancy, Plug):
             made = self._retired
             if made is None or now is not made.before:
                 made = Link(self, now)
-            self.put(made)
+            self._put(made)
             self._link = made
         elif self._link is not None and now is self._link.before:  # other code has restored what was there before us
             self._put_or_leave(self._link)
         self.opened = True
-
-    def _put_or_leave(self, value: Any) -> bool:
-        """Put something into the slot if it lets us: signal handlers can be changed in the main thread alone."""
-        try:
-            self.put(value)
-        except MountError:
-            return False
-        return True
 
     def disconnect(self) -> None:
         """Put back what was there. A link over which others have put theirs stays, and only passes calls on."""
@@ -125,53 +201,33 @@ class Slot(Occupancy, Plug):
     def called(self, link: Link, args: tuple[Any, ...]) -> Any:
         """Notify subscribers, if this link is the outermost, and pass on."""
         which = args[self._key] if len(args) > self._key else None
-        if self.opened and not is_notifying(self, which):
-            return notifying(self, which, self._call, link, args)
+        if self.opened and not _is_notifying(self, which):
+            return _notifying(self, which, self._call, link, args)
         if not self.opened and self.now() is link:
-            self._healed()
-        return self.pass_on(link.before, args)
-
-    @under_lock
-    def _healed(self) -> None:
-        self.heal()
+            under_lock(self.heal)()
+        return self._pass_on(link.before, args)
 
     def _call(self, link: Link, args: tuple[Any, ...]) -> Any:
         try:
             answer = self._notify(*args)
         except BaseException:
-            if self.passes_on_anyway:
-                self.pass_on(link.before, args)
+            if self._reports:
+                self._pass_on(link.before, args)
             raise
-        if answer is None:
-            return self.pass_on(link.before, args)
+        return self._pass_on(link.before, args) if answer is None else None
 
 
-@final
-class AttributeSlot(Slot):
-    """An attribute of a module, such as `sys.excepthook`."""
+def attribute_slot(module: ModuleType, name: str, notify: Notify, *, key: int) -> Slot:
+    """Return the slot that is an attribute of a module, such as `sys.excepthook`; somebody may have deleted it."""
 
-    # These report exceptions. A subscriber that raises SystemExit must not hide one.
-    passes_on_anyway = True
-
-    __slots__ = ("_module",)
-
-    def __init__(self, module: ModuleType, name: str, notify: Notify, *, key: int) -> None:
-        super().__init__(name, notify, key=key)
-        self._module = module
-
-    def now(self) -> Any:
-        """Return the attribute, which somebody may have deleted."""
-        return vars(self._module).get(self.name, ABSENT)
-
-    def put(self, value: Any) -> None:
-        """Set the attribute."""
+    def put(value: Any) -> None:
         if value is ABSENT:
-            delattr(self._module, self.name)
+            delattr(module, name)
         else:
-            setattr(self._module, self.name, value)
+            setattr(module, name, value)
 
-    def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
-        """Call what was there before or, if there was nothing, Python's own."""
-        if before is ABSENT or before is None:
-            before = getattr(self._module, f"__{self.name}__")
-        return before(*args)
+    def pass_on(before: Any, args: tuple[Any, ...]) -> Any:
+        # If there was nothing, Python's own is called.
+        return (getattr(module, f"__{name}__") if before is ABSENT or before is None else before)(*args)
+
+    return Slot(name, notify, lambda: vars(module).get(name, ABSENT), put, pass_on, key=key, reports=True)

@@ -62,7 +62,7 @@ def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tu
 
 
 def _names(chain: Chain) -> tuple[str, ...]:
-    return tuple([hook.name for hook in chain.everything()])
+    return tuple([hook.name for hook in chain.hooks])
 
 
 def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterator[Chain]:
@@ -190,7 +190,7 @@ def _chosen(present: Chain, most: int, *, keep: bool) -> tuple[list[Chain], bool
     found: dict[tuple[int, ...], Chain] = {}
     sample = islice(_sampled(present, Random(0), keep=keep), 4 * most)
     for order in itertools.chain(sample, every):  # a sample of few orders has the same ones again and again
-        found.setdefault(tuple(map(id, order.everything())), order)
+        found.setdefault(tuple(map(id, order.hooks)), order)
         if len(found) == most:
             break
     return list(found.values()), True

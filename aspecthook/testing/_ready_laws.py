@@ -117,7 +117,7 @@ def exactly_once(*names: str) -> ReadyLaw:
     def broken(trace: Trace) -> str | None:
         for name in names:
             ran = trace.names.count(name)
-            due = [trace._target, *(hook.name for hook in trace._chain.everything())].count(name)
+            due = [trace._target, *(hook.name for hook in trace._chain.hooks)].count(name)
             if due and ran != due:
                 many = f", and {due} hooks have that name" if due > 1 else ""
                 return f"{name!r} did not run{many}" if not ran else f"{name!r} ran {_times(ran)}{many}"

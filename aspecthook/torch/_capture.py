@@ -27,12 +27,17 @@ def mapped(value: Any, function: Each, kind: type) -> Any:
     made: Any = type_of(value)
     if issubclass(made, kind):
         return function(value)
-    if issubclass(made, (tuple, list)):
+    if _is_any(made, tuple, list):
         row = [mapped(one, function, kind) for one in value]
         return made(*row) if hasattr(made, "_fields") else made(row)
     if issubclass(made, Mapping):
         return {key: mapped(one, function, kind) for key, one in value.items()}
     return value
+
+
+def _is_any(kind: type, *kinds: type) -> bool:
+    """Whether a type is one of some kinds; for a type checker it is not narrowed."""
+    return issubclass(kind, kinds)
 
 
 def copied(tensor: Tensor) -> Tensor:

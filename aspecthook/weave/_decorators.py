@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextvars import ContextVar, Token
-from functools import lru_cache, partial, wraps
+from contextvars import ContextVar
+from functools import lru_cache, wraps
 from operator import is_
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
@@ -22,8 +22,6 @@ from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookTypeError, brief, described, printable, unblamed
 
-from ._steps import AsyncSteps, Steps
-
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -31,12 +29,9 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 _CACHE: type[Any] = type(lru_cache(len))
 
 _FACTORY = "; if it makes decorators, call it, as in around.wrap(make(...))"
-# What decorators call the function that they are given.
-_FUNCTIONS = ("func", "function", "fn", "f", "wrapped", "method", "user_function")
 
 # A call that runs in this context, and the calls around it: which hook it runs, the arguments that the hook was given,
 # and its `proceed`. This is how a decorated function finds its call, as its own arguments must be those of the target.
-_Call: TypeAlias = "tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]"
 _Running: TypeAlias = "tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any], _Running | None]"
 _running: ContextVar[_Running | None] = ContextVar("aspecthook_running", default=None)
 
@@ -48,14 +43,9 @@ class Wrap(Maker):
     def __init__(self, decorator: Decorator) -> None:
         given: object = decorator
         if not callable(given):
-            if hasattr(given, "__enter__") or hasattr(given, "__aenter__"):
-                raise HookTypeError(
-                    f"around.wrap is given {brief(given)}, which is a context manager; write a hook that enters it, as "
-                    f"in `def hook(): with manager: yield`"
-                )
             raise HookTypeError(
                 f"around.wrap({brief(given)}) is given no decorator; give what would stand after the @, such as "
-                f"around.wrap(functools.lru_cache(maxsize=100))"
+                f"around.wrap(functools.lru_cache(maxsize=100)); a context manager goes around a yield in a hook"
             )
         super().__init__(decorator)
         self.decorator = decorator
@@ -64,13 +54,18 @@ class Wrap(Maker):
         """Apply the decorator for one mount point."""
         point = cast("MountPoint", mount)
         style = point.site().signature.style
+        if "generator" in style:
+            raise HookTypeError(
+                f"{who} cannot be applied to {a_function(style)}, whose calls only begin it; write an around hook with "
+                f"one yield, or decorate what it calls"
+            )
         inside = _Inside(point)
         try:
             decorated: Any = self.decorator(inside.as_target())
         except Exception as error:
             why = f"the decorator raises {type(error).__name__}: {error}"
             raise HookTypeError(f"{who} cannot be applied to this {style}: {why}{_FACTORY}") from error
-        why = _why_unfit(decorated, style) or _why_a_factory(decorated, point)
+        why = _why_unfit(decorated, point)
         if why:
             raise HookTypeError(f"{who}: the decorator {why}")
         made: FunctionType = _around(style, decorated, inside)
@@ -177,75 +172,37 @@ def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(map(is_, one.values(), map(other.__getitem__, one)))
 
 
-def _why_unfit(decorated: Any, style: str) -> str:
+def _why_unfit(decorated: Any, point: MountPoint) -> str:
     """Return why what a decorator has made could never work in the place of its target; empty if it could."""
+    site = point.site()
+    is_async = site.signature.style == "coroutine"
     if not callable(decorated):
         return f"returns {described(decorated)}, which cannot be called; give another"
-    if isinstance(decorated, _CACHE) and style != "function":
-        fit = "coroutines, such as async_lru.alru_cache" if style == "coroutine" else "what it yields"
-        return f"would keep the {style} object itself, which can run only once; give a cache that is made for {fit}"
-    made = style_of(decorated)
-    if made not in (style, "function"):
+    if isinstance(decorated, _CACHE) and is_async:
         return (
-            f"makes {a_function(made)} of a {style}, and its callers expect what a {style} returns; give a decorator "
-            f"that keeps its sort"
+            "would keep the coroutine object itself, which can run only once; give a cache that is made for "
+            "coroutines, such as async_lru.alru_cache"
         )
+    made = style_of(decorated)
+    if made not in (site.signature.style, "function"):
+        return f"makes {a_function(made)} of a {site.signature.style}; give a decorator that keeps its sort"
     inner = decorated
-    while style == "coroutine" and style_of(inner) == "function":
+    while is_async and style_of(inner) == "function":
         inner = getattr(inner, "__wrapped__", None)
         if not callable(inner):
             return (
                 "makes a sync function of a coroutine function. Nothing has run yet when that returns; give a "
                 "decorator for coroutine functions"
             )
+    signature = signature_of(decorated)
+    if signature is not None and not hasattr(decorated, "__wrapped__"):
+        args, kwargs = site.signature.split(site.signature.placeholders)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            taken, offers = printable(", ".join(signature.parameters)), ", ".join(site.offers())
+            return f"returns what takes {taken or 'nothing'}, and {point.name} takes {offers or 'nothing'}{_FACTORY}"
     return ""
-
-
-def _why_a_factory(decorated: Any, point: MountPoint) -> str:
-    """Return why a decorator seems to be what makes decorators: its result does not take the target's arguments."""
-    signature, site = signature_of(decorated), point.site()
-    if signature is None or hasattr(decorated, "__wrapped__"):
-        return ""
-    args, kwargs = site.signature.split(site.signature.placeholders)
-    taken, offers = list(signature.parameters), site.offers()
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError:
-        pass
-    else:
-        # A decorator calls what it is given by one of these names, and a target seldom has a parameter called so.
-        if len(taken) != 1 or taken[0] not in _FUNCTIONS or taken[0] in offers:
-            return ""
-    shown = printable(", ".join(taken)) or "nothing"
-    return f"returns what takes {shown}, and {point.name} takes {', '.join(offers) or 'nothing'}{_FACTORY}"
-
-
-# A decorated generator may call the target in any of its steps: so each step is made in its call.
-
-
-@unblamed
-def _in_call(call: _Call, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    token = _running.set((*call, _running.get()))
-    try:
-        return step(*args, **kwargs)
-    finally:
-        _leave(token)
-
-
-@unblamed
-async def _in_async_call(call: _Call, /, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    token = _running.set((*call, _running.get()))
-    try:
-        return await step(*args, **kwargs)
-    finally:
-        _leave(token)
-
-
-def _leave(token: Token[Any]) -> None:
-    try:
-        _running.reset(token)
-    except ValueError:
-        pass  # a coroutine that was dropped is closed in another context, where there is nothing to reset
 
 
 @unblamed
@@ -253,7 +210,6 @@ def _around(style: str, decorated: Callable[..., Any], inside: _Inside) -> Any:
     """Return the hook that runs a decorated function."""
 
     def function(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        # `_in_call` written out, as another call would take longer than all of this.
         token = _running.set((inside, args, kwargs, proceed, _running.get()))
         try:
             return decorated(*args, **kwargs)
@@ -261,13 +217,13 @@ def _around(style: str, decorated: Callable[..., Any], inside: _Inside) -> Any:
             _running.reset(token)
 
     async def coroutine(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        return await _in_async_call((inside, args, kwargs, proceed), decorated, *args, **kwargs)
+        token = _running.set((inside, args, kwargs, proceed, _running.get()))
+        try:
+            return await decorated(*args, **kwargs)
+        finally:
+            try:
+                _running.reset(token)
+            except ValueError:
+                pass  # a coroutine that was dropped is closed in another context, where there is nothing to reset
 
-    def generator(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        call = inside, args, kwargs, proceed
-        source = _in_call(call, decorated, *args, **kwargs)
-        if style == "generator":
-            return Steps(source, partial(_in_call, call)) if hasattr(source, "__next__") else source
-        return AsyncSteps(source, partial(_in_async_call, call)) if hasattr(source, "asend") else source
-
-    return {"function": function, "coroutine": coroutine}.get(style, generator)
+    return coroutine if style == "coroutine" else function

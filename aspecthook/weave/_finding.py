@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from types import CodeType, MethodType, ModuleType
 
-from aspecthook._core.law.callables import code_of, type_of
+from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
-from aspecthook._errors import WeaveError, plural, qualified
+from aspecthook._errors import WeaveError, qualified
 from aspecthook._hints import Any, NamedTuple, TypeAlias
 
 from ._imports import is_being_imported
@@ -120,20 +120,13 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
     spot: Spot | None = model.spot_of_method(target) if model is not None else None
     if spot is None:
         spot = spot_of_object(target)
-    if spot is None and type_of(target) in (list, tuple, set) and target:
-        raise WeaveError(
-            f"{shown(target)} cannot be woven: a weaving has one target; weave each of them, or name them in one "
-            f"pointcut, as in 'shop:price, shop:Cart.*'"
-        )
     if spot is None:
         raise WeaveError(
             f"{shown(target)} cannot be woven: it is a value, of type {type_name(target)}; give a function, a method, "
             f"a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods marked "
             f"pre, post and so on"
         )
-    if where is not None and not where(spot.function):
-        raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")
-    return [spot]
+    return [spot] if where is None or where(spot.function) else []
 
 
 def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]:
@@ -145,10 +138,7 @@ def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]
             spots.append(spot_of(member))
         except WeaveError as error:
             refused.append(error)
-    label = qualified(target) if isinstance(target, type) else target.__name__
     if not spots:
+        label = qualified(target) if isinstance(target, type) else target.__name__
         raise refused[0] if refused else WeaveError(why_empty(target, label))
-    chosen = [spot for spot in spots if where is None or where(spot.function)]
-    if not chosen:
-        raise WeaveError(f"{label} is not woven: `where` refuses all of it, {plural(len(spots), 'function')}")
-    return chosen
+    return [spot for spot in spots if where is None or where(spot.function)]

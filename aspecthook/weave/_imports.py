@@ -19,44 +19,35 @@ from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint, mount_of
-from aspecthook._hints import Any, cast, final
+from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._pointcut import Term
 
 
-@final
-class Watcher:
+class Watcher(NamedTuple):
     """The terms of a weaving, and what is called at the end of each import and reload that may concern them."""
 
-    __slots__ = ("_terms", "imported", "is_open", "missing", "names")
-
-    def __init__(self, terms: Sequence[Term], imported: Callable[[ModuleType], None]) -> None:
-        self._terms = terms
-        self.imported = imported
-        self.names = [term.module for term in terms if term.exact_module]
-        # Those of the named modules whose import has not ended, when last looked for.
-        self.missing: list[str] = []
-        # Whether a term may choose something of any module that is imported later.
-        self.is_open = any(term.takes_subclasses or not term.exact_module for term in terms)
+    terms: Sequence[Term]
+    imported: Callable[[ModuleType], None]
 
     def wants(self, name: str) -> bool:
         """Whether to notify it of this module."""
-        return any(term.takes_subclasses or term.in_module(name) for term in self._terms)
+        return any(term.takes_subclasses or term.in_module(name) for term in self.terms)
 
 
 _reload = cast("FunctionType", importlib.reload)
 
-# All watchers; and those that wait for an import to end.
-_watchers: dict[Watcher, None] = {}
-_waiting: dict[Watcher, None] = {}
+# All watchers, by `id`; and those that wait for imports, with the modules that they name whose import has not ended.
+_watchers: dict[int, Watcher] = {}
+_waiting: dict[int, tuple[Watcher, list[str]]] = {}
 
 
 @under_lock
 def watch(watcher: Watcher) -> None:
     """Notify a watcher of every import and reload that ends from now on, also of imports that have begun already."""
-    _watchers[watcher] = None
+    _watchers[id(watcher)] = watcher
     _hook_reloads()
-    if watcher.is_open:
+    if any(term.takes_subclasses or not term.exact_module for term in watcher.terms):
         for name in [one for one in list(sys.modules) if watcher.wants(one)]:
             _follow(name)
     _look(watcher)
@@ -65,8 +56,8 @@ def watch(watcher: Watcher) -> None:
 @under_lock
 def unwatch(watcher: Watcher) -> None:
     """Stop notifying a watcher. With the last one, nothing of ours is left in the import system."""
-    _watchers.pop(watcher, None)
-    _waiting.pop(watcher, None)
+    _watchers.pop(id(watcher), None)
+    _waiting.pop(id(watcher), None)
     _settle()
     if not _watchers and _on_reload is not None:
         mount, hook = _on_reload
@@ -137,7 +128,7 @@ def _is_imported(name: str) -> bool:
 def notify(name: str) -> None:
     """Notify the watchers that the import of a module has ended, well or not; without the lock."""
     errors: list[Exception] = []
-    for watcher in [one for one in list(_watchers) if one.wants(name)]:
+    for watcher in [one for one in list(_watchers.values()) if one.wants(name)]:
         _look(watcher)  # first: to look for what is woven may import something, and so lead here again
         module = _module(name)
         try:
@@ -152,15 +143,17 @@ def notify(name: str) -> None:
 @under_lock
 def _look(watcher: Watcher) -> None:
     """Find out whether a watcher waits for the end of an import, and follow those that have begun."""
-    if watcher not in _watchers:
+    if id(watcher) not in _watchers:
         return
-    for name in watcher.names:
+    names = [term.module for term in watcher.terms if term.exact_module]
+    for name in names:
         _follow(name)
-    watcher.missing = [name for name in watcher.names if not _is_imported(name)]
-    if watcher.is_open or watcher.missing:
-        _waiting[watcher] = None
+    missing = [name for name in names if not _is_imported(name)]
+    # A term that is a glob, or takes subclasses, may choose something of any module that is imported later.
+    if missing or len(names) < len(watcher.terms) or any(term.takes_subclasses for term in watcher.terms):
+        _waiting[id(watcher)] = watcher, missing
     else:
-        _waiting.pop(watcher, None)
+        _waiting.pop(id(watcher), None)
     _settle()
 
 
@@ -168,7 +161,13 @@ def _follow(name: str) -> None:
     """If the import of a module has begun, have its spec notify the watchers when it ends."""
     module = _module(name)
     if module is not None and is_being_imported(module):
-        _Noticed.of(object.__getattribute__(module, "__dict__").get("__spec__"))
+        _notice(object.__getattribute__(module, "__dict__").get("__spec__"))
+
+
+def _notice(spec: Any) -> None:
+    """Have a spec notify the watchers when its import ends. Specs of other classes than importlib's are left alone."""
+    if type_of(spec) is machinery.ModuleSpec:
+        spec.__class__ = _Noticed
 
 
 @final
@@ -177,12 +176,6 @@ class _Noticed(machinery.ModuleSpec):
 
     They are notified before: another thread that waits for the import is then let go, and must find all woven.
     """
-
-    @staticmethod
-    def of(spec: Any) -> None:
-        """Make a spec one of these. Specs of other classes than importlib's stay what they are."""
-        if type_of(spec) is machinery.ModuleSpec:
-            spec.__class__ = _Noticed
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "_initializing" or value or not getattr(self, name, False):
@@ -221,22 +214,25 @@ class _Finder:
         """Find the spec of a module that somebody waits for; None for any other, and for a reload."""
         # A module may have come by a way that does not lead past this finder: the import was on its way when the finder
         # came, or a finder in front of this one has found it.
-        for waiting in list(_waiting):
-            for missing in waiting.missing:
-                if _is_imported(missing):
-                    notify(missing)
-                else:
-                    _follow(missing)
+        for missing in [one for _, several in list(_waiting.values()) for one in several]:
+            if _is_imported(missing):
+                notify(missing)
+            else:
+                _follow(missing)
         asking = (get_ident(), name)
         # A finder that asks all the others takes us for one of them.
-        if target is not None or asking in self._asking or not any(one.wants(name) for one in list(_waiting)):
+        if (
+            target is not None
+            or asking in self._asking
+            or not any(one.wants(name) for one, _ in _waiting.copy().values())
+        ):
             return None
         self._asking.add(asking)
         try:
             for finder in [one for one in list(sys.meta_path) if one is not self and hasattr(one, "find_spec")]:
                 spec: machinery.ModuleSpec | None = finder.find_spec(name, path, target)
                 if spec is not None:
-                    _Noticed.of(spec)
+                    _notice(spec)
                     return spec
         finally:
             self._asking.discard(asking)

@@ -22,9 +22,6 @@ from ._weaving import Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# The aspects of `aspecthook.aspects`, a room above this one.
-_ASPECTS = ("cached", "limited", "log", "retry", "span", "timed", "timeout")
-
 
 class _Given(NamedTuple):
     """The hooks, and what holds for all of them."""
@@ -75,8 +72,6 @@ def _check(options: Options, scope: object, where: object) -> None:
         if option not in OPTIONS:
             known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope"]
             meant = meant_kind(option, known) or "; its hooks and options: help(weave)"
-            if option in _ASPECTS:
-                meant = f"; it is an aspect: weave(target, aspect={option}(...)), with aspecthook.aspects.{option}"
             raise WeaveError(f"weave takes no {option!r}{meant}")
 
 

@@ -28,7 +28,7 @@ from types import (
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
-from aspecthook._core.mount.point import MountPoint, mount_of
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._foreign.binding import Binding, bind
 from aspecthook._foreign.carrier import inspected_style
@@ -284,29 +284,18 @@ def spot_of_object(target: Any) -> Spot | None:
 
 
 def _refuse_made_anew(target: Any) -> None:
-    """Refuse what a descriptor makes anew at each access: hooks on it would be dropped with it, and never act."""
+    """Refuse what `functools` makes anew at each access: hooks on it would be dropped with it, and never act."""
     inner: Any = target.__func__ if isinstance(target, MethodType) else target
-    found = member_of(inner)
-    if type(inner) is FunctionType:
-        # partialmethod, and up to 3.13 singledispatchmethod, make functions whose code has this name in functools.
-        of_functools = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
-        copied = "__wrapped__" in vars(inner) and mount_of(inner) is None
-    else:
+    if type(inner) is FunctionType:  # of partialmethod, and up to 3.13 of singledispatchmethod
+        made = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
+    else:  # of singledispatchmethod from 3.14 on
         kind = type_of(inner)
-        copied = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  # not whether there is one
-        of_functools = copied and kind.__module__ == "functools"  # singledispatchmethod from 3.14 on
-    if of_functools or (copied and _is_made_by(found, inner)):
+        made = kind.__module__ == "functools" and isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004
+    if made:
+        found = member_of(inner)
         label = found.label if found is not None else shown(inner)
         instead = f"name it in a pointcut: '{label}'" if found is not None else _inner(inner)
         raise _refusal(label, "is made anew at each access", instead)
-
-
-def _is_made_by(member: Member | None, value: object) -> bool:
-    """Whether a class has, under the name of a value, a descriptor in Python that does not hold the value."""
-    if member is None or member.value is value or not isinstance(member.owner, type):
-        return False
-    binds = isinstance(getattr(type_of(member.value), "__get__", None), FunctionType)
-    return binds and not any(held is value for held in getattr(member.value, "__dict__", {}).values())
 
 
 def _anywhere(target: Any) -> Spot:

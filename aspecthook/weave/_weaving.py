@@ -19,7 +19,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
 from aspecthook._foreign.places import indexed
 from aspecthook._foreign.point import ProxyMountPoint
-from aspecthook._hints import Literal, NamedTuple, Never, TypeAlias, final
+from aspecthook._hints import Literal, NamedTuple, TypeAlias, final
 
 from ._calls import Blocks, Calls
 from ._finding import Plan, Spots, Wanted, spots_in_modules, spots_of_objects
@@ -180,21 +180,6 @@ class Weaving:
         self._paused = paused
         for mount, row in [] if self._removed else list(self._hooks.items()):
             mount.set_paused(tuple([held.hook for held in row]), paused=paused)
-
-    # Typed as Never, so that a type checker reports the call.
-    def __call__(self, function: object, /) -> Never:
-        """Refuse to decorate a function, and remove the hooks: no other code would have the weaving to remove them.
-
-        Raises:
-            WeaveError: Always.
-        """
-        self.remove()
-        name = getattr(function, "__name__", "f")
-        raise WeaveError(
-            f"weave is not a decorator, and the weaving of {self._shown} is removed again: to have it during each call "
-            f"of {name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable above "
-            f"it, and @{name}.pre and so on above the hooks"
-        )
 
     def __enter__(self) -> Weaving:
         self._count_block(1)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-import itertools
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from aspecthook import Args, HookTypeError, hookable, hooks
+from aspecthook import HookTypeError, hookable, hooks
 from aspecthook._core.law.callables import HANDS_ON
 
 log: list[object] = []
@@ -24,99 +23,12 @@ def _clean() -> None:
     log.clear()
 
 
-async def source(start: int = 0) -> AsyncGenerator[object, object]:
-    """Note what comes in; give it out again; pause before each item."""
-    log.append("began")
-    got: object = start
-    try:
-        while got != "end":
-            await asyncio.sleep(0)
-            try:
-                got = yield got
-                log.append(got)
-            except LookupError as error:
-                got = type(error).__name__
-                log.append(got)
-    finally:
-        log.append("ended")
-        await asyncio.sleep(0)
-        log.append("ended for good")
-
-
-def yielding() -> Iterator[None]:
-    yield
-
-
 async def async_yielding() -> AsyncIterator[None]:
     yield
 
 
 async def later(**_: object) -> None:
     await asyncio.sleep(0)
-
-
-IDLE: dict[str, tuple[str, Callable[..., Any], dict[str, Any]]] = {
-    "pre": ("pre", lambda: None, {}),
-    "async pre": ("pre", later, {}),
-    "item": ("item", lambda item: None, {}),
-    "async item": ("item", later, {}),
-    "exception": ("exception", lambda exc: None, {}),
-    "post": ("post", later, {}),
-    "always": ("always", lambda exc, result: None, {}),
-    "call": ("always", lambda call: None, {}),
-    "proceed": ("around", lambda proceed: proceed(), {}),
-    "yield": ("around", yielding, {}),
-    "async yield": ("around", async_yielding, {}),
-    "proceed, not reentrant": ("around", lambda proceed: proceed(), {"reentrant": False}),
-}
-chains = pytest.mark.parametrize(
-    "names",
-    [*itertools.combinations(IDLE, 1), *itertools.combinations(IDLE, 2), tuple(IDLE)],
-    ids=" + ".join,
-)
-
-
-def mounted(names: tuple[str, ...] = ()) -> Callable[..., AsyncGenerator[Any, Any]]:
-    space: dict[str, Any] = {"asyncio": asyncio, "log": log}
-    copy = type(source)(source.__code__, source.__globals__ | space, "copy", source.__defaults__)
-    hookable(copy)
-    for name in names:
-        kind, hook, options = IDLE[name]
-        hooks(copy).add(kind, hook, **options)
-    return copy
-
-
-STEPS: dict[str, Callable[[AsyncGenerator[Any, Any]], Awaitable[object]]] = {
-    "next": lambda stream: anext(stream),
-    "send": lambda stream: stream.asend("sent"),
-    "send end": lambda stream: stream.asend("end"),
-    "throw": lambda stream: stream.athrow(KeyError("thrown")),
-    "throw type": lambda stream: stream.athrow(IndexError),
-    "throw through": lambda stream: stream.athrow(OSError("through")),
-    "throw StopAsyncIteration": lambda stream: stream.athrow(StopAsyncIteration("stop")),
-    "throw GeneratorExit": lambda stream: stream.athrow(GeneratorExit()),
-    "throw CancelledError": lambda stream: stream.athrow(asyncio.CancelledError()),
-    "close": lambda stream: stream.aclose(),
-    "close in a task": lambda stream: asyncio.ensure_future(stream.aclose()),
-}
-DRIVES = [
-    ["next", "send", "throw", "throw type", "send end", "next"],
-    ["send", "next", "close", "next"],
-    ["close", "next"],
-    *(["next", step, "next", "close"] for step in STEPS),
-    ["next", "throw GeneratorExit", "close", "next"],
-]
-
-
-async def driven(stream: AsyncGenerator[Any, Any], drive: list[str]) -> list[object]:
-    answers: list[object] = []
-    for step in drive:
-        try:
-            answers.append(await STEPS[step](stream))
-        except BaseException as error:
-            answers.append((type(error).__name__, str(error), type(error.__cause__).__name__))
-    await stream.aclose()
-    return answers
 
 
 def run(made: Awaitable[object]) -> Any:
@@ -126,45 +38,22 @@ def run(made: Awaitable[object]) -> Any:
     return asyncio.run(main())
 
 
-@chains
-def test_a_hooked_async_generator_answers_as_the_bare_one(names: tuple[str, ...]) -> None:
-    function = mounted(names)
-
-    async def compare() -> None:
-        for drive in DRIVES:
-            log.clear()
-            expected = await driven(source(1), drive), list(log)
-            for _ in range(2):
-                log.clear()
-                assert (await driven(function(1), drive), list(log)) == expected, drive
-
-    asyncio.run(compare())
-
-
-def test_an_async_generator_that_is_closed_before_its_start_runs_nothing() -> None:
-    function = mounted(("proceed", "async yield", "call"))
-    for kind in ("pre", "item", "post", "exception", "always"):
-        hooks(function).add(kind, lambda: log.append("hook"))
-    assert run(driven(function(), ["close", "next"]))[0] is None
-    assert log == []
-
-
-def test_a_coroutine_that_is_closed_before_its_start_runs_nothing() -> None:
-    async def target() -> None:
-        log.append("target")
-
-    hookable(target)
-    for kind in ("pre", "post", "exception", "always"):
-        hooks(target).add(kind, lambda: log.append("hook"))
-    target().close()
-    assert log == []
-
-
 def test_the_loop_ends_async_generators_when_it_shuts_down(caplog: pytest.LogCaptureFixture) -> None:
     # It closed target and generator at the same time: "asynchronous generator is already running", in some orders.
-    function = mounted(("async item", "async yield", "proceed"))
+    @hookable
+    async def function() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            log.append("ended")
+            await asyncio.sleep(0)
+            log.append("ended for good")
+
+    function.item(later)
+    function.around(async_yielding)
+    function.around(lambda proceed: proceed())
     function.always(lambda exc: log.append(type(exc)))
-    kept = [function(1) for _ in range(20)]
+    kept = [function() for _ in range(20)]
 
     async def main() -> None:
         for stream in kept:
@@ -172,9 +61,7 @@ def test_the_loop_ends_async_generators_when_it_shuts_down(caplog: pytest.LogCap
 
     run(main())
     assert caplog.messages == []
-    assert {one: log.count(one) for one in log} == dict.fromkeys(
-        ["began", "ended", "ended for good", GeneratorExit], 20
-    )
+    assert {one: log.count(one) for one in log} == dict.fromkeys(["ended", "ended for good", GeneratorExit], 20)
 
 
 def test_hooks_run_in_the_task_and_the_context_of_the_caller() -> None:
@@ -240,28 +127,6 @@ def test_cancellation_passes_exception_hooks_unless_they_name_it(style: str, whe
 
 
 # Many tasks
-
-
-def test_calls_that_run_at_once_have_each_their_own_state() -> None:
-    @hookable
-    async def target(number: int) -> int:
-        await asyncio.sleep(0)
-        return number
-
-    @target.pre
-    async def before(call: Any, number: int) -> Args:
-        await asyncio.sleep(0)
-        call.state.number = number
-        return Args(number=number * 2)
-
-    @target.post
-    def after(call: Any, result: int) -> tuple[int, int, int]:
-        return call.state.number, call.arguments["number"], result
-
-    async def main() -> list[object]:
-        return await asyncio.gather(*map(target, range(50)))
-
-    assert run(main()) == [(number, number * 2, number * 2) for number in range(50)]
 
 
 def test_a_task_that_a_hook_started_runs_the_hook_although_it_is_not_reentrant() -> None:
@@ -402,31 +267,6 @@ def test_awaitable_answer_of_a_sync_one_yield_hook_is_awaited(value: object, fai
             asyncio.run(fetch())
     else:
         assert asyncio.run(fetch()) == (value or "page")
-
-
-@pytest.mark.parametrize("kind", ["pre", "item", "exception", "post", "always"])
-def test_an_async_hook_on_a_sync_generator_is_refused(kind: Any) -> None:
-    @hookable
-    def numbers() -> Iterator[int]:
-        yield 1
-
-    async def late() -> None: ...
-
-    with pytest.raises(HookTypeError, match="is async, but .* is a sync generator"):
-        hooks(numbers).add(kind, late)
-
-
-def test_a_sync_around_hook_of_an_async_generator_may_hand_its_stream_on() -> None:
-    @hookable
-    async def count() -> AsyncIterator[int]:
-        yield 1
-
-    count.around(lambda proceed: proceed())
-
-    async def main() -> list[int]:
-        return [item async for item in count()]
-
-    assert asyncio.run(main()) == [1]
 
 
 class AsyncCall:

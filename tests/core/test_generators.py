@@ -175,19 +175,6 @@ def test_a_stop_iteration_from_a_hook_does_not_end_a_generator_silently(kind: st
     assert (name, message, cause) == ("RuntimeError", "generator raised StopIteration", "StopIteration")
 
 
-def test_a_stop_iteration_raised_inside_a_generator_is_a_runtime_error() -> None:
-    @hookable
-    def stopping() -> Iterator[int]:
-        yield 1
-        raise StopIteration
-
-    stopping.item(lambda item: None)
-    stopping.post(lambda: log.append("post"))
-    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
-        list(stopping())
-    assert log == []
-
-
 def test_an_item_hook_that_raises_closes_the_generator() -> None:
     function = mounted(())
     function.item(lambda item: 1 // item)

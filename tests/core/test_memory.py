@@ -125,17 +125,6 @@ def test_a_thousand_instances_that_die_hooked_leave_nothing() -> None:
     assert growth(step, 1000) < FEW
 
 
-def test_equal_hooks_of_many_functions_share_what_describes_them() -> None:
-    def hook(x: int) -> None: ...
-
-    functions = [make(lasting=True) for _ in range(3)]
-    for function in functions:
-        hooks(function).pre(hook, priority=30)
-    members = [next(iter(hooks(function))) for function in functions]
-    assert len({id(one.shape) for one in members}) == 1
-    assert len({id(one.identity) for one in members}) == 1
-
-
 def test_as_many_templates_are_kept_as_are_allowed_and_equal_roles_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # A thousand weighed 13 MB, in a server whose handlers had other hooks again and again.
     templates: dict[object, link.Template] = {}

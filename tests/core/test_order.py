@@ -65,20 +65,6 @@ def test_a_priority_is_a_name_in_any_case_or_a_member_or_its_number(line: Line, 
     assert [line.add("hook", priority=form).priority for form in forms] == [number] * 4
 
 
-def test_the_names_of_priorities_stand_for_the_numbers_of_the_law() -> None:
-    assert {one.name: one.value for one in Priority} == {
-        "HIGHEST": 0,
-        "VERY_HIGH": 10,
-        "HIGH": 30,
-        "ABOVE_NORMAL": 40,
-        "NORMAL": 50,
-        "BELOW_NORMAL": 60,
-        "LOW": 70,
-        "VERY_LOW": 90,
-        "LOWEST": 100,
-    }
-
-
 # What a constraint may name
 
 
@@ -129,14 +115,6 @@ def test_a_cycle_is_refused_and_spelt_out_with_where_to_look(line: Line) -> None
     assert any(cycle in message for cycle in cycles)
     assert message.count(f"({__file__}:") == 3
     assert line.order() == "a b"
-
-
-def test_a_cycle_through_a_name_that_a_removed_hook_named_too_is_refused(line: Line) -> None:
-    line.add("a", before="c")
-    line.add("b", before="c").remove()
-    with pytest.raises(HookOrderError):
-        line.add("c", before="a")
-    assert line.order() == "a"
 
 
 class Shop:

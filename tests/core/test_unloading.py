@@ -204,15 +204,6 @@ def test_a_module_that_refers_to_itself_is_freed_when_the_next_one_is_hooked(tmp
     assert is_freed(canary)
 
 
-def test_plugins_that_are_loaded_anew_again_and_again_leave_nothing(tmp_path: Path) -> None:
-    write(tmp_path, "plugin", "import plugin\nf.pre(hook); K.m.post(lambda: None); weave(f, post=lambda: None); f()")
-    canaries = []
-    for _ in range(20):
-        canaries.append(load("plugin"))
-        del sys.modules["plugin"]
-    assert is_freed(*canaries[:-1])
-
-
 def test_a_standing_weaving_keeps_no_plugin_and_does_not_grow(tmp_path: Path) -> None:
     # It kept the hook of every function that it had ever been woven on.
     write(tmp_path, "plugin", "from math import sqrt\nsqrt(1)")
@@ -297,19 +288,6 @@ def test_objects_replaced_by_a_reload_are_freed(text: str, tmp_path: Path) -> No
     gone = [weakref.ref(module.f), weakref.ref(getattr(module, "L", module.K))]
     importlib.reload(module)
     assert is_freed(*gone)
-
-
-def test_a_call_that_outlives_its_module_ends_as_it_began(tmp_path: Path) -> None:
-    text = "@hookable\ndef g(x):\n    yield x\n    yield x\ng.item(lambda item: item + 1)"
-    write(tmp_path, "unloaded", text)
-    canary = load("unloaded")
-    running = sys.modules["unloaded"].g(1)
-    assert next(running) == 2
-    del sys.modules["unloaded"]
-    gc.collect()
-    assert list(running) == [2]
-    del running
-    assert is_freed(canary)
 
 
 def test_modules_may_die_in_the_middle_of_any_change(tmp_path: Path) -> None:

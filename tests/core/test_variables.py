@@ -15,16 +15,6 @@ both = pytest.mark.parametrize("one", VARIABLES, ids=["variable", "threads own"]
 
 
 @both
-def test_a_value_is_seen_in_its_own_context_and_in_copies_of_it(one: Variable[str]) -> None:
-    def work() -> None:
-        one.set("mine")
-        assert (one.get(), copy_context().run(one.get)) == ("mine", "mine")
-
-    copy_context().run(work)
-    assert one.get() == "default"
-
-
-@both
 def test_a_value_is_seen_by_tasks_that_are_started_where_it_was_set(one: Variable[str]) -> None:
     async def look() -> str:
         return one.get()

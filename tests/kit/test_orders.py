@@ -322,12 +322,12 @@ def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
     chain = hooks(target).chain()
     chosen, is_sample = _chosen(chain, most, keep=keep)
     every = list(orders_of(target, keep_priorities=keep))
-    names = [tuple(hook.name for hook in one.everything()) for one in chosen]
+    names = [tuple(hook.name for hook in one.hooks) for one in chosen]
     assert len(set(names)) == len(names) == min(most, len(every))
     assert set(names) <= set(every) and names[0] == every[0]
     assert is_sample == (most < len(every))
     again, _ = _chosen(chain, most, keep=keep)
-    assert [one.everything() for one in again] == [one.everything() for one in chosen]
+    assert [one.hooks for one in again] == [one.hooks for one in chosen]
 
 
 # Examples: underconstrained

@@ -13,8 +13,9 @@ from aspecthook._core.law.kinds import RESERVED, Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.testing import Candidate as Given
-from tests.oracle.refusals import NOBODYS
 
+# An argument that no target has.
+NOBODYS = "an_argument_of_nobody"
 CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"})
 
 
@@ -64,11 +65,6 @@ class Candidate(Given):
         made = self.varied({})
         made.of = of
         return made
-
-    @property
-    def drawn(self) -> dict[str, object]:
-        """The options that are not its own."""
-        return {name: value for name, value in self.options.items() if name in self._drawn}
 
 
 def variants(others: list[Candidate]) -> list[Options]:

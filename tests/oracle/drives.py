@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
 from tests.oracle.guests import MARK, PlannedError
-from tests.oracle.recording import CANCEL, CLOSE, DROP, NEXT, SEND, THROW, Note, is_astream, resume
+from tests.oracle.recording import CANCEL, CLOSE, NEXT, SEND, THROW, Note, is_astream, resume
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -19,7 +17,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 # How a call may be made by its caller; what is read is then read to its end.
 _READINGS = ("next send", "next throw", "next close", "close", "next next send", "next next throw", "next next close")
 _DRIVES = {
-    "generator": (*_READINGS, "next drop", "at once"),
+    "generator": (*_READINGS, "at once"),
     "async generator": (*_READINGS, "cancel", "next cancel", "at once"),
     "coroutine": ("cancel", "wait cancel", "at once"),
 }
@@ -44,12 +42,7 @@ async def read_stream(stream: Any, drive: Sequence[str], note: Note) -> AsyncGen
         resumed = note(how, value)
         answer = None
         try:
-            if how == DROP:
-                with _unraisable() as raised:
-                    stream = None
-                if raised:
-                    raise raised[0]
-            elif how == CANCEL:
+            if how == CANCEL:
                 answer = await cancelled_after(partial(stream.asend, None), 1)
             else:
                 answer = resume(stream, how, value)
@@ -60,27 +53,10 @@ async def read_stream(stream: Any, drive: Sequence[str], note: Note) -> AsyncGen
         except BaseException as error:
             resumed.give("raised", None, error)
             raise
-        resumed.give("end" if how in (CLOSE, DROP) else "item", answer)
-        if how in (CLOSE, DROP):
+        resumed.give("end" if how == CLOSE else "item", answer)
+        if how == CLOSE:
             return
         yield
-
-
-@contextmanager
-def _unraisable() -> Generator[list[BaseException]]:
-    """Collect what Python cannot raise, as of a generator that is garbage collected."""
-    raised: list[BaseException] = []
-    before = sys.unraisablehook
-
-    def take(what: Any) -> None:
-        if what.exc_value is not None:
-            raised.append(what.exc_value)
-
-    sys.unraisablehook = take
-    try:
-        yield raised
-    finally:
-        sys.unraisablehook = before
 
 
 # Any: an awaitable of anything.

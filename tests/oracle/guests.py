@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, final
 
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
-from tests.oracle.refusals import NOBODYS
+from tests.oracle.candidates import NOBODYS
 
 GUEST = "guest that "  # how the names of these hooks begin
 
@@ -39,10 +39,8 @@ MARK = Mark()
 AGAIN, ADDS, REMOVES = "again", "adds", "removes"
 # The same with `reentrant=False`: it does not run again while it runs, and runs again once it has failed.
 GUARDED = " guarded"
-# And with `every=2` besides: what it does from within is not counted.
-EVERY = " guarded every second"
 _ANY = ("fails", "stops", AGAIN)
-_GUARDED = ("fails" + GUARDED, AGAIN + GUARDED, AGAIN + EVERY)
+_GUARDED = ("fails" + GUARDED, AGAIN + GUARDED)
 # With one yield, and what needs `proceed`.
 _YIELDING = ("fails late", "replaces", "swallows", "yields twice", "never yields")
 _PROCEEDING = ("skips", "twice", "changes", "misproceeds", "mistakes")
@@ -68,31 +66,18 @@ class Guest(NamedTuple):
     does: str
     place: str = ""
 
-    def __str__(self) -> str:
-        return " ".join(filter(None, [f"{self.kind}:", self.does, self.place]))
-
-    @classmethod
-    def read(cls, text: str) -> Guest:
-        """Read what `str` returns."""
-        kind, _, rest = text.partition(": ")
-        words = rest.split(" ")
-        place = words.pop() if words[-1] in _PLACES else ""
-        return cls(cast("Kind", kind), " ".join(words), place)
-
     @property
     def options(self) -> Options:
         """What it is added with."""
         named = Options(name=f"{GUEST}{self.does}", priority=_PLACES[self.place])
-        if self.does.endswith((GUARDED, EVERY)):
+        if self.does.endswith(GUARDED):
             named["reentrant"] = False
-        if self.does.endswith(EVERY):
-            named["every"] = 2
         return {**named, "isolate": True} if self.does == "fails alone" else named
 
     @property
     def calls(self) -> int:
         """How many calls it is there for: one that has failed is to run again."""
-        return 4 if self.does.endswith(EVERY) else 2 if self.does == "fails" + GUARDED else 1
+        return 2 if self.does == "fails" + GUARDED else 1
 
 
 def guests_of(mount: MountPoint) -> list[Guest]:
@@ -110,7 +95,7 @@ def guests_of(mount: MountPoint) -> list[Guest]:
 
 def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
     """Make the function of a guest, which changes these arguments or acts if it is one that does."""
-    does = guest.does.removesuffix(EVERY).removesuffix(GUARDED)
+    does = guest.does.removesuffix(GUARDED)
     waits = style == "coroutine"
     if guest.kind == "around":
         return _around(does, changes, act, waits=waits)

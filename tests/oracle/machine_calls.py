@@ -22,16 +22,14 @@ from tests.oracle.recording import NotedTrace as Trace
 from tests.oracle.rows import Row, row_of
 from tests.oracle.traced_call import TracedCall
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
 
 class CallingMachine(MachineState):
     """Makes calls of the target, and checks what they do."""
 
-    def _call(self, given: Given, drive: str = "") -> None:
+    def check_call(self, given: Given, drive: str = "") -> None:
         """Make a call, and check it against the laws of every mount point."""
-        self._nested = {}
-        rows = self._expected.acting()
+        self.nested = {}
+        rows = self.expected.acting()
         with quiet():
             traces = self._traced(given, drive)
             check_call(*[self._call_of(trace, rows) for trace in traces])
@@ -39,65 +37,60 @@ class CallingMachine(MachineState):
 
     def _traced(self, given: Given, drive: str = "") -> list[Trace]:
         if drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
-            self._counts.forget()  # nothing shows which call is counted first
+            self.counts.forget()  # nothing shows which call is counted first
         made = make_call(self.mount, given.to(self.target), drive)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
         return [trace] if trace.beside is None else [trace, trace.beside]
 
     def _call_of(self, trace: Trace, rows: list[Row]) -> TracedCall:
-        return TracedCall(self.mount, rows, trace, self._counts, self._nested)
+        return TracedCall(self.mount, rows, trace, self.counts, self.nested)
 
     def _drop_used_up(self) -> None:
         """Remove used up hooks from the model; the mount point must have removed them too."""
-        used_up = [(row, self._counts.is_used_up(row.hook)) for row in self._expected.rows]
+        used_up = [(row, self.counts.is_used_up(row.hook)) for row in self.expected.rows]
         # A hook whose count is not known is gone if it is not there any more; and so is one that a hook of the user's
         # own has removed during the call.
-        believed = [row for row, off in used_up if off is None or not (self._has_kit_hooks or off or _is_counted(row))]
-        present = {id(hook) for level in self._expected.levels for hook in level.members}
+        believed = [row for row, off in used_up if off is None or not (self.has_own_hooks or off or _is_counted(row))]
+        present = {id(hook) for level in self.expected.levels for hook in level.members}
         gone = [row for row in believed if id(row.hook) not in present]
-        self._expected.drop([*gone, *(row for row, off in used_up if off)])
-        if self._has_kit_hooks or any(off or _is_counted(row) for row, off in used_up):
-            self._expected.check("after a call")
+        self.expected.drop([*gone, *(row for row, off in used_up if off)])
+        if self.has_own_hooks or any(off or _is_counted(row) for row, off in used_up):
+            self.expected.check("after a call")
 
-    def _call_other(self, given: Given) -> None:
+    def check_call_of_another(self, given: Given) -> None:
         """Call the method of another instance: the hooks of this one do not act there."""
-        if self._expected.parent is not None:
+        if self.expected.parent is not None:
             try:
                 other = MethodType(self.target.__func__, copy.copy(self.target.__self__))
             except Exception:  # it cannot be copied
                 return
-            rows = [row for row in self._expected.acting() if row.level is self._expected.parent]
-            self._call_live(given, other, rows)
+            rows = [row for row in self.expected.acting() if row.level is self.expected.parent]
+            self.check_live_call(given, other, rows)
 
     # Any: a target of any sort.
-    def _call_live(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
+    def check_live_call(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
         """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
-        if self.mount.site().signature.style != "function" or self._calls_itself:
+        if self.mount.site().signature.style != "function":
             return
         target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
-        rows = self._expected.acting() if rows is None else rows
-        if any(self._counts.is_unknown(row.hook) for row in rows):
+        rows = self.expected.acting() if rows is None else rows
+        if any(self.counts.is_unknown(row.hook) for row in rows):
             return
-        self._ran.take()
+        self.ran.take()
         is_own = type(self).make is MachineState.make
         with quiet():
             result, exc = outcome(target, given)
-            ran = self._ran.take()
-            known = interpreted(mount, rows, given.to(target), self._counts, None if is_own else (result, exc))
-        should = self._ran.take()
+            ran = self.ran.take()
+            known = interpreted(mount, rows, given.to(target), self.counts, None if is_own else (result, exc))
+        should = self.ran.take()
         if should != ran:
             raise law_error("a call", self.mount, f"a call runs {ran}, and should run {should}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):
             raise law_error("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
         self._drop_used_up()
 
-    def _call_with(self, guest: Guest, given: Given, drive: str) -> None:
-        with self._guest(guest, given):
-            for _ in range(guest.calls):
-                self._call(given, drive)
-
     @contextmanager
-    def _guest(self, guest: Guest, given: Given) -> Generator[None]:
+    def having(self, guest: Guest, given: Given) -> Generator[None]:
         """Add a guest for the length of a block."""
         late: list[Hook] = []
         entered: list[bool] = []
@@ -112,33 +105,33 @@ class CallingMachine(MachineState):
                 return self._call_again(hook, given, waits=waits)
             if guest.does == ADDS:
                 late.append(self.mount.add("pre", lambda: None, name="late"))
-                self._expected.rows.append(row_of(late[0], "pre", "late", None, {}, self.mount))
+                self.expected.rows.append(row_of(late[0], "pre", "late", None, {}, self.mount))
             if guest.does == REMOVES:
                 self._remove_some()
             return None
 
-        named = {self._names[0]: self._other_value()} if guest.does == "changes" else {}
+        named = {self.names[0]: self._other_value()} if guest.does == "changes" else {}
         function = function_of(guest, style=style, changes=named, act=act)
         hook = self.mount.add(guest.kind, function, **guest.options)
-        self._counts.know(hook)
-        self._expected.rows.append(row_of(hook, guest.kind, hook.name, function, guest.options, self.mount))
-        self._expected.check(f"with the guest {str(guest)!r} added")
+        self.counts.know(hook)
+        self.expected.rows.append(row_of(hook, guest.kind, hook.name, function, guest.options, self.mount))
+        self.expected.check(f"with the guest {guest!r} added")
         try:
             yield
         finally:
             for one in (hook, *late):
                 one.remove()
             ended = {id(one) for one in (hook, *late)}
-            self._expected.drop([row for row in self._expected.rows if id(row.hook) in ended])
-        self._expected.check("with the guest gone")
+            self.expected.drop([row for row in self.expected.rows if id(row.hook) in ended])
+        self.expected.check("with the guest gone")
 
     def _call_again(self, hook: Hook, given: Given, *, waits: bool) -> Any:
-        present = {id(one) for level in self._expected.levels for one in level.members}
-        rows = [row for row in self._expected.acting() if id(row.hook) in present]
+        present = {id(one) for level in self.expected.levels for one in level.members}
+        rows = [row for row in self.expected.acting() if id(row.hook) in present]
         made: Any = make_call(self.mount, given.to(self.target))
 
         def note(trace: Trace) -> None:
-            self._nested.setdefault(id(hook), []).append(partial(differs, self._call_of(trace, rows)))
+            self.nested.setdefault(id(hook), []).append(partial(differs, self._call_of(trace, rows)))
 
         async def later() -> None:
             note(await made)
@@ -146,15 +139,15 @@ class CallingMachine(MachineState):
         return later() if waits else note(made)
 
     def _remove_some(self) -> None:
-        own = self._own_rows()
+        own = self.own_rows()
         if own:
             own[0].hook.remove()
-            self._expected.drop(own[:1])
+            self.expected.drop(own[:1])
 
     def _other_value(self) -> object:
         """Return a value for the first parameter that some other call is given."""
-        given = self._samples[-1]
-        return given.args[0] if given.args else given.kwargs.get(self._names[0])
+        given = self.samples[-1]
+        return given.args[0] if given.args else given.kwargs.get(self.names[0])
 
 
 def _is_counted(row: Row) -> bool:

@@ -174,11 +174,11 @@ def _is_plain(trace: Trace) -> bool:
 
 def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
     """Whether a hook that may or may not have run has the name of another one, so that nothing shows which ran."""
-    names = Counter((hook.kind, hook.name) for hook in chain.everything())
-    unknown = [hook for hook in chain.everything() if counts.is_unknown(hook)]
+    names = Counter((hook.kind, hook.name) for hook in chain.hooks)
+    unknown = [hook for hook in chain.hooks if counts.is_unknown(hook)]
     if counts.has_open_streams:
-        unknown += [hook for hook in chain.everything() if hook.options.get("reentrant") is False]
-    gated = [hook for hook in chain.everything() if hook.gate is not None]
+        unknown += [hook for hook in chain.hooks if hook.options.get("reentrant") is False]
+    gated = [hook for hook in chain.hooks if hook.gate is not None]
     return any(names[hook.kind, hook.name] > 1 for hook in [*unknown, *gated])
 
 

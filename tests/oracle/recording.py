@@ -20,7 +20,7 @@ from aspecthook.testing._steps import Step, Trace
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-NEXT, SEND, THROW, CLOSE, DROP, CANCEL = "next", "send", "throw", "close", "drop", "cancel"
+NEXT, SEND, THROW, CLOSE, CANCEL = "next", "send", "throw", "close", "cancel"
 _PENDING: Any = object()
 _ASYNC = ("coroutine", "async generator")
 
@@ -365,6 +365,6 @@ def is_own(event: object) -> bool:
 def resume(stream: Any, how: str, value: Any) -> Any:
     """Resume a stream, and return its next item, or an awaitable of it."""
     a = "a" if is_astream(stream) else ""
-    if how in (CLOSE, DROP):
+    if how == CLOSE:
         return getattr(stream, f"{a}close")()
     return getattr(stream, f"{a}throw" if how == THROW else f"{a}send")(value)

@@ -27,7 +27,6 @@ from tests.oracle import law as _law
 from tests.oracle.calls import attempt
 from tests.oracle.recording import (
     CLOSE,
-    DROP,
     NEXT,
     SEND,
     THROW,
@@ -66,7 +65,7 @@ class Replay:
         self.acting: list[object] = []
         self.site = site_of(self.mount)
         self.style = self.mount.site().signature.style
-        self.hooked = bool(traced.chain.everything())
+        self.hooked = bool(traced.chain.hooks)
         self.chain = mapped(traced.chain, self.double)
 
     def playing(self) -> Generator[None]:
@@ -131,7 +130,7 @@ class Replay:
             came, raised = "raised", RuntimeError("generator raised StopAsyncIteration")  # PEP 479
         except BaseException as error:
             came, raised = "raised", error
-        if came == "item" and noted.how in (CLOSE, DROP):
+        if came == "item" and noted.how == CLOSE:
             came = "end"
         if came == "end" and self.style == "async generator":
             answer = None

@@ -84,10 +84,10 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
         code, layers = compiled(text)
         values: Any = {pin: "\0" for pin, _ in found.open_pins}
         linker = Linker(signature, code, "", {}, {})
-        assert facts(linker._named(found.code, "", values)) == facts(code)
+        assert facts(linker._put(found.code, values, "")) == facts(code)
         assert (found.layers is None) == (layers is None)
         if found.layers is not None and layers is not None:
-            assert facts(linker._named(found.layers, "", values)) == facts(layers)
+            assert facts(linker._put(found.layers, values, "")) == facts(layers)
         linked, _ = place._link(chain, Moved())
         assert linked.co_varnames == code.co_varnames
         assert len(set(linked.co_varnames)) == len(linked.co_varnames)

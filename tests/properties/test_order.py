@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from aspecthook import Hook, HookLookupError, HookOrderError, MountPoint, hookable, hooks
+from aspecthook import Hook, HookOrderError, MountPoint, hookable, hooks
 from aspecthook._core.law.order import Mentions
 
 NAMES = ("a", "b", "c", "d")
@@ -126,11 +125,6 @@ def rows(
     return made
 
 
-def named(row: Row, priority: int) -> Row:
-    before, after = (tuple(key for key in keys if isinstance(key, str)) for keys in (row.before, row.after))
-    return Row(row.number, row.name, priority, before, after)
-
-
 def satisfiable(rows: list[Row]) -> list[Row]:
     assume(expected(rows) is not None)
     return rows
@@ -241,92 +235,3 @@ def test_after_removals_a_mount_point_knows_the_mentions_of_the_hooks_that_are_l
     for hook in made.mount.members:
         left.count(hook, 1)
     assert made.mount.mentions == left
-
-
-class OrderMachine(RuleBasedStateMachine):
-    """Hooks come, go, pause and are called, in any sequence; the model is a list of rows."""
-
-    members = Bundle("members")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.real = Mounted()
-        self.kept: list[Row] = []
-        self.paused: set[int] = set()
-        self.next = 0
-
-    @rule(
-        target=members,
-        name=st.sampled_from(NAMES),
-        priority=st.sampled_from([0, 50, 100]),
-        before=st.lists(st.one_of(st.sampled_from(NAMES), st.integers(0, 9)), max_size=1).map(tuple),
-        after=st.lists(st.one_of(st.sampled_from(NAMES), st.integers(0, 9)), max_size=1).map(tuple),
-        kind=st.sampled_from(KINDS),
-    )
-    def add(self, **drawn: Any) -> int:
-        row = Row(self.next, **drawn)
-        self.next += 1
-        if expected([*self.kept, row]) is None:
-            with pytest.raises(HookOrderError):
-                self.real.add(row)
-        else:
-            self.real.add(row)
-            self.kept.append(row)
-        return row.number
-
-    @rule(number=consumes(members))
-    def remove_by_handle(self, number: int) -> None:
-        if number in self.real.handles:
-            self.real.handles[number].remove()
-            self.real.handles[number].remove()  # a second time does nothing
-        self._forget(lambda row: row.number == number)
-
-    @rule(name=st.sampled_from(NAMES))
-    def remove_by_name(self, name: str) -> None:
-        self._remove(name, lambda row: row.name == name)
-
-    @rule(number=members)
-    def remove_by_function(self, number: int) -> None:
-        self._remove(self.real.function(number), lambda row: row.number == number)
-
-    @rule()
-    def clear(self) -> None:
-        self.real.mount.clear()
-        self._forget(lambda row: True)
-
-    @rule(number=members, paused=st.booleans())
-    def pause(self, number: int, paused: bool) -> None:
-        if any(row.number == number for row in self.kept):
-            self.real.mount.set_paused((self.real.handles[number],), paused=paused)
-            (self.paused.add if paused else self.paused.discard)(number)
-
-    @rule()
-    def call_paused(self) -> None:
-        self.real.ran.clear()
-        with self.real.mount.paused():
-            self.real.target()
-        assert self.real.ran == []
-
-    @invariant()
-    def a_call_runs_what_the_model_says(self) -> None:
-        awake = [row for row in self.kept if row.number not in self.paused]
-        wanted = [row.number for kind in KINDS for row in expected(awake) or () if row.kind == kind]
-        self.real.ran.clear()
-        self.real.target()
-        assert self.real.ran == wanted
-        assert len(self.real.mount) == len(self.kept)
-
-    def _remove(self, meant: Any, fits: Callable[[Row], bool]) -> None:
-        if any(fits(row) for row in self.kept):
-            self.real.mount.remove(meant)
-        else:
-            with pytest.raises(HookLookupError):
-                self.real.mount.remove(meant)
-        self._forget(fits)
-
-    def _forget(self, gone: Callable[[Row], bool]) -> None:
-        self.paused -= {row.number for row in self.kept if gone(row)}
-        self.kept = [row for row in self.kept if not gone(row)]
-
-
-TestOrderMachine = OrderMachine.TestCase

@@ -26,7 +26,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from aspecthook import WeaveError, Weaving, hooks, weave
+from aspecthook import Weaving, hooks, weave
 
 ABSENT: Any = object()
 MOCK_CALL = mock.CallableMixin.__call__  # hooks on one mock go in here
@@ -73,10 +73,6 @@ class Thing(Base):
     def static(x):
         return x + 1
 
-    @property
-    def size(self):
-        return 3
-
 class Table(dict):
     pass
 """
@@ -108,7 +104,7 @@ class Place:
 
     owner: Any
     name: str
-    form: Literal["function", "method", "class", "static", "read"]
+    form: Literal["function", "method", "class", "static"]
     pointcut: str
     call: Callable[[], object]
     wanted: object = 3
@@ -169,7 +165,6 @@ class World:
         forms = {"method": "method", "inherited": "method", "make": "class", "inherited_make": "class"}
         for name, form in {**forms, "static": "static", "inherited_static": "static"}.items():
             yield Place(thing, name, form, f"{module.__name__}:Thing.{name}", _calls(one, name, 2))  # type: ignore[arg-type]
-        yield Place(thing, "size", "read", f"{module.__name__}:Thing.size", _reads(one, "size"))
         pointcut = f"{module.__name__}:Table."
         yield Place(table, "__getitem__", "method", f"{pointcut}__getitem__", lambda: rows["a"])
         yield Place(table, "update", "method", f"{pointcut}update", lambda: rows.update(b=4), None)
@@ -213,14 +208,8 @@ def _calls(owner: Any, name: str, given: object) -> Callable[[], object]:
     return lambda: getattr(owner, name)(given)
 
 
-def _reads(owner: Any, name: str) -> Callable[[], object]:
-    return lambda: getattr(owner, name)
-
-
 def inner(value: Any) -> Any:
     """Return the Python function that something is made of, or itself."""
-    if type(value) is property:
-        return value.fget
     return value.__func__ if type(value) in (classmethod, staticmethod) else value
 
 
@@ -240,14 +229,6 @@ class Theirs:
 
 def replacement(place: Place, label: str, *, through: bool, wraps: bool = False) -> Any:
     """Make something that can stand in a place, and calls what is there now or gives what it would give."""
-    if place.form == "read":
-        under = place.value()
-
-        def read(self: object) -> object:
-            log.append(label)
-            return under.__get__(self, type(self)) if through else place.wanted
-
-        return property(read)
     target = getattr(place.owner, place.name)
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
@@ -268,8 +249,7 @@ def patch_with_mock(place: Place, label: str) -> tuple[Any, Any, Callable[[], No
         log.append(label)
         return place.wanted
 
-    kind = mock.PropertyMock if place.form == "read" else mock.MagicMock
-    patcher = mock.patch.object(place.owner, place.name, new=kind(side_effect=answer))
+    patcher = mock.patch.object(place.owner, place.name, new=mock.MagicMock(side_effect=answer))
     return patcher.start(), ABSENT, patcher.stop
 
 
@@ -280,8 +260,6 @@ def patch_with_monkeypatch(place: Place, label: str) -> tuple[Any, Any, Callable
 
 
 def patch_with_wrapt(place: Place, label: str) -> tuple[Any, Any, Callable[[], None]]:
-    if place.form == "read":
-        return patch_with_wraps(place, label)
     kept, under = place.own(), place.value()
 
     def wrapper(wrapped: Any, instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
@@ -350,7 +328,7 @@ class Put:
 
     def acts(self, *, of_base: bool) -> bool:
         meant = [one for one, of_heir in self.claims if not (of_heir and of_base)]
-        return self.on and any(not one.paused and (one.entered or not one.scoped) for one in meant)
+        return self.on and any(not one.paused for one in meant)
 
 
 @dataclass(eq=False, repr=False)
@@ -358,10 +336,8 @@ class Woven:
     """One weaving, as the model knows it."""
 
     weaving: Weaving
-    scoped: bool
     puts: list[tuple[Carrier, Put]] = field(default_factory=list)
     paused: bool = False
-    entered: bool = False
     removed: bool = False
 
 
@@ -460,51 +436,17 @@ class Weavings(RuleBasedStateMachine):
 
     # Steps of ours
 
-    @rule(
-        data=st.data(),
-        which=st.sampled_from(sorted(HOOKS)),
-        scoped=st.sampled_from((False, False, True)),
-    )
-    def put_ours(self, data: st.DataObject, which: tuple[str, str], scoped: bool) -> None:
-        places = data.draw(st.lists(st.sampled_from(self.places), min_size=1, max_size=3, unique_by=id))
-        # A mock that gives a value when it is read is no function.
-        places = [one for one in places if not isinstance(one.value(), mock.PropertyMock)]
-        if places:
-            found = [place.value() for place in places]
-            self.put(which, ", ".join(one.pointcut for one in places), places, found, scoped=scoped)
-
     @rule(data=st.data(), which=st.sampled_from(sorted(HOOKS)))
-    def put_ours_on_the_thing_itself(self, data: st.DataObject, which: tuple[str, str]) -> None:
-        places = [one for one in self.places if self.can_be_given(one)]
-        if places:
-            place = data.draw(st.sampled_from(places))
-            # It is found where its first name is, if it is still there.
-            place = next(one for one in places if one.first is place.first)
-            self.put(which, place.first, [place], [place.first], scoped=False)
+    def put_ours(self, data: st.DataObject, which: tuple[str, str]) -> None:
+        places = data.draw(st.lists(st.sampled_from(self.places), min_size=1, max_size=3, unique_by=id))
+        found = [place.value() for place in places]
+        self.put(which, ", ".join(one.pointcut for one in places), places, found)
 
-    def can_be_given(self, place: Place) -> bool:
-        """Whether what was in a place at the start can be found again when it is given itself."""
-        if isinstance(place.first, types.FunctionType):
-            return True
-        if place.form != "function":
-            return False
-        carrier = self.carrier_of(place.own())
-        return place.own() is place.first or (carrier is not None and carrier.target is place.first)
-
-    def put(
-        self,
-        which: tuple[str, str],
-        target: Any,
-        places: list[Place],
-        found: list[Any],
-        *,
-        scoped: bool,
-    ) -> None:
+    def put(self, which: tuple[str, str], target: Any, places: list[Place], found: list[Any]) -> None:
         kind, name = which
         before = self.contents()
         hook: Any = {kind: HOOKS[which]}
-        weaving = weave(target, scope="context" if scoped else "everywhere", **hook)
-        woven = Woven(weaving, scoped)
+        woven = Woven(weave(target, **hook))
         self.woven.append(woven)
         for place, value in zip(places, found, strict=True):
             carrier = self.learn(place, value, before)
@@ -549,7 +491,7 @@ class Weavings(RuleBasedStateMachine):
         self.settle(before)
 
     def gone(self, woven: Woven) -> None:
-        woven.removed, woven.entered = True, False
+        woven.removed = True
         for _, put in woven.puts:
             put.claims = [claim for claim in put.claims if claim[0] is not woven]
 
@@ -560,19 +502,6 @@ class Weavings(RuleBasedStateMachine):
         before = self.contents()
         woven.weaving.pause() if on else woven.weaving.resume()
         woven.paused = on
-        self.settle(before)
-
-    @precondition(lambda self: any(one.scoped and not one.removed for one in self.woven))
-    @rule(data=st.data())
-    def enter_or_leave(self, data: st.DataObject) -> None:
-        woven = data.draw(st.sampled_from([one for one in self.woven if one.scoped and not one.removed]))
-        before = self.contents()
-        if woven.entered:
-            woven.weaving.__exit__(None, None, None)
-            self.gone(woven)
-        else:
-            woven.weaving.__enter__()
-            woven.entered = True
         self.settle(before)
 
     @precondition(lambda self: any(put.on for one in self.carriers for put in one.puts))
@@ -656,10 +585,9 @@ class Weavings(RuleBasedStateMachine):
     def check_state(self, woven: Woven) -> None:
         answers = [self.answers(carrier) for carrier in {id(one): one for one, _ in woven.puts}.values()]
         state = woven.weaving.state
-        acting = "waiting" if woven.scoped and not woven.entered else "woven"
-        usual = {"removed"} if woven.removed else {acting}
+        usual = {"removed"} if woven.removed else {"woven"}
         if all(put.cleared for _, put in woven.puts):
-            usual = {acting, "removed"}
+            usual = {"woven", "removed"}
         allowed: set[str] = set() if {True} in answers else usual
         if any(True in one for one in answers):
             allowed |= {"displaced"}
@@ -714,10 +642,7 @@ class Weavings(RuleBasedStateMachine):
         ours = [one for one in self.woven if not one.removed]
         while ours or self.applied:
             if ours:
-                woven = ours.pop(len(self.kept) % len(ours))
-                if woven.entered:
-                    woven.weaving.__exit__(None, None, None)
-                self.take_off(woven)
+                self.take_off(ours.pop(len(self.kept) % len(ours)))
             if self.applied:
                 self.undo(self.applied[len(self.kept) % len(self.applied)])
         for place in self.places:
@@ -851,23 +776,6 @@ def test_weaving_what_somebody_has_put_back_puts_our_proxy_there_again(world: Wo
     assert first.state == "removed"
 
 
-@pytest.mark.parametrize("name", ["function", "root", "method"])
-def test_the_same_hook_of_two_weavings_is_paused_by_each_for_itself(world: World, name: str) -> None:
-    place = place_of(world, name)
-    with weave(place.pointcut, pre=A) as first, weave(place.pointcut, pre=A) as second:
-        assert seen(place.call) == ["a", "a"]
-        first.pause()
-        assert seen(place.call) == ["a"]
-        second.pause()
-        assert seen(place.call) == []
-        second.resume()
-        first.remove()
-        first.pause()
-        assert seen(place.call) == ["a"]
-        second.pause()
-        assert seen(place.call) == []
-
-
 @pytest.mark.parametrize("name", ["inherited", "inherited_make"])
 def test_a_glob_over_classes_hooks_what_one_inherits_from_another_once(world: World, name: str) -> None:
     # The class that defines it is meant, and the one that inherits it: one call, one hook.
@@ -886,25 +794,3 @@ def test_weaving_a_wrapt_wrapper_of_what_is_inherited_leaves_the_base_alone(worl
             assert seen(world.base_calls()[name]) == []
     finally:
         take_off()
-
-
-def test_leaving_an_inner_block_does_not_end_the_outer_one(world: World) -> None:
-    place = place_of(world, "function")
-    weaving = weave(place.pointcut, pre=A, scope="context")
-    with weaving:
-        with weaving:
-            assert seen(place.call) == ["a"]
-        assert seen(place.call) == ["a"]
-    assert weaving.state == "removed"
-
-
-def test_a_mock_that_gives_a_value_when_read_is_hooked_or_refused(world: World) -> None:
-    place = place_of(world, "size")
-    with mock.patch.object(place.owner, place.name, new=mock.PropertyMock(return_value=3)):
-        try:
-            weaving = weave(place.pointcut, pre=A)
-        except WeaveError:
-            return
-        with weaving:
-            assert type(place.call()) is int
-            assert seen(place.call) == ["a"]

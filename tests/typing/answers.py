@@ -67,11 +67,6 @@ def if_negative(result: float) -> Return[float] | None:
     return Return(0.0) if result < 0 else None
 
 
-@price.post
-def any_form(result: float, call: Call) -> float | Return[float] | None:
-    return None
-
-
 assert price("tea", 6) == 24.0
 
 
@@ -118,11 +113,6 @@ assert price("") == -1.0
 @price.around
 def twice(proceed: Callable[[], float]) -> float:
     return proceed() + proceed()
-
-
-@price.around
-def as_needed(proceed: Callable[[], float], qty: int) -> float | Return[float]:
-    return proceed() if qty else Return(0.0)
 
 
 @price.around

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, assert_type
+from typing import Any, assert_type
 
 import pytest
 
 from aspecthook import (
-    Args,
     HookOptionError,
     HookSignatureError,
     HookTypeError,
     MountError,
     MountPoint,
-    Return,
     event,
     hooks,
     on,
@@ -111,16 +108,6 @@ def calls_of_these_that_are_wrong() -> None:
     trimmed(" a ", True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
-# Options, and none of them.
-
-
-@event(name="the shop opens", errors="isolate")
-def opened(hour: int) -> None: ...
-
-
-assert_type(opened(8), list[Any])
-
-
 def options_that_are_wrong() -> None:
     event(errors="rise")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     event(first=True, fold="n")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
@@ -164,11 +151,6 @@ with pytest.raises(HookSignatureError):
 
 
 # Hooks of the other kinds see the list, or what the stub gives.
-@warmed.pre
-def at_least_zero(celsius: float) -> Args | Return[list[Any]] | None:
-    return Args(celsius=0.0) if celsius < 0 else None
-
-
 @warmed.post
 def only_two(result: list[Any]) -> list[Any]:
     return result[:2]
@@ -179,20 +161,13 @@ def politely(result: str | None) -> str:
     return result or "hello"
 
 
-@greeting.exception
-def quietly(exc: Exception) -> Return[None]:
-    return Return(None)
-
-
 def number(result: object) -> int:
     return 3
 
 
 def wrong_hooks() -> None:
     measured.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    warmed.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     greeting.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    trimmed.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 assert greeting("ann") == "hello"
@@ -285,13 +260,6 @@ assert_type(this_meter(1.0), str)
 assert meter.warmed(1.0) == ["1.0 degrees", "any", "this"]
 
 
-def calls_of_methods_that_are_wrong() -> None:
-    meter.warmed()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    meter.warmed("hot")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Meter.warmed(20.0)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
-    Meter.opened("early")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-
-
 # Those without annotations bind too.
 class Door:
     @event
@@ -299,22 +267,6 @@ class Door:
 
 
 assert Door().opened("ann") == []  # pyright: ignore[reportUnknownMemberType]
-
-
-# Abstract ones, and those of a protocol, need no body.
-class Abstract(ABC):
-    @event
-    @abstractmethod
-    def closed(self, hour: int) -> list[str]: ...
-
-
-class Closing(Protocol):
-    @event
-    def closed(self, hour: int) -> list[str]: ...
-
-
-def close(thing: Abstract) -> list[str]:
-    return thing.closed(20)
 
 
 with weave(warmed, on=alert):
@@ -356,8 +308,3 @@ assert_type(Shop.founded(1990), list[Any])
 assert_type(shop.founded(year=1990), list[Any])
 hooks(Shop.founded).on(lambda year: year)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 assert Shop.founded(1990) == [1990]
-
-
-def calls_of_class_methods_that_are_wrong() -> None:
-    Shop.founded("early")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Shop.founded(Shop, 1990)  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]

@@ -152,18 +152,6 @@ def logged(function: Callable[P, T]) -> Callable[P, T]:
     return function
 
 
-@logged
-@hookable
-def below(n: int) -> int:
-    return n
-
-
-@hookable
-@logged
-def above(n: int) -> int:
-    return n
-
-
 @hookable
 async def fetch(url: str) -> bytes:
     return url.encode()
@@ -178,8 +166,6 @@ assert_type(list(map(list_price, ["tea"])), list[float])
 assert_type(functools.partial(price, "tea")(2), float)
 assert_type(functools.cache(list_price)("tea"), float)
 assert_type(logged(price)("tea", qty=2), float)
-assert_type(below(3), int)
-assert_type(above(3), int)
 threading.Thread(target=price, args=("tea",)).run()
 asyncio.run(passed_on())
 
@@ -187,5 +173,3 @@ asyncio.run(passed_on())
 def wrong_uses_of_what_is_passed_on() -> None:
     map(list_price, [3])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     logged(price)(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    below.pre(at_least)  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
-    above.pre(at_least)

@@ -1,9 +1,8 @@
-"""`around.wrap` makes hooks of every style of target."""
+"""`around.wrap` makes hooks of functions and coroutine functions."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, assert_type
 
 from aspecthook import around, hookable, hooks, weave
@@ -20,21 +19,9 @@ async def fetch(url: str) -> bytes:
     return url.encode()
 
 
-@hookable
-def count(n: int) -> Iterator[int]:
-    yield n
-
-
-@hookable
-async def stream(n: int) -> AsyncIterator[int]:
-    yield n
-
-
 assert_type(price.around(around.wrap(functools.lru_cache)), Wrap)
 assert_type(price.around(around.wrap(functools.lru_cache(maxsize=3)), priority="HIGH", name="cache"), Wrap)
 assert_type(fetch.around(around.wrap(lambda function: function)), Wrap)
-assert_type(count.around(around.wrap(lambda function: function)), Wrap)
-assert_type(stream.around(around.wrap(lambda function: function)), Wrap)
 hooks(price).add("around", around.wrap(functools.cache), again=True)
 weave("json:dumps", around=around.wrap(functools.cache)).remove()
 

@@ -171,7 +171,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
 STEPS = [
     ("mounts", "_weaving.py"),
     ("_find_displaced", "_weaving.py"),
-    ("discard", "members.py"),
+    ("discard", "point.py"),
     ("close", "place.py"),
 ]
 STEPS += [
@@ -179,7 +179,6 @@ STEPS += [
     ("restore", "occupancy.py"),
     ("unwrap", "copies.py"),
     ("leave", "copies.py"),
-    ("_carry", "copies.py"),
 ]
 
 
@@ -195,11 +194,11 @@ def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
     assert vars(json.dumps) == {} and type(vars(json.dumps)) is dict
 
 
-OPENING = [("open", "place.py"), ("hold", "place.py"), ("store", "members.py")]
+OPENING = [("open", "place.py"), ("hold", "place.py"), ("store", "point.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "members.py"), ("site", "point.py")])
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "point.py"), ("site", "point.py")])
 def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__
@@ -247,35 +246,6 @@ def shown(value: object) -> str:
     return str(value)
 
 
-class Anew:
-    """Gives a method that it makes whenever it is asked."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        @functools.wraps(self.function)
-        def method(*args: Any) -> Any:
-            return self.function(instance, *args)
-
-        return method
-
-
-class Bound:
-    def __init__(self, function: Callable[..., Any], instance: object) -> None:
-        self.function = function
-        self.instance = instance
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args: Any) -> Any:
-        return self.function(self.instance, *args)
-
-
-class Binding(Anew):
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return Bound(self.function, instance)
-
-
 class Made:
     @functools.singledispatchmethod
     def single(self, x: object) -> object:
@@ -298,14 +268,6 @@ class Made:
     loose = functools.partialmethod(shown)
     bare = functools.partialmethod(print, end="")
 
-    @Anew
-    def anew(self, x: object) -> object:
-        return x
-
-    @Binding
-    def binding(self, x: object) -> object:
-        return x
-
 
 def made_in_a_function() -> Any:
     class Local:
@@ -319,7 +281,7 @@ def made_in_a_function() -> Any:
 
 
 @pytest.mark.parametrize("of", ["the class", "an instance"])
-@pytest.mark.parametrize("name", ["single", "of_class", "of_nobody", "half", "loose", "bare", "anew", "binding"])
+@pytest.mark.parametrize("name", ["single", "of_class", "of_nobody", "half", "loose", "bare"])
 def test_a_method_that_is_made_anew_at_each_access_is_refused_when_it_is_given_itself(name: str, of: str) -> None:
     # From 3.14 on singledispatchmethod makes an object, and not a function: it was woven, died, and nothing acted.
     owner: Any = Made if of == "the class" else Made()

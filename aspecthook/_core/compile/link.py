@@ -86,7 +86,7 @@ class Template:
     `traced`.
     """
 
-    __slots__ = ("cells", "code", "keywords", "layers", "links", "nested", "open_pins", "places", "text")
+    __slots__ = ("cells", "code", "layers", "links", "open_pins", "text")
 
     def __init__(self, text: Text, *, free: int = 0, cells: bool = False, traced: bool = False) -> None:
         self.text = text
@@ -97,19 +97,6 @@ class Template:
         self.open_pins = [(pin, role) for pin, role in text.pins.items() if pin not in TABLE]
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
-        # Of the constants: the places of the placeholders for open pins, of those for names of parameters, and of the
-        # code inside this code.
-        self.places: list[tuple[int, str]] = []
-        self.keywords: list[int] = []
-        self.nested: list[int] = []
-        no_names = ("",) * len(self.code.co_varnames)
-        for place, const in enumerate(self.code.co_consts):
-            if isinstance(const, CodeType):
-                self.nested.append(place)
-            elif isinstance(const, str) and const.startswith(PIN):
-                self.places.append((place, const.removeprefix(PIN)))
-            elif _filled(const, no_names) != const:
-                self.keywords.append(place)
 
 
 # Linked code, by its template. Only code whose constants are the same for all chains of its shape is kept here.
@@ -163,12 +150,22 @@ class Linker:
         code = None if codes is None else codes.get(template)
         filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:
-            link_layers = FunctionType(self._named(template.layers, filename, values), self.space)
+            link_layers = FunctionType(self._put(template.layers, values, filename), self.space)
             values["inside"] = link_layers(
                 *[TABLE[pin] if pin in TABLE else values[pin] for pin in template.text.layer_pins]
             )
         if code is None:
-            code = self._code(template, values, filename)
+            model = self.model
+            # Picklers may meet all code but that in cells, which belongs to a function that nobody can name.
+            code = self._put(template.code, values, filename, ours=not template.cells)
+            code = code.replace(
+                co_name=model.co_name,
+                co_qualname=model.co_qualname,
+                co_freevars=code.co_freevars if template.cells else model.co_freevars,
+                # The code never loads those of the target: they are for tools that ask which modules it may need.
+                co_names=code.co_names + model.co_names,
+                co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
+            )
             if codes is not None:
                 codes[template] = code
         # Tracebacks find the source of the code.
@@ -185,41 +182,17 @@ class Linker:
         code, links = self.link(template, chain, codes, facts)
         return FunctionType(code, self.space, self.model.co_name, None, tuple(map(CellType, links)))
 
-    def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
-        model, names, code = self.model, self.signature.names, template.code
-        consts: list[Any] = list(code.co_consts)
-        for place, pin in template.places:
-            consts[place] = values[pin]
-        for place in template.keywords:
-            consts[place] = _filled(consts[place], names)
-        for place in template.nested:
-            consts[place] = self._named(consts[place], filename, values, ours=not template.cells)
-        # Picklers may meet all code but that in cells, which belongs to a function that nobody can name.
-        ours = tuple(consts) if template.cells else Constants((*consts, self.facts["first"], model))
-        return code.replace(
-            co_consts=ours,
-            co_filename=filename,
-            co_name=model.co_name,
-            co_qualname=model.co_qualname,
-            co_varnames=_all_named(code.co_varnames, names),
-            co_cellvars=_all_named(code.co_cellvars, names),
-            co_freevars=_all_named(code.co_freevars, names) if template.cells else model.co_freevars,
-            # The code never loads those of the target: they are for tools that ask which modules the target may need.
-            co_names=code.co_names + model.co_names,
-            co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
-        )
-
-    def _named(self, code: CodeType, filename: str, values: dict[str, object], *, ours: bool = False) -> CodeType:
-        """Return code of a function inside a template, and all code inside it, with objects and names in place."""
+    def _put(self, code: CodeType, values: dict[str, object], filename: str, *, ours: bool = False) -> CodeType:
+        """Return code of a template, and all code inside it, with objects and names in place."""
         names = self.signature.names
         consts: list[object] = []
         for const in code.co_consts:
             if isinstance(const, CodeType):
-                consts.append(self._named(const, filename, values, ours=ours))
+                consts.append(self._put(const, values, filename, ours=ours))
             elif isinstance(const, str) and const.startswith(PIN):
                 consts.append(values[const.removeprefix(PIN)])
             else:
-                consts.append(_filled(const, names))
+                consts.append(_filled(const, names) if isinstance(const, (str, tuple)) else const)
         return code.replace(
             co_consts=Constants((*consts, self.facts["first"], self.model)) if ours else tuple(consts),
             co_varnames=_all_named(code.co_varnames, names),

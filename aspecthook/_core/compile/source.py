@@ -74,14 +74,10 @@ class Source(Writer):
         return self._done(())
 
     def empty(self) -> Text:
-        """Return the text of an event without hooks: it returns the result of no answers."""
+        """Return the text of an event without hooks, whose subscribers give a list, or fold a value."""
         emission = self.signature.emission
-        assert emission is not None
-        gives = "[]" if emission.gives == "list" else "None"
-        if emission.gives == "fold":
-            gives = self.idents[emission.fold]
-        with self.block(self.head()):
-            self.line(f"return {gives}")
+        result = self.idents[emission.fold] if emission is not None and emission.gives == "fold" else "[]"
+        self.lines = [self.head(), f"    return {result}"]
         return self._done(())
 
     def _done(self, links: tuple[str, ...]) -> Text:
@@ -126,6 +122,15 @@ class Source(Writer):
                 self.line(f"$run = $instances.get($id({first}))")
                 with self.block("if $run is not None:"):
                     self.delegate("$run")
+
+    def delegate(self, callee: str) -> None:
+        """Write the return of what another callable returns for this call."""
+        if self.style == "async generator":
+            self._relay(f"{callee}({self.passed()})", ())
+            self.line("return")
+            return
+        lead = {"function": "return ", "coroutine": "return await ", "generator": "return (yield from "}[self.style]
+        self.line(f"{lead}{callee}({self.passed()}){')' if self.style == 'generator' else ''}")
 
     # The outline: try, except, else, finally
 

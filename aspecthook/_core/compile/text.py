@@ -8,7 +8,7 @@ and ``$2`` is the third parameter of the target: targets that differ only in the
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from itertools import groupby
@@ -77,29 +77,32 @@ class Text(NamedTuple):
         Parameters have placeholders for names. Where a pin is to be a constant, an expression stands of which the
         compiler makes a string constant: a conditional one, as it would warn of a call of a bare string.
         """
-        first, *parts = self.template.split("$")
-        in_layers = False
-        for place, part in enumerate(parts):
-            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
-            in_layers = in_layers or word == LINKED
-            if word.isdigit():
-                parts[place] = PLACEHOLDER + part
-            elif word in constants and not in_layers:
-                constant = f'"\\0{PIN[1:]}{word}"'
-                parts[place] = f"({constant} if {constant} else None){part[len(word) :]}"
-        source, head, layers = (first + "".join(parts)).partition(f"def {LINKED}(")
-        return source, head + layers
+        source, head, layers = self.template.partition(f"def ${LINKED}(")
+
+        def put(word: str) -> str:
+            constant = f'"\\0{PIN[1:]}{word}"'
+            return f"({constant} if {constant} else None)" if word in constants else put_in_layers(word)
+
+        def put_in_layers(word: str) -> str:
+            return PLACEHOLDER + word if word.isdigit() else word
+
+        return _filled(source, put), _filled(head + layers, put_in_layers)
 
     def shown(self, names: tuple[str, ...]) -> str:
         """Return the source that is shown, with the names of the parameters."""
         idents = [
             name if is_plain(name) else unlike(f"{PLACEHOLDER}{place}", names) for place, name in enumerate(names)
         ]
-        first, *parts = self.template.split("$")
-        for place, part in enumerate(parts):
-            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
-            parts[place] = (idents[int(word)] if word.isdigit() else unlike(word, names)) + part[len(word) :]
-        return first + "".join(parts)
+        return _filled(self.template, lambda word: idents[int(word)] if word.isdigit() else unlike(word, names))
+
+
+def _filled(template: str, put: Callable[[str], str]) -> str:
+    """Return a template with what is put in the place of its words."""
+    first, *parts = template.split("$")
+    for place, part in enumerate(parts):
+        word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+        parts[place] = put(word) + part[len(word) :]
+    return first + "".join(parts)
 
 
 # The names of the parameters in the source that is compiled: this, and their places. The constants that stand for pins
@@ -166,8 +169,7 @@ class Writer:
         self.flat = ", ".join(self.idents)
         self.values = f"({self.flat}{',' if len(self.idents) == 1 else ''})"
         self.unpacked = self.flat if len(self.idents) > 1 else self.values
-        everything = chain.everything()
-        self.wants_call = any(what == "call" for hook in everything for what in wanted(hook))
+        self.wants_call = any(what == "call" for hook in chain.hooks for what in wanted(hook))
         self.always_wants = any(what in ("exc", "result", "call") for hook in chain.always for what in wanted(hook))
 
     # Words and lines
@@ -301,19 +303,6 @@ class Writer:
         if what == "shown arguments":
             return f"$site.arguments({self.values})"
         return "$" + what
-
-    def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
-        """Write what `yield from` would do; see `Source`."""
-        raise NotImplementedError
-
-    def delegate(self, callee: str) -> None:
-        """Write the return of what another callable returns for this call."""
-        if self.style == "async generator":
-            self._relay(f"{callee}({self.passed()})", ())
-            self.line("return")
-            return
-        lead = {"function": "return ", "coroutine": "return await ", "generator": "return (yield from "}[self.style]
-        self.line(f"{lead}{callee}({self.passed()}){')' if self.style == 'generator' else ''}")
 
     def call(self) -> str:
         """Return the call object; where no hook asks for it, one is made on the spot."""

@@ -352,8 +352,8 @@ class Hook(Handle):
         # A pre hook whose code has the name probably answers `Args`.
         code = code_of(self.function) if self.kind == "pre" else None
         names_args = code is not None and "Args" in code.co_names
-        standard = self.types == EXCEPTION
-        self.shape: Any = _shared((self.kind, self.asks, self.style, standard, gates, counts, self.isolate, names_args))
+        flags = (self.types == EXCEPTION, self.conditions.isolate, names_args)
+        self.shape: Any = _shared((self.kind, self.asks, self.style, gates, counts, *flags))
 
     @property
     def names_args(self) -> bool:

@@ -176,7 +176,3 @@ class Chain:
             made.hooks += getattr(made, kind)
         made.shapes = tuple(map(attrgetter("shape"), made.hooks))
         return made
-
-    def everything(self) -> tuple[Hook, ...]:
-        """Return all hooks, kind by kind in the order in which a call may run them."""
-        return self.hooks

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from aspecthook._errors import plural, printable
 from aspecthook._hints import final
-from aspecthook._show.table import Row, as_html, as_text
+from aspecthook._show.table import Row, as_text
 
 from .point import MountPoint
 from .rows import rows_of
@@ -48,10 +48,6 @@ class AllHooks:
         return as_text(*self._table())
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """Return the table for notebooks."""
-        return as_html(*self._table())
 
     def _table(self) -> tuple[str, list[Row]]:
         rows: list[Row] = []

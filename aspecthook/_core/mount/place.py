@@ -82,9 +82,11 @@ class MountSite(Site):
         return next((hook.who for hook in found if hook.kind == kind and hook.function is function), None)
 
     def __call__(self) -> Callable[..., Any]:
-        mount: Any = self._mount()
-        is_mine = mount is not None and mount.place is not None and mount.place.site is self
-        return mount.current() if is_mine else self._left()
+        mount = self._mount()
+        if mount is None or mount.place is None or mount.place.site is not self:
+            return self._left()
+        run: Callable[..., Any] = mount.current()
+        return run
 
     def enter(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run one call that stale code has handed to us."""

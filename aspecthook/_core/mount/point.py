@@ -162,7 +162,7 @@ class MountPoint(Attribute):
         return self.place is not None and self.place.displaced
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter(Chain(self.members).everything())
+        return iter(Chain(self.members).hooks)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -201,15 +201,9 @@ class MountPoint(Attribute):
 
     def __str__(self) -> str:
         """Return the hooks as a table, in the order in which they run."""
-        from .rows import as_text, rows_of
+        from .rows import table_of
 
-        return as_text(self.title(len(self)), rows_of(self, self.chains()))
-
-    def _repr_html_(self) -> str:
-        """Return the hooks as a table for notebooks."""
-        from .rows import as_html, rows_of
-
-        return as_html(self.title(len(self)), rows_of(self, self.chains()))
+        return table_of(self.title(len(self)), self, self.chains())
 
     def __repr__(self) -> str:
         return f"<mount point {self.title(len(self.members))}>"
@@ -219,10 +213,10 @@ class MountPoint(Attribute):
 
     def explain(self) -> str:
         """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
-        from .rows import as_text, rows_of
+        from .rows import table_of
 
         chain = self.chain()
-        acting = chain.everything()
+        acting = chain.hooks
         if not acting:
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
         site = self.site()
@@ -230,7 +224,7 @@ class MountPoint(Attribute):
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        table = as_text(self.title(len(acting)), rows_of(acting, self.chains()))
+        table = table_of(self.title(len(acting)), acting, self.chains())
         return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
 
     def diagram(self) -> str:
@@ -251,7 +245,7 @@ class MountPoint(Attribute):
 
         from .rows import rows_of
 
-        return draw(self.name, rows_of(self.chain().everything(), self.chains()))
+        return draw(self.name, rows_of(self.chain().hooks, self.chains()))
 
     def is_alive(self) -> bool:
         """Whether the function, or the instance, is still there."""
@@ -371,7 +365,8 @@ class MountPoint(Attribute):
                     f"{self.name}: {older.who} is added already, with another {others}; remove that one first, or "
                     f"give again=True to have two"
                 )
-        if (hook.before or hook.after or ORDERS in self.mentions) and self.mentions.may_close_cycle(hook):
+        order = hook.conditions
+        if (order.before or order.after or ORDERS in self.mentions) and self.mentions.may_close_cycle(hook):
             for members in self.chains():  # arranging raises if there is a cycle
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
@@ -525,7 +520,7 @@ class MountPoint(Attribute):
     ) -> Callable[..., Any]:
         """Return a function that makes calls of its own with a chain, around the target or another one."""
         owner = cast("MountPoint", getattr(self, "parent", self))  # the code of an instance's is in its class
-        if owner.place is None or not (owner.place.opened or chain.everything()):
+        if owner.place is None or not (owner.place.opened or chain.hooks):
             return self.function if target is None else target
         return owner.place.bind(chain, target=target, site=site)
 
@@ -609,6 +604,7 @@ class MountPoint(Attribute):
         function = self.ref()
         if function is None:
             return
+        self.linked = False
         code = function.__code__
         place = self.place
         if place is None or not (place.is_own(code) or place.is_held()):

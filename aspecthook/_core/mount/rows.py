@@ -9,9 +9,7 @@ from aspecthook._core.law.callables import code_of, name_of
 from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.law.options import Priority
 from aspecthook._errors import nearest, printable
-from aspecthook._show.table import Row, as_html, as_text
-
-__all__ = ["as_html", "as_text", "rows_of", "shown_name", "where"]
+from aspecthook._show.table import Row, as_text
 
 _NAMES = {int(one): one.name for one in Priority}
 
@@ -20,6 +18,11 @@ def rows_of(hooks: Iterable[Hook], chains: Iterable[tuple[Hook, ...]]) -> list[R
     """Return hooks as rows; `chains` are those of their mount point, in which `before` and `after` name others."""
     others = {one for members in chains for one in members}
     return [_row(hook, others) for hook in hooks]
+
+
+def table_of(title: str, hooks: Iterable[Hook], chains: Iterable[tuple[Hook, ...]]) -> str:
+    """Return hooks as a table below a title."""
+    return as_text(title, rows_of(hooks, chains))
 
 
 def _row(hook: Hook, others: set[Hook]) -> Row:

@@ -30,31 +30,12 @@ from .lock import under_lock
 class _Watched:
     """A module, and the mount points with hooks as constants: of its functions, by name; and those with hooks of it."""
 
-    __slots__ = ("_limit", "_mounts", "module")
+    __slots__ = ("module", "mounts")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
         # Any, here and below: mount points, whose module imports this one.
-        # Not a WeakValueDictionary, whose references have callbacks: these are shared with all others to a mount point.
-        self._mounts: dict[object, weakref.ref[Any]] = {}
-        self._limit = 16  # of entries; beyond it, those whose mount points are gone are dropped
-
-    def put(self, key: object, mount: Any) -> Any:
-        """Store a mount point under a key, and return the one that was there."""
-        ref = self._mounts.get(key)
-        older = ref() if ref is not None else None
-        if older is not mount:
-            self._mounts[key] = weakref.ref(mount)
-            if len(self._mounts) > self._limit:
-                for one, ref in list(self._mounts.items()):
-                    if ref() is None and self._mounts.get(one) is ref:  # a finalizer may have put another one there
-                        del self._mounts[one]
-                self._limit = 2 * len(self._mounts) + 16
-        return older
-
-    def mounts(self) -> list[Any]:
-        """Return the mount points that are not gone."""
-        return [mount for ref in list(self._mounts.values()) if (mount := ref()) is not None]
+        self.mounts: weakref.WeakValueDictionary[object, Any] = weakref.WeakValueDictionary()
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
@@ -74,7 +55,8 @@ def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
         key = function.__qualname__
         if key.endswith("<lambda>"):
             key = f"{key}:{function.__code__.co_firstlineno}"
-        older = _watch(function.__module__, module).put(key, mount)
+        mounts = _watch(function.__module__, module).mounts
+        older, mounts[key] = mounts.get(key), mount
         if older is not None and older is not mount:
             older.weaken()
     return module
@@ -95,7 +77,7 @@ def watch_hook(hook: object, mount: Any) -> None:
         if module is None:
             mount.weaken()
         else:
-            _watch(name, module).put(weakref.ref(mount), mount)
+            _watch(name, module).mounts[id(mount)] = mount
 
 
 def _watch(name: str, module: ModuleType) -> _Watched:
@@ -121,7 +103,7 @@ def _weaken_unloaded() -> None:
     for name, watched in list(_watched.items()):
         module = watched.module()
         if module is None or sys.modules.get(name) is not module:
-            for mount in watched.mounts():
+            for mount in list(watched.mounts.values()):
                 mount.weaken()
             if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.loop._run import Run
 
 _HIDDEN = ".saving-"
 
@@ -29,11 +28,11 @@ def path_of(who: str, path: object, option: str = "path", if_none: str = "") -> 
     raise HookTypeError(f"{who}: {option}={brief(path)} is not a path{if_none if path is None else ''}")
 
 
-def folder_of(run: Run, who: str, option: str) -> Path:
+def folder_of(work_dir: Path | None, who: str, option: str) -> Path:
     """Return the ``work_dir`` of a run, for a hook whose option names no other place for its files."""
-    if run.work_dir is None:
+    if work_dir is None:
         raise TrainingError(f"the {who} has no folder for its files; give Runner(..., work_dir=...) or {who}({option})")
-    return run.work_dir
+    return work_dir
 
 
 def own_path(folder: Path, name: str | os.PathLike[str]) -> Path:

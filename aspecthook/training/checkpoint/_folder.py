@@ -12,10 +12,9 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
 
 from ._files import own_path, put, sweep
 from ._format import AnyPath, NoCheckpointError, opened, read
@@ -102,12 +101,18 @@ class _Origin(NamedTuple):
 def _origin(path: Path) -> _Origin:
     with opened(path) as (_, text, _):
         try:
-            tree: Any = json.loads(text)
+            tree = json.loads(text)
         except (ValueError, RecursionError):  # `load` says what is wrong with it
-            tree = {}
-    progress: Any = tree.get("progress") if is_any(tree, dict) else None
-    count: Any = progress.get("iter") if is_any(progress, dict) else None
-    return _Origin(identity_of(tree) or "", count if is_any(count, int) else -1)
+            tree = None
+    count = _within(tree, "progress", "iter")
+    return _Origin(identity_of(tree) or "", count if isinstance(count, int) else -1)
+
+
+def _within(tree: object, part: str, name: str) -> object:
+    """Return a value in a part of a checkpoint, which may have been forged; None if it is not there."""
+    for key in (part, name):
+        tree = cast("Mapping[str, object]", tree).get(key) if isinstance(tree, Mapping) else None
+    return tree
 
 
 def _furthest_first(folder: Path, logger: logging.Logger | None = None) -> list[tuple[Path, _Origin]]:
@@ -175,10 +180,9 @@ def identity_in(folder: Path | None) -> str | None:
     return identity
 
 
-def identity_of(checkpoint: Any) -> str | None:
+def identity_of(checkpoint: object) -> str | None:
     """Return the identity of the run that has saved a checkpoint; None if it names none."""
-    meta: Any = checkpoint.get("meta") if is_any(checkpoint, Mapping) else None
-    identity: Any = meta.get(_KEY) if is_any(meta, Mapping) else None
+    identity = _within(checkpoint, "meta", _KEY)
     return identity if isinstance(identity, str) else None
 
 

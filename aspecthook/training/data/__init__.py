@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aspecthook._lazy import NamesTheLibrary, load_lazily
-from aspecthook.training.loop._checks import check_loader
 
 with NamesTheLibrary(__name__):
     from ._digits import load_digits
@@ -22,7 +21,6 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "Resumable",
-    "check_loader",
     "collated",
     "load_digits",
 ]

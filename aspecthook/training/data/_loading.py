@@ -253,12 +253,13 @@ class DataLoader(ResumableLoader):
         world_size: int | None = None,
     ) -> None:
         super().__init__(seed, rank, world_size)
-        given: object = batch_size
-        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-            raise TrainingError(f"DataLoader(batch_size={brief(given)}): give a whole number from 1 up")
-        data: object = dataset
-        if not isinstance(data, Dataset):
-            raise TrainingError(f"{type(data).__name__} is not a data set; give an object with __len__ and __getitem__")
+        size: Any = batch_size  # the caller may have no type checker
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise TrainingError(f"DataLoader(batch_size={brief(batch_size)}): give a whole number from 1 up")
+        if not isinstance(dataset, Dataset):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TrainingError(
+                f"{type(dataset).__name__} is not a data set; give an object with __len__ and __getitem__"
+            )
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last: bool = flag("DataLoader", "drop_last", drop_last)

@@ -65,11 +65,14 @@ class BestCheckpoint(Hook):
 
     def open(self, runner: Run, *kept: KeptFiles) -> None:
         """Find the folder, remove the files that a killed run had no time to remove, and save those that it owes."""
-        folder = self.out_dir if self.out_dir is not None else folder_of(runner, type(self).__name__, "out_dir=...")
+        folder = (
+            self.out_dir if self.out_dir is not None else folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
+        )
         for files in (self._best, *kept):
             files.folder = folder
             files.prune(runner)
-        self.save_due(runner)
+        # Not in a thread: when the run takes its folder, it removes files that are half written.
+        self.save_due(runner, asynchronous=False)
 
     def judge(self, runner: Run, name: str, *, validated: bool) -> None:
         """Note that the best checkpoint is due, if a score has been logged that is the best so far."""
@@ -92,9 +95,9 @@ class BestCheckpoint(Hook):
                 self._before = before
             self._best.due = f"best_{_SEPARATORS.sub('_', self._key)}_{name}"
             runner.logger.info("%s is %g, the best so far", self._key, score)
-            runner.after_stage(lambda: self.save_due(runner))
+            runner.after_stage(lambda: self.save_due(runner, asynchronous=self.asynchronous))
 
-    def save_due(self, runner: Run) -> None:
+    def save_due(self, runner: Run, *, asynchronous: bool) -> None:
         """Save the best checkpoint, if it is due."""
         watched, before = self.watched, self._before
 
@@ -102,7 +105,7 @@ class BestCheckpoint(Hook):
             if watched is not None and before is not None:
                 watched.best = before
 
-        self._best.save_due(runner, undo, asynchronous=self.asynchronous)
+        self._best.save_due(runner, undo, asynchronous=asynchronous)
 
     def after_run(self, runner: Run) -> None:
         """Wait for the last file, and log a warning if there was no score."""
@@ -230,7 +233,7 @@ class CheckpointHook(BestCheckpoint):
         """Save the last checkpoint."""
         if self.save_last and self._saved_at != runner.progress.iter:
             self._files.due = file_name(runner, self.by_epoch)
-            self.save_due(runner)
+            self.save_due(runner, asynchronous=self.asynchronous)
         super().after_run(runner)
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
@@ -244,11 +247,11 @@ class CheckpointHook(BestCheckpoint):
         self.judge(runner, name, validated=False)
         if due:
             self._files.due = name
-            runner.after_stage(lambda: self.save_due(runner))
+            runner.after_stage(lambda: self.save_due(runner, asynchronous=self.asynchronous))
 
-    def save_due(self, runner: Run) -> None:
+    def save_due(self, runner: Run, *, asynchronous: bool) -> None:
         """Save the best checkpoint, then the one of this moment, if they are due."""
-        super().save_due(runner)
+        super().save_due(runner, asynchronous=asynchronous)
         if self._files.due is None:
             return
         before, self._saved_at = self._saved_at, runner.progress.iter
@@ -256,7 +259,7 @@ class CheckpointHook(BestCheckpoint):
         def undo() -> None:
             self._saved_at = before
 
-        self._files.save_due(runner, undo, asynchronous=self.asynchronous)
+        self._files.save_due(runner, undo, asynchronous=asynchronous)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the files that are kept, those that are due, and the best score."""

@@ -15,7 +15,7 @@ from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
-from aspecthook.training.loop._names import named
+from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook

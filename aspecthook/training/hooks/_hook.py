@@ -11,9 +11,8 @@ from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
 from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import GENERAL, NAMES, WORDS
 from aspecthook.training.registry._registry import Registry
 
 # A config of training is code, as a script is: it may import its own hooks, models and data.

@@ -9,10 +9,9 @@ from typing import Any, final
 from aspecthook import HookTypeError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training.loop._dialect import GENERAL, NAMES, Binding, Dialect
 from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import GENERAL, NAMES
 
 _HOOK = "mmengine.hooks.hook"  # the module of the base class
 

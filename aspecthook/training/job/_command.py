@@ -15,24 +15,13 @@ from aspecthook._errors import AspecthookError
 _REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib", "jinja2")  # the extra `train`
 
 
-def run(
-    config: str | None, changes: list[str], *, resume: str | None, trusted: bool, overwrite: bool, print_config: bool
-) -> int:
-    """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C.
-
-    Args:
-        config: A file whose settings override the defaults.
-        changes: What overrides these, each ``"section.key=value"``.
-        resume: The checkpoint to continue from; ``""`` for the furthest in the folder of the run.
-        trusted: Whether the ``config.json`` of the folder that is resumed may run code.
-        overwrite: Whether to begin in a folder that holds a run.
-        print_config: Whether to print the settings instead.
-    """
+def run(config: str | None, changes: list[str], *, resume: str | None, overwrite: bool, print_config: bool) -> int:
+    """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     try:
         for name in _REQUIRED:  # now, since some are used at the end of a training
             if find_spec(name) is None:
                 raise ModuleNotFoundError(name=name)
-        return _run(config, changes, resume, trusted=trusted, overwrite=overwrite, print_config=print_config)
+        return _run(config, changes, resume, overwrite=overwrite, print_config=print_config)
     except KeyboardInterrupt as interrupt:
         _say("interrupted", interrupt)
         return 128 + signal.SIGINT
@@ -51,9 +40,7 @@ def _say(message: str, error: BaseException) -> None:
     print("\n  ".join([message, *getattr(error, "__notes__", ())]), file=sys.stderr)
 
 
-def _run(
-    config: str | None, changes: list[str], resume: str | None, *, trusted: bool, overwrite: bool, print_config: bool
-) -> int:
+def _run(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool, print_config: bool) -> int:
     from aspecthook.training.checkpoint._files import own_path
     from aspecthook.training.checkpoint._folder import newest
 
@@ -68,7 +55,7 @@ def _run(
     if resume is not None and config is None:  # with the settings of the run that is resumed
         before = own_path(folder, "config.json")
         if before.exists():
-            settings = load_settings(before, changes, trusted=trusted)
+            settings = load_settings(before, changes, trusted=False)
     if print_config:
         print(json.dumps(settings, indent=2, ensure_ascii=False))
         return 0

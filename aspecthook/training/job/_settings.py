@@ -144,16 +144,17 @@ _MOST_LAYERS = 100
 
 def _received(config: Settings, path: Path) -> Settings:
     """Return a config, with the folder that its file is in; raise a `ConfigError` if it says more than is allowed."""
-    if is_any(config.get("run", {}), dict):  # whatever else it is, it is refused
-        own = {key: value for key, value in config.get("run", {}).items() if key != "work_dir"}
-        config = {**config, "run": own}
+    run: Value = config.get("run", {})
+    if not is_any(run, dict):
+        return config  # which is refused as no table
+    config = {**config, "run": {key: value for key, value in run.items() if key != "work_dir"}}
     for name, section in config.items():
         for place, value in _refused(name, section, name):
             raise ConfigError(
                 f"{path}: {place}={brief(value)} is not what a config that came with a folder may say; if you trust it "
-                "as code, say --trust-config, or give a config of your own with --config"
+                f"as code, name it: --config {path}"
             )
-    return {**config, "run": {**config.get("run", {}), "work_dir": str(path.parent)}}
+    return {**config, "run": {**config["run"], "work_dir": str(path.parent)}}
 
 
 def _refused(place: str, value: Value, key: str) -> Iterator[tuple[str, Value]]:

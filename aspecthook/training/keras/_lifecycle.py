@@ -20,11 +20,9 @@ from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._row import values_of
 from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._dialect import Binding, Method
+from aspecthook.training.loop._dialect import Binding, Method, Stage, named
 from aspecthook.training.loop._logs import Means, logged_by, validation_numbers
-from aspecthook.training.loop._names import named
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._steps import validation_follows
 
 from ._callback import KERAS, has_state, is_of_keras, methods_of
@@ -82,17 +80,12 @@ class KerasLifecycle(Hook):
         self.test = Means()
         # The means so far, as one dict that the callbacks of a batch share; None until one of them asks.
         self._so_far: Numbers | None = None
-        self._last: Numbers = {}  # the logs of the epoch that was the last to end, as they were at first
         self._loaded = False  # whether a state was, for the next run
-        self._turns: dict[int, Turns] = {}  # by the id of the callback
-
-    def turns_of(self, callback: object) -> Turns:
-        """Return the turns of a callback, which are noted from now on."""
-        return self._turns.setdefault(id(callback), Turns(callback))
+        self.turns: dict[int, Turns] = {}  # by the id of the callback
 
     def _named_turns(self) -> list[tuple[str, Turns]]:
         """Return the turns of the callbacks that are registered, with their names in checkpoints."""
-        return [(name, self._turns[id(hook)]) for name, hook in named(self.model.runner) if id(hook) in self._turns]
+        return [(name, self.turns[id(hook)]) for name, hook in named(self.model.runner) if id(hook) in self.turns]
 
     # The run
 
@@ -111,7 +104,7 @@ class KerasLifecycle(Hook):
             elif is_of_keras(kind) and not has_state(one.callback):
                 runner.logger.warning("%s of Keras has no state, and begins anew", kind.__name__)
         if not self._loaded:
-            self.epoch.phase, self.epoch.logs, self._last = "open", None, {}
+            self.epoch.phase, self.epoch.logs = "open", None
         self.running, self._loaded = True, False
 
     def _introduce(self, runner: Run, epochs: int | None, mode: str) -> None:
@@ -128,14 +121,14 @@ class KerasLifecycle(Hook):
 
     def before_train(self) -> None:
         """End an epoch that a checkpoint was saved in between the calls of `on_epoch_end` of two callbacks."""
-        if self.model.resumed:
-            self._end_epoch_of_all()
+        for _, turns in self._named_turns() if self.epoch.is_over else ():
+            self.end_epoch(turns)
 
     def after_run(self) -> None:
         """End an epoch whose validation was due when the run was stopped."""
         if self.epoch.phase == "trained":
             self.epoch.phase = "over after val"
-        self._end_epoch_of_all()
+        self.before_train()
 
     def always_run(self) -> None:
         """Note that validations from now on are none of a run."""
@@ -170,32 +163,22 @@ class KerasLifecycle(Hook):
         if epoch.phase == "trained" and not validation_follows(runner):
             epoch.phase = "over after val"
 
-    def _logs(self) -> Numbers:
-        """Return the logs of the epoch that is over, the same on all ranks; callbacks may add to them."""
-        epoch = self.epoch
-        if epoch.logs is None:
-            # Other hooks may have added numbers since the validation.
-            val = {} if epoch.val is None else {**epoch.val, **validation_numbers(self.model.runner.logs)}
-            self._last = _sorted(broadcast({**epoch.train.now(), **val}))
-            epoch.logs = dict(self._last)
-        return epoch.logs
-
-    def last(self) -> Numbers:
-        """Return the logs of the last epoch of the run, without what callbacks have added."""
-        if self.epoch.phase != "open":
-            self._logs()
-        return dict(self._last)
+    def logs(self) -> Numbers:
+        """Return the logs of the epoch that is over, the same on all ranks; none if no epoch is."""
+        if self.epoch.phase == "open":
+            return {}
+        # Other hooks may have added numbers since the validation.
+        val = {} if self.epoch.val is None else {**self.epoch.val, **validation_numbers(self.model.runner.logs)}
+        return _sorted(broadcast({**self.epoch.train.now(), **val}))
 
     def end_epoch(self, turns: Turns) -> None:
         """Call a callback's `on_epoch_end`, once for each epoch."""
         method = KERAS.overridden(turns.callback, "on_epoch_end")
         if method is not None and turns.ended != self.epoch.number:
             turns.ended = self.epoch.number
-            method(self.epoch.number, self._logs())
-
-    def _end_epoch_of_all(self) -> None:
-        for _, turns in self._named_turns() if self.epoch.is_over else ():
-            self.end_epoch(turns)
+            if self.epoch.logs is None:
+                self.epoch.logs = self.logs()
+            method(self.epoch.number, self.epoch.logs)
 
     # Batches and evaluation
 
@@ -238,7 +221,6 @@ class KerasLifecycle(Hook):
                 # What a callback has put into the logs may be anything.
                 "logs": epoch.logs and values_of(epoch.logs),
             },
-            "last": self._last,
             "callbacks": {name: [turns.begun, turns.ended] for name, turns in self._named_turns()},
         }
 
@@ -249,7 +231,6 @@ class KerasLifecycle(Hook):
             raise ValueError(f"an epoch is never in the phase {epoch['phase']!r}")
         epoch["train"] = Means(epoch["train"])
         self.epoch = Epoch(**epoch)
-        self._last = dict(state["last"])
         self._loaded = not self.running
         for name, turns in self._named_turns():
             if name in state["callbacks"]:
@@ -274,7 +255,7 @@ class Caller:
         self.method({})
 
     def train_end(self) -> None:
-        self.method(self.life.last())
+        self.method(self.life.logs())
 
     def epoch_begin(self) -> None:
         if self.turns.begun != self.life.epoch.number:
@@ -334,7 +315,7 @@ def bindings(callback: object, run: Run) -> list[Binding]:
         run.logger.warning("%s", warning)
     life = next((hook for hook in run.hooks if isinstance(hook, KerasLifecycle)), None)
     life = life or run.register_hook(KerasLifecycle(run))
-    turns = life.turns_of(callback)
+    turns = life.turns.setdefault(id(callback), Turns(callback))
     return [
         Binding(Stage(stage, kind), MethodType(function, Caller(life, turns, methods[event])))
         for event, (stages, kind, function) in _EVENTS.items()

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, flag, one_of, whole_number
-from aspecthook.training._templates import filled
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
@@ -279,7 +278,6 @@ class ReduceLROnPlateau(MonitorCallback):
             return
         if self.in_cooldown():
             self.cooldown_counter -= 1
-            self.wait = 0
         if self.is_better(value, self.best):
             self.best, self.wait = value, 0
         elif not self.in_cooldown():
@@ -396,8 +394,8 @@ class ModelCheckpoint(MonitorCallback):
         if batch is not None:
             fields.setdefault("batch", batch + 1)
         try:
-            return filled(self.filepath, **fields)
-        except (KeyError, IndexError, ValueError, TypeError) as error:
+            return self.filepath.format(**fields)
+        except (LookupError, ValueError, TypeError, AttributeError) as error:
             raise TrainingError(
                 f"ModelCheckpoint: the template {self.filepath!r} cannot be filled in ({brief(error)}); its fields can "
                 f"be {', '.join(fields)}"

@@ -30,37 +30,8 @@ from ._loggers import LoggerHook, eta_of
 from ._row import Row, duration_text, number_text, one_line
 
 
-class FileSink:
-    """The base of sinks that write files: a run continues while its log cannot be written."""
-
-    def __init__(self, path: Path, logger: Logger) -> None:
-        self.path = path
-        self.logger = logger
-        self._failed = False
-
-    @contextmanager
-    def _tolerating(self) -> Generator[None]:
-        """Write in this block: if it fails, warn once; and once more when the log can be written again."""
-        failed = self._failed
-        try:
-            yield
-        except OSError as error:
-            self._failed = True
-            if not failed:
-                self.logger.warning(
-                    "the log %s cannot be written: %s; the run continues, and what is missing is written as soon as "
-                    "that works",
-                    self.path,
-                    error.strerror,
-                )
-        else:
-            self._failed = False
-            if failed:
-                self.logger.warning("the log %s is written again, with all that was missing", self.path)
-
-
-class LineFile(FileSink):
-    """A sink that writes a line for each row.
+class LineFile:
+    """A sink that writes a line for each row; a run continues while it cannot be written.
 
     Args:
         path: The file.
@@ -71,7 +42,9 @@ class LineFile(FileSink):
     """
 
     def __init__(self, path: Path, logger: Logger, mark: Mapping[str, Any] | None = None, *, is_new: bool) -> None:
-        super().__init__(path, logger)
+        self.path = path
+        self._logger = logger
+        self._failed = False
         self._mark = mark
         self._is_new = is_new and mark is None
         self._is_open = False
@@ -80,6 +53,26 @@ class LineFile(FileSink):
         check_regular(path)
         with self._tolerating():
             self._open()
+
+    @contextmanager
+    def _tolerating(self) -> Generator[None]:
+        """Write in this block: if it fails, warn once; and once more when the log can be written again."""
+        failed = self._failed
+        try:
+            yield
+        except OSError as error:
+            self._failed = True
+            if not failed:
+                self._logger.warning(
+                    "the log %s cannot be written: %s; the run continues, and what is missing is written as soon as "
+                    "that works",
+                    self.path,
+                    error.strerror,
+                )
+        else:
+            self._failed = False
+            if failed:
+                self._logger.warning("the log %s is written again, with all that was missing", self.path)
 
     def mark(self) -> dict[str, Any]:
         """Return where the file ends, for a checkpoint."""
@@ -105,7 +98,7 @@ class LineFile(FileSink):
             if found:
                 old = unused_path(self.path)
                 self.path.rename(old)
-                self.logger.info("%s existed already, and was renamed to %s", self.path, old.name)
+                self._logger.info("%s existed already, and was renamed to %s", self.path, old.name)
         if kept != found or not self.path.exists():
             put(self.path, kept)
         self._begin(kept)
@@ -122,7 +115,7 @@ class LineFile(FileSink):
         size = int(self._mark["size"])
         kept = self._as_of(self._mark, whole)[:size]
         if len(kept) < size:
-            self.logger.warning(
+            self._logger.warning(
                 "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. The rows that are "
                 "missing are lost, and the run continues after byte %d, the end of the last whole line",
                 self.path,
@@ -131,7 +124,7 @@ class LineFile(FileSink):
                 len(kept),
             )
         elif crc32(kept) != int(self._mark["sum"]):
-            self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
+            self._logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
             return None
         return kept
 
@@ -267,7 +260,7 @@ class _FileLoggerHook(LoggerHook):
         self.path: Path | None = None if path is None else path_of(type(self).__name__, path)
 
     def _begin(self, runner: Run) -> None:
-        path = self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
+        path = self.path or own_path(folder_of(runner.work_dir, type(self).__name__, "path=..."), self.default)
         mark = None if self._loaded is None else self._loaded["file"]
         self.sink = self.kind(path, runner.logger, mark, is_new=runner.progress.iter == 0)
 

@@ -120,7 +120,7 @@ class LoggerHook(Hook):
         """Write the training rows that are due: a hook may validate before this one is called for the iteration."""
         if runner.rank == 0:
             self.after_train_epoch(runner)
-            self._mode = runner.mode
+            self._mode = runner.mode if runner.mode != "predict" else ""
 
     def after_val_epoch(self, runner: Run) -> None:
         """Write a row of a validation, unless a hook has skipped it."""
@@ -128,9 +128,8 @@ class LoggerHook(Hook):
             self._take(runner, self._newest(runner))
             self._mode = ""
 
-    before_test_epoch = before_val_epoch
+    before_test_epoch = before_predict_epoch = before_val_epoch
     after_test_epoch = after_val_epoch
-    before_predict_epoch = after_train_epoch
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
         """Close the sink."""

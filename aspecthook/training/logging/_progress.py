@@ -118,10 +118,10 @@ def _is_terminal(stream: TextIO | None) -> bool:
 class ProgressHook(LoggerHook):
     """Show the progress of the run: on a terminal a bar with the newest numbers, elsewhere a line now and then.
 
-    Each epoch prints a line with its means and the time since the line before, and so does each validation. A run by
-    iterations prints lines at each validation and at its end. With an `IterTimerHook` the bar has an estimate of the
-    remaining time. Files, pipes and simple terminals get plain lines without control characters. Only rank 0 shows
-    anything. If the terminal is closed, the run continues. Needs rich.
+    Each epoch prints a line with its means and the time since the line before, and so does each validation, and a test
+    after the run. A run by iterations prints lines at each validation and at its end. With an `IterTimerHook` the bar
+    has an estimate of the remaining time. Files, pipes and simple terminals get plain lines without control characters.
+    Only rank 0 shows anything. If the terminal is closed, the run continues. Needs rich.
 
     Args:
         seconds: Without a bar: print a line after so many seconds without one.
@@ -149,58 +149,33 @@ class ProgressHook(LoggerHook):
     def before_run(self, runner: Run) -> None:
         """Begin to show the training."""
         self.by_epoch: bool = runner.by_epoch
-        self._running = True
-        self._start_clock()
+        self._running, self._is_closed = True, False
+        self._result_at = self._printed_at = perf_counter()
         super().before_run(runner)
 
-    def _start_clock(self) -> None:
-        self._is_closed = False
-        self._result_at = self._printed_at = perf_counter()
-
-    def before_train_epoch(self, runner: Run) -> None:
-        """Show that an epoch begins."""
-        if self._running:  # registered in the middle of a run, it waits for the next one
-            self._draw(runner, runner.progress.inner_iter if runner.by_epoch else runner.progress.iter)
-
-    def before_val_epoch(self, runner: Run) -> None:
-        """Print the training before a validation, and show that a validation, a test or a prediction begins."""
-        if runner.mode == "predict":
-            super().before_predict_epoch(runner)
-        else:
+    def before_epoch(self, runner: Run) -> None:
+        """Show that a pass over the data begins; print the training before a validation."""
+        if runner.mode != "train":
             super().before_val_epoch(runner)
-        if not self._running:
-            self._start_clock()
-        elif not runner.by_epoch and runner.mode == "val":
-            self._write_training(runner)
-        self._draw(runner, 0)
+            if runner.mode == "val" and not runner.by_epoch:
+                self._write_training(runner)
+        if self._screen is None or self._screen.is_terminal:
+            self._show(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
+    before_train_epoch = before_val_epoch = before_test_epoch = before_predict_epoch = before_epoch
 
     def after_iter(self, runner: Run) -> None:
         """Show how far the training, or a validation, a test or a prediction has come."""
-        trains = runner.mode == "train"
-        if trains and self._running:
+        if runner.mode == "train" and self._running:
             super().after_train_iter(runner)
-        screen, now = self._screen, perf_counter()
-        if screen is None or (trains and not self._running):
-            return
-        done = (runner.iter if trains and not runner.by_epoch else runner.inner_iter) + 1
-        if screen.is_terminal:
-            if now - self._drawn_at >= _REDRAW:
-                self._draw(runner, done)
-        elif now - self._printed_at >= self.seconds:
-            head, total = self._head(runner, done)
-            if done != total:  # else a line of results follows
-                self._printed_at = now
-                text = "  ".join([head, *self._numbers(runner)])
-                self._show(runner, lambda screen: screen.print(text))
+        now, is_due = perf_counter(), False
+        if self._screen is not None:
+            last, pause = (self._drawn_at, _REDRAW) if self._screen.is_terminal else (self._printed_at, self.seconds)
+            is_due = now - last >= pause
+        if is_due:
+            self._show(runner, runner.inner_iter + 1)
 
     after_train_iter = after_iter
-
-    def always_epoch(self) -> None:
-        """Leave the terminal as it was, after a validation, a test or a prediction that no run makes."""
-        if not self._running:
-            self._stop()
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Leave the terminal as it was."""
@@ -212,49 +187,49 @@ class ProgressHook(LoggerHook):
 
     def _write(self, runner: Run, row: Row) -> None:
         """Print a row of results."""
-        place = _place(runner, row.epoch, row.iter) if self._running else ""
-        head = " ".join(word for word in (place, row.mode if row.mode != "train" else "") if word)
+        head = [_place(runner, row.epoch, row.iter)] if self._running else []
+        head += [row.mode] if row.mode != "train" else []
         rates, now = rates_of(runner.optimizer), perf_counter()
         numbers = {name: value for name, value in row.numbers.items() if name not in rates}
         if row.mode == "train" and "lr" in rates:
             numbers["lr"] = rates["lr"]
-        text = "  ".join([head, *_texts(numbers), duration_text(now - self._result_at)])
-        self._show(runner, lambda screen: screen.print(text))
+        took = [duration_text(now - self._result_at)] if self._running else []
+        self._call(runner, Screen.print, "  ".join([" ".join(head), *_texts(numbers), *took]))
         self._result_at = self._printed_at = now
 
-    def _draw(self, runner: Run, done: int) -> None:
-        """Draw the bar of the pass over the data that is under way."""
-        self._drawn_at = perf_counter()
-        head, total = self._head(runner, done)
-        numbers = "  ".join(self._numbers(runner))
-        self._show(runner, lambda screen: screen.draw(head, numbers, done, total))
-
-    def _head(self, runner: Run, done: int) -> tuple[str, int | None]:
-        """Return the name of the pass over the data that is under way with how far it is, and its length if known."""
+    def _show(self, runner: Run, done: int) -> None:
+        """Draw the bar of the pass over the data that is under way; print it as a line where there is no terminal."""
+        if not self._running:
+            return
         trains, now, total = runner.mode == "train", runner.progress, length_of(runner.data_loader)
-        words = [] if trains else [runner.mode]
+        head = _place(runner, now.epoch + bool(trains or now.inner_iter), now.iter)
+        head = f"{head}{'' if trains else f' {runner.mode}'} {done}{'' if total is None else f'/{total}'}"
         if trains and not runner.by_epoch:  # all passes of the training are one
-            words, total = ["iter"], runner.max_iters
-        elif self._running:  # an epoch, or a validation after one or within it
-            words.insert(0, _place(runner, now.epoch + bool(trains or now.inner_iter), now.iter))
-        return f"{' '.join(words)} {done}{'' if total is None else f'/{total}'}", total
+            done += now.iter - now.inner_iter
+            total = runner.max_iters
+            head = _place(runner, 0, done)
+        numbers = "  ".join(self._numbers(runner)) if trains else ""
+        self._drawn_at = perf_counter()
+        if self._screen is None or self._screen.is_terminal:
+            self._call(runner, Screen.draw, head, numbers, done, total)
+        elif done != total:  # else a line of results follows
+            self._call(runner, Screen.print, f"{head}  {numbers}".rstrip())
+            self._printed_at = self._drawn_at
 
     def _numbers(self, runner: Run) -> list[str]:
         """Return the newest numbers of the training, the most important first."""
-        if runner.mode != "train":
-            return []
         first, *rest = _texts(self._means(runner)) or [""]
         eta, rates = eta_of(runner), rates_of(runner.optimizer)
         left = "" if eta is None else f"eta {duration_text(eta)}"
         return [text for text in (first, left, *_texts(rates)[:1], *rest) if text]
 
-    def _show(self, runner: Run, show: Callable[[Screen], None]) -> None:
-        """Show something. If the terminal was closed, warn and continue the run."""
+    def _call(self, runner: Run, method: Callable[..., None], *args: object) -> None:
+        """Call a method of the screen. If the terminal was closed, warn and continue the run."""
         if self._is_closed or runner.rank != 0:
             return
         try:
             self._screen = self._screen or Screen(self.file)
-            show(self._screen)
+            method(self._screen, *args)
         except (OSError, ValueError) as error:  # ValueError: the file is closed
             self._is_closed = True
             self._stop()

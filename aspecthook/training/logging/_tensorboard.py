@@ -7,7 +7,6 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
-from logging import Logger
 from pathlib import Path
 from time import time
 from typing import Any, final
@@ -17,49 +16,42 @@ from aspecthook.training.checkpoint._files import folder_of, own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
-from ._files import FileSink
 from ._loggers import LoggerHook
 from ._row import TIMES, Row
 
 
 @final
-class EventFile(FileSink):
-    """A sink that writes an event file, which is made in its folder with the first event.
+class EventFile:
+    """A sink that writes an event file, which is made in its folder with the first row.
 
     TensorBoard drops what older files in the folder have from the step `start` on. `EventsWriter` of tensorboardX
-    writes in the thread that has the events; its `SummaryWriter` has another thread for that, and loses the events of a
-    program that is killed.
+    writes in the thread that has the events; its `SummaryWriter` has another thread for that, which loses the events of
+    a program that is killed, and stops it forever where a disk is full.
     """
 
-    def __init__(self, folder: Path, logger: Logger, start: int) -> None:
-        super().__init__(folder, logger)
+    def __init__(self, folder: Path, start: int) -> None:
+        self._folder = folder
         self._start: int | None = start
-        self._writer: Any = None  # tensorboardX is imported with the first event, and has no types; here and below
-        self._waiting: list[Any] = []  # events that could not be written yet
+        self._writer: Any = None  # tensorboardX is imported with the first row, and has no types
 
     def write(self, row: Row) -> None:
         """Write the numbers of a row by the names of mmcv, at the iteration of the run."""
         scalar: Any = import_module("tensorboardX.summary").scalar
-        plain = {name: value for name, value in row.numbers.items() if not isinstance(value, str) and name not in TIMES}
-        self._waiting += [
-            _event(step=row.total_iter, summary=scalar(_tag(row.mode, name), value)) for name, value in plain.items()
-        ]
-        with self._tolerating():
-            writer = self._writer or self._open()
-            writer.flush()  # an event that is in its buffer since the disk was full
-            while self._waiting:
-                writer.write_event(self._waiting.pop(0))
-                # An event goes into an empty buffer: so it is never written in part, even where a disk is full.
-                writer.flush()
+        writer = self._writer or self._open()
+        for name, value in row.numbers.items():
+            if not isinstance(value, str) and name not in TIMES:
+                summary = scalar(_tag(row.mode, name), value)
+                writer.write_event(_proto().Event(wall_time=time(), step=row.total_iter, summary=summary))
+        writer.flush()
 
     def _open(self) -> Any:
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         suffixes = (f".{os.getpid()}.{number}" for number in count())  # several files may begin in one second
-        suffix = next(one for one in suffixes if not any(self.path.glob(f"*{one}")))
-        self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self.path}/events", suffix)
+        suffix = next(one for one in suffixes if not any(self._folder.glob(f"*{one}")))
+        self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self._folder}/events", suffix)
         if self._start is not None:
-            log: Any = import_module("tensorboardX.proto.event_pb2").SessionLog
-            self._waiting.insert(0, _event(step=self._start, session_log=log(status=log.START)))
+            log = _proto().SessionLog(status=_proto().SessionLog.START)
+            self._writer.write_event(_proto().Event(wall_time=time(), step=self._start, session_log=log))
         return self._writer
 
     def close(self) -> None:
@@ -72,8 +64,8 @@ class EventFile(FileSink):
     __del__ = close
 
 
-def _event(**fields: object) -> object:
-    return import_module("tensorboardX.proto.event_pb2").Event(wall_time=time(), **fields)
+def _proto() -> Any:
+    return import_module("tensorboardX.proto.event_pb2")
 
 
 def _tag(mode: str, name: str) -> str:
@@ -90,7 +82,6 @@ class TensorboardLoggerHook(LoggerHook):
     The names are those of mmcv: ``train/loss``, ``val/accuracy``, ``learning_rate``, ``momentum``. The steps are the
     iterations of the run. Times are left out. Each run begins a file of its own, and TensorBoard drops what older files
     in the folder have from there on: everything if the run is new, and what came after its checkpoint if it is resumed.
-    If the disk is full, the run continues, as with the `JsonLoggerHook`.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
@@ -116,5 +107,5 @@ class TensorboardLoggerHook(LoggerHook):
 
     def _begin(self, runner: Run) -> None:
         done = runner.progress.iter
-        folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
-        self.sink = EventFile(folder, runner.logger, done + 1 if done else 0)
+        folder = self.log_dir or own_path(folder_of(runner.work_dir, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
+        self.sink = EventFile(folder, done + 1 if done else 0)

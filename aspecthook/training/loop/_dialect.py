@@ -1,4 +1,4 @@
-"""Which methods of a hook mean something in its hook system, which are overridden, and which are misspelt.
+"""How the hooks of all hook systems become hooks on the stages of a run, and what each is called in checkpoints.
 
 A hook system is a `Dialect`, the names of its methods, and a function `bindings(hook, run)` in a module of its own,
 which is loaded when the first hook of that system is registered. The function returns a list of `Binding`: functions,
@@ -9,19 +9,77 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
+from itertools import count
 from typing import Any, NamedTuple, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law.hook import Hook as Handle
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import priority_of
-from aspecthook._errors import HookSignatureError, nearest
+from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
 
 from ._run import Run
-from ._stages import Stage
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
+
+# The stages
+
+# What a hook on any stage may ask for by name: attributes of the runner, some of them also by mmengine's names.
+_ATTRIBUTES = """
+model optimizer epoch iter step inner_iter max_epochs max_iters mode data_loader batch outputs logs work_dir logger rank
+world_size
+"""
+_MMENGINE = {"batch_idx": "inner_iter", "data_batch": "batch", "metrics": "logs"}
+STATE: dict[str, str] = {"runner": "", **{name: name for name in _ATTRIBUTES.split()}, **_MMENGINE}
+
+MODES = ("train", "val", "test", "predict")
+
+# The first word of a method's name. The classical systems have only the first two of them.
+WORDS: dict[str, Kind] = {
+    "before": "pre",
+    "after": "post",
+    "around": "around",
+    "exception": "exception",
+    "always": "always",
+}
+
+
+class Stage(NamedTuple):
+    """A mount point of the runner, and the kind of hook on it."""
+
+    method: str
+    kind: Kind
+
+
+def _all(word: str, method: str) -> dict[str, Stage]:
+    return {f"{first}_{word}": Stage(method, kind) for first, kind in WORDS.items()}
+
+
+# By the name of a method: its stage. A hook may change a checkpoint before it is written, and after it was read.
+NAMES: dict[str, Stage] = {
+    **_all("run", "run"),
+    **{name: stage for mode in MODES for name, stage in _all(mode, f"{mode}_loop").items()},
+    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
+    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_iter", f"{mode}_iter").items()},
+    **_all("forward", "forward"),
+    **_all("backward", "backward"),
+    **_all("optimizer_step", "optimizer_step"),
+    "before_save_checkpoint": Stage("write_checkpoint", "pre"),
+    "after_save_checkpoint": Stage("write_checkpoint", "post"),
+    "before_load_checkpoint": Stage("load_checkpoint", "pre"),
+    "after_load_checkpoint": Stage("restore", "pre"),
+}
+
+# For a method of one mode, the general method that is called in its place unless it is overridden itself.
+GENERAL: dict[str, str] = {
+    f"{when}_{mode}_{what}": f"{when}_{what}" for what in ("epoch", "iter") for when in WORDS for mode in MODES
+}
+
+
+# The methods
 
 
 class Binding(NamedTuple):
@@ -49,18 +107,18 @@ class Dialect:
 
     def overridden(self, hook: object, name: str) -> Method | None:
         """Return a method of a hook if it is overridden, else the general one if that is, else None."""
-        return self._own(hook, name) or (self._own(hook, self.general[name]) if name in self.general else None)
+        base = self.base if isinstance(self.base, type) else self.base(hook)
+        for one in (name, self.general.get(name, "")):
+            method: Method | None = getattr(hook, one, None)
+            idle = base is not None and getattr(method, "__func__", method) is getattr(base, one, None)
+            if callable(method) and not idle:
+                return method
+        return None
 
     def methods(self, hook: object) -> dict[str, Method]:
         """Return the overridden methods of a hook, by name."""
         found = {name: self.overridden(hook, name) for name in self.names}
         return {name: method for name, method in found.items() if method is not None}
-
-    def _own(self, hook: object, name: str) -> Method | None:
-        method: Any = getattr(hook, name, None)
-        base = self.base if isinstance(self.base, type) else self.base(hook)
-        idle = base is not None and getattr(method, "__func__", method) is getattr(base, name, None)
-        return method if callable(method) and not idle else None
 
     def misspelt(self, hook: object) -> str | None:
         """Return a message if a method of a hook looks like one of the system, and would never be called."""
@@ -81,12 +139,11 @@ class Dialect:
             raise HookSignatureError(message)
 
 
+# The systems
+
+
 def _having(*methods: str) -> Callable[[object], bool]:
     return lambda hook: all(callable(getattr(hook, name, None)) for name in methods)
-
-
-def _derived_from(module: str) -> Callable[[object], bool]:
-    return lambda hook: any(cls.__module__ == module for cls in type(hook).__mro__)
 
 
 # How a hook of each system is recognized, and the module of the package that has `bindings` for it. All other hooks are
@@ -95,7 +152,7 @@ is_session_hook = _having("after_create_session", "end")
 _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
     (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._lifecycle"),
     (is_session_hook, "session._protocol"),
-    (_derived_from("mmengine.hooks.hook"), "hooks._mmengine"),
+    (lambda hook: any(cls.__module__ == "mmengine.hooks.hook" for cls in type(hook).__mro__), "hooks._mmengine"),
     (lambda _: True, "hooks._hook"),
 )
 
@@ -126,3 +183,49 @@ def attach(
             handle.remove()
         raise
     return tuple(handles)
+
+
+# Names in checkpoints
+
+
+def named(run: Run) -> list[tuple[str, Any]]:
+    """Return the hooks of a run by their names in checkpoints: those that they were given, or else their classes."""
+    return [(one.name, one.hook) for one in run.registered]
+
+
+def name_in_list(run: Run, hook: object) -> str:
+    """Return a name for the next hook of a list that is registered whole, so that its order tells hooks apart."""
+    kind, taken = type(hook).__name__, {name for name, one in named(run) if one is not hook}
+    return next(name for n in count(1) if (name := kind if n == 1 else f"{kind} {n}") not in taken)
+
+
+def name_of(run: Run, hook: object, given: object) -> str:
+    """Return the name of a hook that is registered next; refuse one that would not tell it apart.
+
+    Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only one
+    may go without a name of its own.
+    """
+    kind, taken = type(hook).__name__, {name for name, one in named(run) if one is not hook}
+    if given is None:
+        if kind in taken and _has_state(hook):
+            raise HookOptionError(
+                f"the run has another {kind} without a name; each has a state, and a resumed run could not tell them "
+                'apart; name one: register_hook(hook, name="...")'
+            )
+        return name_in_list(run, hook)
+    if not isinstance(given, str):
+        raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string")
+    if not given or given in taken:
+        raise HookOptionError(
+            f"register_hook({kind}, name={given!r}): the name is {'taken' if given else 'empty'}; give another one"
+        )
+    return given
+
+
+def _has_state(hook: object) -> bool:
+    state_of = getattr(hook, "state_dict", None)
+    if state_of is None:
+        return False
+    with suppress(Exception):  # it may have one only when the run has begun
+        return bool(state_of())
+    return True

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
@@ -24,27 +25,51 @@ if TYPE_CHECKING:
 _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
 
 
+class Stateful(Protocol):
+    """A loader that keeps a state of its own, as torchdata's ``StatefulDataLoader`` does."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any], /) -> object: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Positioned(Stateful, Protocol):
+    """A loader that moves to any position, as those of `aspecthook.training.data` do."""
+
+    def batches_left(self) -> int: ...
+
+
+# By their attributes: a wrapper may hand them on with `__getattr__`, which `isinstance` does not call.
+
+
+def is_stateful(loader: object) -> TypeGuard[Stateful]:
+    """Whether a loader keeps a state of its own."""
+    return hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
+
+
+def is_ours(loader: object) -> TypeGuard[Positioned]:
+    """Whether a loader moves to any position."""
+    return hasattr(loader, "batches_left")
+
+
 @final
 class Reading:
     """How far the training data are read; one object for each run."""
 
     def __init__(self) -> None:
         self.saved: Mapping[str, Any] | None = None  # from the checkpoint, until the data are read on
-        self._loader: Any = None  # the one that was read last
+        self._loader: object = None  # the one that was read last
         self._epoch = 0
         # Of one of our loaders: the iteration of the epoch that was its first one in this layout.
         self._first = 0
-        # Of one with a state: how many batches of the epoch it has yielded; and its state, and that number, when it was
+        # Of one with a state: how many batches of the epoch it has yielded; and that number, and its state, when it was
         # last begun.
         self._read = 0
         self._ended = False
-        self._before: Any = None
-        self._read_before = 0
+        self._begun: tuple[int, Any] = (0, None)
         self._random: Any = None  # of one without a state: the states of the random generators when the epoch began
 
-    # For checkpoints
-
-    def state_of(self, loader: Any, epoch: int, place: int) -> dict[str, Any] | None:
+    def state_of(self, loader: object, epoch: int, place: int) -> dict[str, Any] | None:
         """Return what a checkpoint must keep to read on after `place` batches; None before the first epoch."""
         if loader is None or loader is not self._loader:
             return None if self.saved is None else dict(self.saved)
@@ -57,13 +82,9 @@ class Reading:
             return {**state, "random": self._random if within else None}
         if place in (self._read, 0 if self._ended else None):
             return {**state, "own": _packed(loader.state_dict()), "skip": 0, "ended": self._ended}
-        return {**state, "own": self._before, "skip": place - self._read_before, "ended": False}
-
-    def resume(self, state: Mapping[str, Any] | None) -> None:
-        """Read on from a state when the run next reads."""
-        self.saved = state
-
-    # For the loop
+        # Inside an iteration, the loader is a batch ahead of the run.
+        read, own = self._begun
+        return {**state, "own": own, "skip": place - read, "ended": False}
 
     def begin(self, loader: Any, epoch: int, start: int, backend: Backend) -> tuple[Iterator[Any], int | None]:
         """Return the batches of the epoch that the run has not trained on, and how many the whole epoch has, if known.
@@ -77,61 +98,44 @@ class Reading:
         saved, self.saved = self.saved, None
         if saved is not None and (saved["epoch"] != epoch or saved.get("position", start) > start):
             saved = None  # somebody has moved the run since it was resumed
-        has_own = saved is not None and is_stateful(loader) and saved.get("own") is not None
-        if saved is not None and not has_own and 0 < start == saved["layout"].get("batches"):
-            # Only the hooks after the epoch are left, whatever the data are now.
-            self._loader, self._epoch = loader, epoch
-            return iter(()), start
-        if is_ours(loader):
-            self._move(loader, epoch, start, saved)
-            self._loader, self._epoch = loader, epoch
-            return iter(loader), start + loader.batches_left()
-        if hasattr(loader, "set_epoch"):
-            loader.set_epoch(epoch)
-        if saved is not None and start and not (has_own and saved["ended"]):
-            _check_layout(saved["layout"], layout_of(loader), start)
-        length = length_of(loader)
-        if is_stateful(loader):
-            rest = self._begin_stateful(loader, start, saved, length)
-        else:
-            rest = self._reread(loader, start, saved, backend)
+        if saved is None and start and loader is self._loader and self._epoch == epoch:
+            saved = self.state_of(loader, epoch, start)  # the run has left the epoch early, and goes on
         self._loader, self._epoch = loader, epoch
-        return rest, length
-
-    def _move(self, loader: Any, epoch: int, start: int, saved: Mapping[str, Any] | None) -> None:
-        """Move one of our loaders to where the run is in the epoch."""
-        state: dict[str, Any] = {"epoch": epoch, "position": start}
-        if saved is not None:
-            theirs = saved["layout"]
-            if "position" not in saved:
-                theirs = {**theirs, "loader": theirs.get("loader", "another")}
-            state = {**theirs, **state, "origin": saved.get("origin", 0), "position": saved.get("position", start)}
-        elif start and loader is self._loader and self._epoch == epoch:
-            state = {**loader.state_dict(), **state, "position": start - self._first}
-        loader.load_state_dict(state)
-        self._first = start - loader.state_dict()["position"]
-
-    def _begin_stateful(
-        self, loader: Any, start: int, saved: Mapping[str, Any] | None, length: int | None
-    ) -> Iterator[Any]:
-        skipped = 0
-        if saved is not None and saved.get("own") is not None:
+        layout: Mapping[str, Any] = {} if saved is None else saved["layout"]
+        own = saved.get("own") if saved is not None and is_stateful(loader) else None
+        if own is None and 0 < start == layout.get("batches"):
+            return iter(()), start  # only the hooks after the epoch are left, whatever the data are now
+        if is_ours(loader):
+            state: dict[str, Any] = {"epoch": epoch, "position": start}
+            if saved is not None:
+                state = {"loader": "another", **layout, **state, "origin": 0}
+                state.update((name, saved[name]) for name in ("origin", "position") if name in saved)
+            loader.load_state_dict(state)
+            self._first = start - loader.state_dict()["position"]
+            return iter(loader), start + loader.batches_left()
+        set_epoch = getattr(loader, "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(epoch)
+        length = length_of(loader)
+        ended = own is not None and saved is not None and saved["ended"]
+        if start and not ended:
+            what = f"they were read by a {layout['loader']}" if "loader" in layout else ""
+            what = what or differences(layout, layout_of(loader))
+            if what:
+                raise refuse_layout(f"{what} (after {start} batches)")
+        if not is_stateful(loader):
+            return self._reread(loader, start, saved, backend), length
+        skipped = start
+        if saved is not None and own is not None:
             skipped = saved["skip"]
-            loader.load_state_dict(_unpacked(saved["own"]))
-            if saved["ended"] and start:  # only the hooks after the epoch are left
+            loader.load_state_dict(_unpacked(own))
+            if ended and start:
                 self._read, self._ended = start, True
-                return iter(())
-        elif start and loader is self._loader and start == self._read:
-            loader.load_state_dict(loader.state_dict())
-        elif start and loader is self._loader and self._before is not None and self._read_before <= start:
-            skipped = start - self._read_before
-            loader.load_state_dict(_unpacked(self._before))
-        else:
-            skipped = start
+                return iter(()), length
         rest = iter(loader)
-        self._before, self._read_before = _packed(loader.state_dict()), start - skipped
-        self._read, self._ended = self._read_before, False
-        return self._counted(rest, skipped, length)
+        self._begun = start - skipped, _packed(loader.state_dict())
+        self._read, self._ended = start - skipped, False
+        return self._counted(rest, skipped, length), length
 
     def _counted(self, rest: Iterator[Any], skipped: int, length: int | None) -> Iterator[Any]:
         """Count the batches. The end is read with the last one, since a state from between them begins no epoch."""
@@ -146,32 +150,19 @@ class Reading:
 
     def _reread(self, loader: Any, start: int, saved: Mapping[str, Any] | None, backend: Backend) -> Iterator[Any]:
         now = backend.rng_state()
-        if saved is not None:
-            self._random = saved.get("random")
-        if not start:
-            self._random = now
-        elif self._random is not None:
-            backend.set_rng_state(self._random)
+        self._random = now
+        if start:
+            self._random = None if saved is None else saved.get("random")
+            if self._random is not None:
+                backend.set_rng_state(self._random)
         rest: Iterator[Any] = iter(loader)
-        for _ in range(start):
-            if next(rest, self) is self:  # fewer than there were
-                break
+        next(islice(rest, start, start), None)  # maybe fewer than there were
         if start and self._random is not None:
             backend.set_rng_state(now)
         return rest
 
 
-def is_ours(loader: Any) -> bool:
-    """Whether a loader moves to any position, as those of `aspecthook.training.data` do."""
-    return hasattr(loader, "batches_left")
-
-
-def is_stateful(loader: Any) -> bool:
-    """Whether a loader keeps a state of its own, as torchdata's ``StatefulDataLoader`` does."""
-    return hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
-
-
-def layout_of(loader: Any) -> dict[str, Any]:
+def layout_of(loader: object) -> dict[str, Any]:
     """Return what is known of how a loader divides its samples; a position in it means something only together."""
     if is_ours(loader):
         return {
@@ -202,14 +193,6 @@ def refuse_layout(what: str) -> TrainingError:
     )
 
 
-def _check_layout(there: Mapping[str, Any], here: Mapping[str, Any], start: int) -> None:
-    if "loader" in there:
-        raise refuse_layout(f"they were read by a {there['loader']}")
-    found = differences(there, here)
-    if found:
-        raise refuse_layout(f"{found} (after {start} batches)")
-
-
 def _packed(state: Any) -> Any:
     """Return a state with arrays for tensors, as a checkpoint can hold it."""
     return map_leaves(lambda leaf: {_TENSOR: leaf.detach().cpu().numpy().copy()} if is_tensor(leaf) else leaf, state)
@@ -218,11 +201,10 @@ def _packed(state: Any) -> Any:
 def _unpacked(state: Any) -> Any:
     """Undo `_packed`."""
 
+    def is_packed(value: object) -> bool:
+        return is_any(value, Mapping) and set(cast("Mapping[str, object]", value)) == {_TENSOR}
+
     def unpack(leaf: Any) -> Any:
-        return import_module("torch").tensor(leaf[_TENSOR]) if _is_packed(leaf) else leaf
+        return import_module("torch").tensor(leaf[_TENSOR]) if is_packed(leaf) else leaf
 
-    return map_leaves(unpack, state, _is_packed)
-
-
-def _is_packed(value: Any) -> bool:
-    return is_any(value, Mapping) and value.keys() == {_TENSOR}
+    return map_leaves(unpack, state, is_packed)

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._errors import ConfigError
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag
+from aspecthook.training._options import flag, optional_number
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import positive, seed_of, workflow_of
+from ._checks import seed_of, workflow_of
 from ._interrupts import Interrupts
 from ._reading import Reading
 from ._writes import Writes
@@ -67,11 +67,19 @@ class Progress:
             setattr(self, name, count)
 
 
+class Registered(NamedTuple):
+    """A hook of a run."""
+
+    hook: Any
+    name: str  # in checkpoints
+    handles: tuple[Handle, ...]  # of its methods
+
+
 _SLOTS = """
-__dict__ __weakref__ _handles _seeded _val_row accumulate after_stage_calls amp backend batch busy by_epoch
-data_loader epoch hooks identity inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters
-meta mode model names optimizer outputs predictions progress rank reading resumed running seed step stopping work_dir
-workflow world_size writes
+__dict__ __weakref__ _seeded accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
+inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters meta mode model optimizer outputs
+own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
+world_size writes
 """
 
 
@@ -85,11 +93,8 @@ class Run:
 
     # What hooks of the package use of `Runner`: entry points, and stages, ``hooks(run.train_iter)``. They are of type
     # Any, since type checkers disagree on how a hookable method replaces a member of the base class.
-    register_hook: Any
-    remove_hook: Any
     fit: Any
     validate: Any
-    resume: Any
     val_loop: Any
     val_epoch: Any
     train_iter: Any
@@ -98,6 +103,9 @@ class Run:
     optimizer_step: Any
     save_checkpoint: Any
     load_checkpoint: Any
+    resume: Any
+    register_hook: Any
+    remove_hook: Any
 
     rank: int
     world_size: int
@@ -116,7 +124,7 @@ class Run:
         accumulate: int = 1,
         amp: bool = False,
         seed: int | None = None,
-        logger: Any = None,
+        logger: logging.Logger | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         from aspecthook.training.backends import backend_of
@@ -130,7 +138,7 @@ class Run:
         self.backend: Backend = backend_of(model)
         self.backend.place(model, device)
         self.amp: Any = self.backend.amp(True, model) if flag("Runner", "amp", amp) else None
-        self.accumulate: int = positive("accumulate", accumulate) or 1
+        self.accumulate: int = optional_number("Runner", "accumulate", accumulate, 1) or 1
         self.seed: int | None = seed_of(seed)
         self.meta: dict[str, Any] = dict(meta or {})
         self.identity: str = token_hex(8)  # that of the run it was resumed from, if it was
@@ -141,11 +149,11 @@ class Run:
         self.iter: int = 0
         self.step: int = 0
         self.inner_iter: int = 0
-        self.max_epochs: int | None = positive("max_epochs", max_epochs)
-        self.max_iters: int | None = positive("max_iters", max_iters)
+        self.max_epochs: int | None = optional_number("Runner", "max_epochs", max_epochs, 1)
+        self.max_iters: int | None = optional_number("Runner", "max_iters", max_iters, 1)
         self.by_epoch: bool = max_iters is None
-        self.workflow: tuple[tuple[str, int], ...] = workflow_of(workflow)
-        self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
+        self.own_workflow: tuple[tuple[str, int], ...] = workflow_of(workflow)
+        self.workflow: tuple[tuple[str, int], ...] = self.own_workflow  # `prepare` may add a validation
         self.busy: bool = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
         self.running: bool = False  # whether the stage `run` has begun and not ended
         self.stopping: bool = False  # whether `request_stop` was called
@@ -162,13 +170,10 @@ class Run:
         self.predictions: list[Any] = []
         self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
         self.logged: dict[str, Any] = {}  # those of the iteration or the validation under way
-        self.hooks: list[Any] = []
-        # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
-        self._handles: dict[int, list[tuple[Handle, ...]]] = {}
-        self.names: dict[int, str] = {}  # those that `register_hook` was given
+        self.registered: list[Registered] = []
         # Where it writes
         self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
-        self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.logger: logging.Logger = logging.getLogger("aspecthook.training") if logger is None else logger
         self.rank, self.world_size = rank_and_world_size()
         self.writes: Writes = Writes()
 
@@ -206,19 +211,11 @@ class Run:
         self.logged.update(numbers)
 
     def current_lr(self) -> list[float]:
-        """Return the learning rate of each parameter group.
-
-        Raises:
-            TrainingError: The runner has no optimizer.
-        """
+        """Return the learning rate of each parameter group."""
         return [group["lr"] for group in self._groups("current_lr")]
 
     def current_momentum(self) -> list[float]:
-        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither.
-
-        Raises:
-            TrainingError: The runner has no optimizer.
-        """
+        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither."""
         groups = self._groups("current_momentum")
         return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in groups]
 
@@ -253,6 +250,11 @@ class Run:
         self.step, self.inner_iter = self.progress.step, self.progress.inner_iter
         self.progress.accumulated = False
         self.resumed = True
+
+    @property
+    def hooks(self) -> list[Any]:
+        """The hooks, in the order in which they were registered."""
+        return [one.hook for one in self.registered]
 
     @property
     def interrupted(self) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,16 @@ from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
-from aspecthook.training.hooks._hook import build_hook
+from aspecthook.training.checkpoint._files import own_path, path_of
+from aspecthook.training.checkpoint._folder import load, take_folder
+from aspecthook.training.checkpoint._format import packed, write_packed
 
+from . import _state
 from ._checks import check_loader, length_of
-from ._dialect import attach, bindings_of
-from ._forward import inputs_of, loss_of, outputs_of
+from ._dialect import STATE, attach, bindings_of, name_of
 from ._interrupts import INTERRUPTS
 from ._logs import of_mode, without_mode
-from ._names import check_name
-from ._run import Run
-from ._stages import STATE
+from ._run import Registered, Run
 from ._steps import (
     agree_to_end,
     batches,
@@ -36,8 +37,11 @@ from ._steps import (
     end_of,
     evaluate,
     group_of,
+    inputs_of,
+    loss_of,
     next_epoch,
     note_length,
+    outputs_of,
     take_step,
     trained,
 )
@@ -74,16 +78,9 @@ class Runner(Run):
         meta: What else to keep in checkpoints; JSON values.
 
     Example:
-        >>> from aspecthook import hooks
-        >>> from aspecthook.training import Runner
-        >>> class Model:
-        ...     def train_step(self, batch, optimizer):
-        ...         return {"loss": batch, "log_vars": {"loss": batch}, "num_samples": 1}
-        >>> class Nothing:
-        ...     param_groups = []
-        ...
-        ...     def step(self): ...
-        ...     def zero_grad(self): ...
+        >>> from aspecthook.training.numpy import SGD, Linear, mse
+        >>> model = Linear(1, 1)
+        >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=2)
     """
 
     __slots__ = ()
@@ -117,37 +114,31 @@ class Runner(Run):
             HookTypeError: The priority is neither an int nor a string, or the name is not a string.
             ConfigError: A config that cannot be built.
         """
-        given: Any = hook
         if isinstance(hook, (str, Mapping)):
-            hook, named = build_hook(given)
-            name = named if name is None else name
+            hook, own_name = import_module("aspecthook.training.hooks._hook").build_hook(hook)
+            name = own_name if name is None else name
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
-        check_name(self, hook, name)
-        handles = attach(self, hook, bindings_of(hook, self), priority, "training hook")
-        self._handles.setdefault(id(hook), []).append(handles)
-        self.hooks.append(hook)
-        if name is not None:
-            self.names[id(hook)] = name
+        name = name_of(self, hook, name)
+        bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
+        self.registered.append(Registered(hook, name, attach(self, hook, bindings, priority, "training hook")))
         return hook
 
-    def remove_hook(self, hook: Any) -> None:
+    def remove_hook(self, hook: object) -> None:
         """Remove the methods of a hook from the stages; a stage that has begun still calls them.
 
         Raises:
             TrainingError: It is not registered.
         """
-        place = next((place for place, one in enumerate(self.hooks) if one is hook), None)
-        if place is None or id(hook) not in self._handles:
-            names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
-            raise TrainingError(
-                f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
-            )
-        del self.hooks[place]
-        if not any(one is hook for one in self.hooks):
-            self.names.pop(id(hook), None)
-        for handle in self._handles[id(hook)].pop(0):
-            handle.remove()
+        for place in reversed(range(len(self.registered))):
+            if self.registered[place].hook is hook:
+                for handle in self.registered.pop(place).handles:
+                    handle.remove()
+                return
+        names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
+        raise TrainingError(
+            f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
+        )
 
     def register_training_hooks(
         self,
@@ -167,8 +158,7 @@ class Runner(Run):
             lr_config: Of an `LrUpdaterHook`, ``{"policy": "cosine", "min_lr": 0.0}``; priority 10.
             optimizer_config: Of an `OptimizerHook`, ``{"grad_clip": {"max_norm": 35}}``; priority 40.
             checkpoint_config: Of a `CheckpointHook`, ``{"interval": 1}``; priority 50.
-            log_config: What loggers share, and which there are: ``{"interval": 50, "hooks": [{"type":
-                "TextLoggerHook"}, "JsonLoggerHook"]}``; priority 90.
+            log_config: Of loggers, ``{"interval": 50, "hooks": ["TextLoggerHook", "JsonLoggerHook"]}``; priority 90.
             momentum_config: Of a `MomentumUpdaterHook`; priority 30.
             timer_config: Of an `IterTimerHook`; priority 70.
             custom_hooks: A list of others; each has its own priority, which is 50 unless its class says otherwise.
@@ -189,7 +179,7 @@ class Runner(Run):
 
     # Entry points
 
-    def fit(self, train: Any, val: Any = None) -> None:
+    def fit(self, train: object, val: object = None) -> None:
         """Train, and validate where the workflow says so; without "val" in the workflow, after each epoch.
 
         Raises:
@@ -225,15 +215,12 @@ class Runner(Run):
                 "runner, or wait until it has ended"
             )
 
-    def prepare(self, train: Any, val: Any) -> None:
+    def prepare(self, train: object, val: object) -> None:
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
-        if self._val_row:  # of the last fit
-            self.workflow, self._val_row = self.workflow[:-1], False
-        validates = any(mode == "val" for mode, _ in self.workflow)
-        if val is not None and not validates:
-            self.workflow, self._val_row = (*self.workflow, ("val", 1)), True
+        validates = any(mode == "val" for mode, _ in self.own_workflow)
+        self.workflow = self.own_workflow if val is None or validates else (*self.own_workflow, ("val", 1))
         if val is None and validates:
             raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
         loaders = {"train": train} if val is None else {"train": train, "val": val}
@@ -248,19 +235,19 @@ class Runner(Run):
             random.seed(self.seed)
             self.backend.seed(self.seed)
 
-    def validate(self, loader: Any) -> dict[str, Any]:
+    def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
         with self._switched("val", loader):
             self.val_loop()
         return dict(self.logs)
 
-    def test(self, loader: Any) -> dict[str, Any]:
+    def test(self, loader: object) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
         with self._switched("test", loader):
             self.test_loop()
         return dict(self.logs)
 
-    def predict(self, loader: Any) -> list[Any]:
+    def predict(self, loader: object) -> list[Any]:
         """Return what the model computes for each batch."""
         with self._switched("predict", loader):
             self.predictions = []
@@ -268,12 +255,10 @@ class Runner(Run):
             return self.predictions
 
     @contextmanager
-    def _switched(self, mode: str, loader: Any) -> Generator[None]:
+    def _switched(self, mode: str, loader: object) -> Generator[None]:
         """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
-        from ._state import undisturbed
-
         check_loader(loader, f"the data for {mode}")
-        with undisturbed(self, "predictions") if self.busy else nullcontext():
+        with _state.undisturbed(self) if self.busy else nullcontext():
             self.loaders[mode] = loader
             self.set_mode(mode)
             outermost, self.busy = not self.busy, True
@@ -426,17 +411,13 @@ class Runner(Run):
                 in the order of the calls. If two are not written yet, this waits for the first. An error is raised
                 after the iteration of the run in which it is noticed, or by `finish_saving`.
         """
-        from aspecthook.training.checkpoint._files import path_of
-
-        from ._state import copied_arrays
-
         file = path_of("save_checkpoint", path)
         if not asynchronous:
             self.writes.wait()
             return self.write_checkpoint(file, self.state_dict(meta))
         self.writes.make_room()
         state = self.state_dict(meta)
-        return self.write_checkpoint(file, dict(state), copied=copied_arrays(state))
+        return self.write_checkpoint(file, dict(state), copied=_state.copied_arrays(state))
 
     @hookable(provides=STATE)
     def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Mapping[int, Any] | None = None) -> Path:
@@ -447,8 +428,6 @@ class Runner(Run):
             checkpoint: The state of the run.
             copied: For a thread that writes it: those arrays that are copies already, by their identities.
         """
-        from aspecthook.training.checkpoint._format import packed, write_packed
-
         if self.rank == 0:
             tree, arrays = packed(checkpoint)
             if copied is None:
@@ -465,9 +444,6 @@ class Runner(Run):
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
         """Load the model's parameters from a file; with `resume`, everything else too: see `resume`."""
-        from aspecthook.training.checkpoint._files import path_of
-        from aspecthook.training.checkpoint._folder import load
-
         self.finish_saving()
         file = path_of("load_checkpoint", path)
         self.restore(load(file), resume=resume, other_run=other_run)
@@ -475,9 +451,7 @@ class Runner(Run):
     @hookable(provides=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
         """Restore what `state_dict` has returned; a pre hook may change it."""
-        from ._state import restore
-
-        restore(self, checkpoint, resume=resume, other_run=other_run)
+        _state.restore(self, checkpoint, resume=resume, other_run=other_run)
 
     def resume(self, path: str | os.PathLike[str], *, other_run: bool = False) -> None:
         """Continue from a checkpoint, as if the run had never ended.
@@ -490,8 +464,6 @@ class Runner(Run):
         Raises:
             TrainingError: The checkpoint is that of another run, or of other parts; nothing was changed.
         """
-        from aspecthook.training.checkpoint._files import path_of
-
         file = path_of("resume", path, if_none="; newest(folder) returns None if the folder has no checkpoint")
         self.load_checkpoint(file, resume=True, other_run=other_run)
 
@@ -504,8 +476,7 @@ class Runner(Run):
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        from aspecthook.training.checkpoint._folder import take_folder
-
+        self.writes.wait()  # a hook may have begun a save before the run, and what it writes would be swept away
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(
@@ -515,9 +486,7 @@ class Runner(Run):
 
     def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        from ._state import state_of
-
-        return state_of(self, meta)
+        return _state.state_of(self, meta)
 
     def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
@@ -531,25 +500,21 @@ class Runner(Run):
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
             return cause
         try:
-            from aspecthook.training.checkpoint._files import own_path
-
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-        else:
-            self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
-            if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
-                self.logger.warning(
-                    "the hooks after it had not all been called, so the run that is resumed from %s lacks what they "
-                    "would have done; for an exact one, resume from an earlier checkpoint",
-                    path,
-                )
+            return cause
+        self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
+        if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
+            self.logger.warning(
+                "the hooks after it had not all been called, so the run that is resumed from %s lacks what they would "
+                "have done; for an exact one, resume from an earlier checkpoint",
+                path,
+            )
         return cause
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
         if folder is not None and self.rank == 0:
-            try:
+            with suppress(OSError):  # the run is complete all the same
                 (folder / _INTERRUPTED).unlink(missing_ok=True)
-            except OSError as error:  # the run is complete all the same
-                self.logger.warning("%s could not be removed: %s", folder / _INTERRUPTED, error)

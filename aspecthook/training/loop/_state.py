@@ -21,8 +21,10 @@ from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import is_any, map_leaves
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
-from ._names import named
+from ._dialect import named
 from ._run import Run
+
+# Any, in what follows: each part has a state of its own kind.
 
 
 class Part(NamedTuple):
@@ -54,18 +56,14 @@ def parts_of(run: Run) -> dict[str, Part]:
     return {
         "model": Part(lambda: backend.state(model), partial(backend.load_state, model)),
         "optimizer": Part(
-            lambda: {} if run.optimizer is None else backend.optimizer_state(run.optimizer),
-            load_optimizer,
+            lambda: {} if run.optimizer is None else backend.optimizer_state(run.optimizer), load_optimizer
         ),
-        "amp": Part(
-            lambda: None if run.amp is None else run.amp.state_dict(),
-            load_amp,
-        ),
+        "amp": Part(lambda: None if run.amp is None else run.amp.state_dict(), load_amp),
         "progress": Part(progress.state_dict, run.move_to),
         "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
         "data": Part(
             lambda: reading.state_of(run.loaders.get("train"), progress.epoch, progress.inner_iter),
-            reading.resume,
+            partial(setattr, reading, "saved"),
         ),
         "logs": Part(
             lambda: {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))}, load_logs
@@ -102,10 +100,8 @@ def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
     They are kept alive: a hook may replace one, and the next array might then have its identity.
     """
     found: dict[int, Any] = {}
-    map_leaves(
-        lambda leaf: found.setdefault(id(leaf), leaf),
-        [state[name] for name in ("model", "optimizer", "gradients", "random")],
-    )
+    parts = [state[name] for name in ("model", "optimizer", "gradients", "random")]
+    map_leaves(lambda leaf: found.setdefault(id(leaf), leaf), parts)
     return found
 
 
@@ -137,27 +133,43 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
                     f"{name!r} in this checkpoint is {described(states[name])} that cannot be restored "
                     f"({type(error).__name__}: {printable(str(error))}); load another checkpoint; nothing was changed"
                 ) from error
-        if resume:
-            run.identity = identity_of(checkpoint) or run.identity
         undo.pop_all()
+    if resume:
+        run.identity = identity_of(checkpoint) or run.identity
 
 
 def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> None:
-    """Note how to restore the parts of a run as they are now."""
-    kept: list[tuple[object, str]] = [(run, name) for name in ("resumed", "logs", "logged", "identity")]
-    kept += [(run.progress, "accumulated"), (run.reading, "saved")]
-    if run.optimizer is not None:
-        kept.append((run.optimizer, "param_groups"))
-        for group in run.optimizer.param_groups:  # the very groups, which schedules hold
-            undo.callback(group.update, dict(group))
-            undo.callback(group.clear)
-    for owner, name in kept:
+    """Note how to restore the parts of a run as they are now; what is noted last is done first."""
+    for owner, name in (
+        *((run, name) for name in ("resumed", "logs", "logged")),
+        (run.progress, "accumulated"),
+        (run.reading, "saved"),
+        *([] if run.optimizer is None else [(run.optimizer, "param_groups")]),
+    ):
         undo.callback(setattr, owner, name, getattr(owner, name))
+    groups: list[dict[str, Any]] = [] if run.optimizer is None else run.optimizer.param_groups
+    for group in groups:  # the very objects, which schedules hold
+        _keep_items(group, undo)
     for name, part in parts.items():
-        if name == "hooks":
-            _undo_hooks(run, undo)
-        elif name != "data":
+        if name not in ("hooks", "data"):
             undo.callback(part.load, part.state())
+    for _, hook in named(run) if "hooks" in parts else []:
+        if hasattr(hook, "load_state_dict"):
+            # A hook may fail to load the state that it has now, or have none before the run begins; and many only note
+            # what they were given, until the run begins. So at last its attributes are what they were.
+            _keep_items(getattr(hook, "__dict__", {}), undo)
+            with suppress(Exception):
+                undo.callback(_load_if_it_can, hook, deepcopy(hook.state_dict()))
+
+
+def _keep_items(items: dict[str, Any], undo: ExitStack) -> None:
+    undo.callback(items.update, dict(items))
+    undo.callback(items.clear)
+
+
+def _load_if_it_can(hook: Any, state: Any) -> None:
+    with suppress(Exception):
+        hook.load_state_dict(state)
 
 
 def _state_in(run: Run, checkpoint: Mapping[str, Any], name: str) -> Any:
@@ -190,27 +202,6 @@ def _load_hooks(run: Run, states: Mapping[str, Any]) -> None:
                 ) from error
 
 
-def _undo_hooks(run: Run, undo: ExitStack) -> None:
-    """Note how to undo the loading of hooks.
-
-    First a hook loads the state that it has now. It may fail at that too, or have no state before the run begins; and
-    many hooks only note what they were given, until the run begins. So then its attributes are what they were.
-    """
-    for _, hook in named(run):
-        if hasattr(hook, "load_state_dict"):
-            attributes = getattr(hook, "__dict__", None)
-            if attributes is not None:
-                undo.callback(attributes.update, dict(attributes))
-                undo.callback(attributes.clear)
-            with suppress(Exception):
-                undo.callback(_load_if_it_can, hook, deepcopy(hook.state_dict()))
-
-
-def _load_if_it_can(hook: Any, state: Any) -> None:
-    with suppress(Exception):
-        hook.load_state_dict(state)
-
-
 def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made."""
     theirs, held = identity_of(checkpoint), identity_in(run.work_dir)
@@ -225,14 +216,12 @@ def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def undisturbed(run: Run, *more: str) -> Generator[None]:
+def undisturbed(run: Run) -> Generator[None]:
     """Restore the run after ``with``, which may validate, test or predict: its place, data and the mode of its model.
-
-    `more` are other attributes to restore.
 
     The mode of each module of a model is restored, since some of them may be in another mode than the model.
     """
-    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", *more)
+    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
     kept = {name: getattr(run, name) for name in names}
     run.loaders = dict(run.loaders)
     # So that this is not taken for the validation that the workflow has begun.

@@ -1,4 +1,4 @@
-"""The rules of the training loop: which epoch comes next, and when an iteration, a step or an epoch counts as done.
+"""The rules of the training loop: what comes next, when it counts as done, and what a model computes for a batch.
 
 Two callers follow them: `Runner.train_loop` with `Runner.train_epoch`, and a session, which pauses before each step.
 Both ask `next_epoch`, iterate over `batches`, and call `count_iteration` and `count_epoch`. These two are not parts of
@@ -8,20 +8,25 @@ turns one that leaves a generator into a RuntimeError (PEP 479).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 from typing import Any
 
-from aspecthook._errors import brief
+from aspecthook._errors import brief, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather, highest, process_group
+from aspecthook.training.backends._state import is_any
 
 from ._checks import length_of
 from ._interrupts import Terminated
 from ._logs import Means, merged
 from ._reading import layout_of
 from ._run import Progress, Run
+
+# Any, in what follows: batches, outputs and losses are those of any library.
+
+# What comes next
 
 
 def next_epoch(run: Run) -> str | None:
@@ -73,7 +78,7 @@ def count_epoch(run: Run, mode: str) -> None:
             _skip_train_epoch(run)
         else:
             progress.validated += 1
-    call_after_stage(run)
+    _call_after_stage(run)
     run.interrupts.judging, run.logged = False, {}
     run.epoch = progress.epoch
     agree_to_end(run)
@@ -109,7 +114,7 @@ def row_end(run: Run, progress: Progress) -> float:
     return end if len(run.workflow) == 1 else min(progress.begun + run.workflow[progress.row][1], end)
 
 
-def call_after_stage(run: Run) -> None:
+def _call_after_stage(run: Run) -> None:
     """Call what hooks have put off until the end of the stage."""
     while run.after_stage_calls:
         run.after_stage_calls.pop(0)()
@@ -124,7 +129,7 @@ def count_iteration(run: Run) -> bool:
         take_step(run)
     progress.iter, progress.inner_iter = run.iter + 1, run.inner_iter + 1
     if run.after_stage_calls:
-        call_after_stage(run)
+        _call_after_stage(run)
     run.iter, run.step, run.logged = progress.iter, progress.step, {}
     if run.writes:
         run.writes.poll()
@@ -219,6 +224,75 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
     run.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
 
 
-def is_divided(loader: Any) -> bool:
+def is_divided(loader: object) -> bool:
     """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
     return process_group() is not None and layout_of(loader).get("world_size", 1) > 1
+
+
+# What a model computes
+
+
+def loss_of(run: Run, batch: Any) -> Any:
+    """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
+    if hasattr(run.model, "train_step"):
+        made = run.model.train_step(batch, run.optimizer)
+        if not is_any(made, dict) or "loss" not in made:
+            raise TrainingError(
+                f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
+                "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
+            )
+    else:
+        made = _computed(run, batch)
+    run.outputs = made
+    log_vars = made.get("log_vars")
+    if log_vars is None:  # only then: reading a number from a GPU waits until the GPU has computed it
+        _check_single(made["loss"])
+        log_vars = {"loss": run.backend.item(made["loss"])}
+    run.log(log_vars)
+    return made["loss"]
+
+
+def _check_single(loss: object) -> None:
+    size = prod(getattr(loss, "shape", ()))
+    if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
+        what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
+        raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
+
+
+def outputs_of(run: Run, batch: Any) -> Any:
+    """Return what the model computes for a batch that it is validated or tested on."""
+    run.batch = batch
+    if hasattr(run.model, "val_step"):
+        run.outputs = run.model.val_step(batch, run.optimizer)
+    else:
+        run.outputs = _computed(run, batch)
+        run.outputs["log_vars"] = {"loss": run.backend.item(run.outputs["loss"])}
+    return run.outputs
+
+
+def inputs_of(batch: Any) -> Any:
+    """Return what a model is called with to predict."""
+    if is_any(batch, tuple, list):
+        return batch[0]
+    return batch["inputs"] if is_any(batch, Mapping) and "inputs" in batch else batch
+
+
+def _computed(run: Run, batch: Any) -> dict[str, Any]:
+    if run.loss is None:
+        raise TrainingError(
+            f"{type(run.model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
+        )
+    inputs, targets = _pair(batch)
+    predicted = run.model(inputs)
+    return {"loss": run.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    if is_any(batch, tuple, list) and len(batch) == 2:
+        return batch[0], batch[1]
+    if is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
+        return batch["inputs"], batch["targets"]
+    raise TrainingError(
+        f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
+        "that has both"
+    )

@@ -66,7 +66,7 @@ class CurvesHook(LoggerHook):
 
     def _begin(self, runner: Run) -> None:
         relative, who = not self.path.is_absolute(), type(self).__name__
-        self._target = own_path(folder_of(runner, who, "path='/...'"), self.path) if relative else self.path
+        self._target = own_path(folder_of(runner.work_dir, who, "path='/...'"), self.path) if relative else self.path
         if self._loaded is None:
             self.rows = []
 

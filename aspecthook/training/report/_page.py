@@ -11,23 +11,21 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from importlib import metadata
 from importlib.resources import files
-from math import isfinite, prod
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Literal, cast, final
+from typing import ClassVar, cast, final
 from urllib.parse import quote
 
-from aspecthook._errors import HookTypeError, brief
-from aspecthook.training.backends._state import is_any
+from aspecthook._errors import brief
 from aspecthook.training.hooks._guards import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import Monitor, known_rule
 from aspecthook.training.logging._files import LineFile
 from aspecthook.training.logging._loggers import LoggerHook
 from aspecthook.training.logging._row import duration_text, number_text
-from aspecthook.training.loop._names import named
+from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._run import Run
 
 from ._curves import Curve, CurvesHook, curves_of, drawn
@@ -49,39 +47,25 @@ class ReportHook(CurvesHook):
     """Write a report of the run as one HTML file: its outcome, its curves, what ran, and links to its log.
 
     It is written after epochs, and when the run ends, even if it fails or is interrupted. Tests after the run are
-    added. Of the settings, what is a secret by its name (``api_token``) is redacted. The page runs no scripts. Needs
-    Jinja and matplotlib.
+    added. The settings are the ``"config"`` in the ``meta`` of the runner, or all of that; what is a secret by its name
+    (``api_token``) is redacted. The page runs no scripts. Needs Jinja and matplotlib.
 
     Args:
         interval: The iterations of a point in the curves; of long runs a point has more of them.
         path: The file, relative to the run's ``work_dir``.
-        title: The title; the name of the ``work_dir`` if not given.
-        config: The settings of the run to show; the ``"config"`` of the runner's ``meta``, or all of it, if not given;
-            False for none.
 
     Attributes:
         rows: The rows of the log that the curves show.
 
     Example:
-        >>> ReportHook(config={"lr": 0.1}).path.name
+        >>> ReportHook().path.name
         'report.html'
     """
 
     needs: ClassVar[Sequence[str]] = ("jinja2", "matplotlib")
 
-    def __init__(
-        self,
-        interval: int = 10,
-        *,
-        path: str | os.PathLike[str] = "report.html",
-        title: str | None = None,
-        config: Mapping[str, object] | Literal[False] | None = None,
-    ) -> None:
+    def __init__(self, interval: int = 10, *, path: str | os.PathLike[str] = "report.html") -> None:
         super().__init__(interval, path)
-        if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
-            raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
-        self.title = title
-        self.config: Mapping[str, object] | Literal[False] | None = config
         self._trace = ""
         self._began, self._since, self._took = "", 0.0, 0.0
 
@@ -102,15 +86,12 @@ class ReportHook(CurvesHook):
         """Return the page."""
         from jinja2 import Environment, StrictUndefined
 
-        config: object = self.config
-        if config is None:
-            found = runner.meta.get("config")
-            config = found if is_any(found, Mapping) else runner.meta
+        config = runner.meta.get("config", runner.meta)
         curves = curves_of(self.rows)
         environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
         template = environment.from_string((files("aspecthook.training.report") / "page.html.jinja").read_text("utf-8"))
         page = template.render(
-            title=self.title or (runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__),
+            title=runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__,
             end=self.end,
             word=_WORDS[self.end],
             progress=self._progress(runner),
@@ -120,7 +101,7 @@ class ReportHook(CurvesHook):
             numbers=_numbers_of(curves, runner),
             logs=_logs_of(runner, self._target),
             settings=json.dumps(redacted(config), indent=2, ensure_ascii=False) if config else "",
-            facts=facts_of(runner),
+            facts=_facts_of(runner),
         )
         return page.encode(errors="replace")
 
@@ -173,31 +154,20 @@ def _logs_of(runner: Run, report: Path | None) -> list[tuple[str, str]]:
     return [(path.name, quote(os.path.relpath(path, report.parent if report else None))) for path in paths]
 
 
-def facts_of(runner: Run) -> list[tuple[str, str]]:
+def _facts_of(runner: Run) -> list[tuple[str, str]]:
     """Return what ran, and where."""
-    try:
-        count = sum(prod(map(int, one.shape)) for one in runner.backend.parameters(runner.model).values())
-    except Exception:  # not every model has parameters
-        count = 0
-    packages = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
-    there = [name for name in packages if name in sys.modules]
+    modules = {name: sys.modules.get(name) for name in ("aspecthook", "numpy", "safetensors", "torch", "jax", "keras")}
+    packages = [f"{name} {getattr(one, '__version__', '')}" for name, one in modules.items() if one is not None]
     return [
         ("seed", "none" if runner.seed is None else str(runner.seed)),
-        ("model", f"{type(runner.model).__name__}{f', {count:,} parameters' if count else ''}"),
+        ("model", type(runner.model).__name__),
         ("optimizer", type(runner.optimizer).__name__),
         ("hooks", ", ".join(name for name, _ in named(runner))),
         ("backend", f"{runner.backend.name}, {runner.world_size} ranks"),
         ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
         ("platform", f"{platform.platform()}, {os.cpu_count()} CPUs"),
-        ("packages", ", ".join(f"{name} {_version(name)}" for name in there)),
+        ("packages", ", ".join(packages)),
     ]
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 REDACTED = "(redacted)"

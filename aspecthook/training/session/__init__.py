@@ -13,7 +13,6 @@ from ._hooks import (
     LoggingTensorHook,
     NanTensorHook,
     StopAtStepHook,
-    SummarySaverHook,
 )
 from ._monitored import Estimator, MonitoredTrainingSession
 from ._protocol import (
@@ -44,5 +43,4 @@ __all__ = [
     "SessionRunHook",
     "SessionRunValues",
     "StopAtStepHook",
-    "SummarySaverHook",
 ]

@@ -14,15 +14,14 @@ from aspecthook import hookable
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
-from aspecthook._errors import HookOptionError, HookTypeError, described
+from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
 from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
 from aspecthook.training.loop._checks import check_loader
-from aspecthook.training.loop._dialect import attach, is_session_hook
+from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
 from aspecthook.training.loop._logs import logged_by
-from aspecthook.training.loop._names import name_in_list
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
@@ -39,7 +38,6 @@ from ._protocol import (
     SessionRunHook,
     SessionRunValues,
     bindings,
-    list_of_hooks,
     session_state,
 )
 
@@ -108,7 +106,7 @@ class MonitoredTrainingSession:
         save_checkpoint_steps: int | None = None,
         save_checkpoint_secs: float | None = None,
     ) -> None:
-        given = list_of_hooks(hooks, "MonitoredTrainingSession")
+        given = [*(hooks or ())]
         if checkpoint_dir is not None and not any(isinstance(hook, CheckpointSaverHook) for hook in given):
             if save_checkpoint_steps is None and save_checkpoint_secs is None:
                 save_checkpoint_secs = 600.0
@@ -305,7 +303,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     around hook that is a plain function is refused: it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
-    kept = Chain(tuple(hook for hook in mount.chain().everything() if not hasattr(hook.function, CREATES)))
+    kept = Chain(tuple(hook for hook in mount.chain().hooks if not hasattr(hook.function, CREATES)))
     for hook in kept.around:
         if hook.style != "generator":
             raise HookTypeError(
@@ -363,28 +361,19 @@ class Estimator:
             input_fn: A function that returns the data.
             hooks: The hooks of this training. A `CheckpointSaverHook` takes the place of the one that saves every ten
                 minutes.
-            steps: How many steps to make.
-            max_steps: The number of the last step; if it is done already, nothing happens.
+            steps: How many steps to make; a training that was killed makes the rest of them.
+            max_steps: The number of the last step; if it is done already, no step is made. Give one of the two.
 
         Raises:
-            HookOptionError: Both numbers are given, or one is not above 0.
+            HookOptionError: Both numbers are given, or one is below 0.
             TrainingError: The run cannot begin, or has failed.
         """
-        if steps is not None and max_steps is not None:
-            raise HookOptionError("Estimator.train: give steps or max_steps; both are given")
-        optional_number("Estimator.train", "steps", steps, 1)
-        optional_number("Estimator.train", "max_steps", max_steps, 1)
-        given = list_of_hooks(hooks, "Estimator.train")
+        given = [*(hooks or ()), NanTensorHook(), LoggingTensorHook(["loss", "global_step"], every_n_iter=100)]
         runner, saved = self._runner(), newest(self.model_dir)
-        done = runner.progress.state_dict() if saved is None else load(saved)["progress"]
-        last = done["step"] + steps if steps is not None else max_steps
-        if last is None and runner.max_epochs is None and runner.max_iters is None:
-            runner.max_epochs = done["epoch"] + 1
-        if last is not None and done["step"] >= last:
-            runner.logger.info("no training: step %d is done, and max_steps is %d", done["step"], last)
-            return self
-        given += [NanTensorHook(), LoggingTensorHook(["loss", "global_step"], every_n_iter=100)]
-        given += [] if last is None else [StopAtStepHook(last_step=last)]
+        if steps is not None or max_steps is not None:
+            given.append(StopAtStepHook(steps, max_steps))
+        elif runner.max_epochs is None and runner.max_iters is None:
+            runner.max_epochs = 1 + (0 if saved is None else load(saved)["progress"]["epoch"])
         with MonitoredTrainingSession(runner, _data(input_fn), hooks=given, checkpoint_dir=self.model_dir) as session:
             while not session.should_stop():
                 session.run()
@@ -437,7 +426,7 @@ class Estimator:
         try:
             runner, checkpoint = self._runner(), load(saved)
             runner.restore(checkpoint)
-            for hook in list_of_hooks(hooks, "Estimator"):
+            for hook in hooks or ():
                 if is_session_hook(hook):
                     attach(runner, hook, bindings(cast("SessionRunHook", hook), runner, mode), None, "session hook")
                 else:

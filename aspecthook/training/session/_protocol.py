@@ -6,7 +6,7 @@ the place of those of training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, final
 from weakref import WeakKeyDictionary
@@ -15,13 +15,12 @@ from aspecthook import hooks as hooks_of
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.kinds import Kind
-from aspecthook._errors import HookAnswerError, HookTypeError, brief, described
+from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.hooks._guards import NanLossError
-from aspecthook.training.loop._dialect import Binding, Dialect, Method
+from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import Stage
 
 from ._fetches import Feed, Nested, Reader, fed, mapped
 
@@ -265,9 +264,8 @@ class SessionState:
     def step_of(self, call: Call, run: Run) -> SessionRunContext:
         """Return the context of a step, which begins with the first hook that asks."""
         if self.call is not call:
-            assert self.session is not None
             self.call, self.values, self.asked, self.feeders = call, None, {}, {}
-            self.context = SessionRunContext(self.original_args, self.session)
+            self.context = SessionRunContext(self.original_args, self.session or Session(run, self.reader))
             self._global_step = run.step  # the number before the step, which is what TensorFlow reads
             self.reader.begin_step()
         return self.context
@@ -471,10 +469,3 @@ def bindings(hook: SessionRunHook, run: Run, mode: str = "train") -> list[Bindin
 
     found += [Binding(Stage(stages[stage], "exception"), end_quietly) for stage in ("step", "epoch")]
     return [*found, Binding(Stage(stages["run"], "always"), state.close)]
-
-
-def list_of_hooks(hooks: Iterable[object] | None, who: str) -> list[object]:
-    """Return the hooks as a list; refuse a single hook."""
-    if hooks is None or hasattr(hooks, "__iter__"):
-        return [] if hooks is None else list(hooks)
-    raise HookTypeError(f"{who}: hooks={brief(hooks)} is not a list of hooks; give [{type(hooks).__name__}(...)]")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aspecthook.training import EMAHook, Hook, Runner, TrainingError
-from aspecthook.training.checkpoint import _format, load, newest
+from aspecthook.training.checkpoint import load
 from aspecthook.training.hooks._checkpoint import CheckpointHook
+from aspecthook.training.loop import _runner
 from tests.training.kit import both, data, run_of, same, state
 
 Write = Callable[..., None]
@@ -65,8 +62,8 @@ def contents(folder: Path) -> dict[str, Any]:
 
 def slowed(monkeypatch: pytest.MonkeyPatch, write: Callable[[Write, Any], None]) -> None:
     """Replace what writes a file by a function that is given it, and its path."""
-    original = _format.write_packed
-    monkeypatch.setattr(_format, "write_packed", lambda path, *rest: write(lambda: original(path, *rest), path))
+    original = _runner.write_packed
+    monkeypatch.setattr(_runner, "write_packed", lambda path, *rest: write(lambda: original(path, *rest), path))
 
 
 def after(event: threading.Event) -> Callable[[Write, Any], None]:
@@ -161,23 +158,6 @@ def test_an_array_that_a_hook_puts_into_a_checkpoint_is_copied(tmp_path: Path, m
     assert load(path)["model"]["0.bias"].tolist() == [0, 0]
 
 
-class Seeing(Hook):
-    """Changes what is saved, in place, and keeps it."""
-
-    def before_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        for array in checkpoint["model"].values():
-            array[...] = 1
-
-
-@both
-def test_hooks_may_change_what_is_saved_in_place(library: str, tmp_path: Path) -> None:
-    runner = run_of(library, hooks=[Seeing()])
-    before = state(runner)
-    runner.save_checkpoint(tmp_path / "saved")
-    assert same(state(runner), before)
-    assert all((array == 1).all() for array in load(tmp_path / "saved")["model"].values())
-
-
 def full(write: Callable[[], None], path: Path) -> None:
     raise TrainingError(f"{path.name}: the disk is full")
 
@@ -251,49 +231,3 @@ def test_an_error_of_the_run_reaches_the_caller_and_that_of_a_file_is_logged(
     with pytest.raises(KeyError, match="mine"):
         runner.fit(data(4))
     assert "the disk is full" in caplog.text
-
-
-KILLED = """
-import os, signal, sys, random
-from aspecthook.training.hooks._checkpoint import CheckpointHook
-from tests.training.kit import data, run_of
-
-left = int(sys.argv[2])
-
-
-def step(function):
-    def counted(*given, **options):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*given, **options)
-
-    return counted
-
-
-for name in ("mkdir", "open", "fsync", "replace", "unlink", "rmdir"):
-    setattr(os, name, step(getattr(os, name)))
-hook = CheckpointHook(1, by_epoch=False, max_keep=1, save_best="loss", asynchronous=True)
-run_of("numpy", hooks=[hook], work_dir=sys.argv[1]).fit(data(4))
-"""
-
-
-@pytest.mark.stress
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_kill_in_any_step_of_a_save_leaves_a_checkpoint_that_can_be_loaded(tmp_path: Path) -> None:
-    seen = 0
-    for at in range(1, 400, 3):
-        folder = tmp_path / str(at)
-        done = subprocess.run([sys.executable, "-c", KILLED, str(folder), str(at)], check=False, capture_output=True)
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-        good = newest(folder) if folder.exists() else None
-        assert good is not None or not seen
-        if good is not None:
-            seen += 1
-            run_of("numpy", hooks=[CheckpointHook()], work_dir=folder).resume(good)
-        if done.returncode == 0:
-            break
-    else:
-        raise AssertionError("the run was never complete")
-    assert seen > 5

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,14 +152,6 @@ def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(
     assert names(tmp_path / "not last") == files("epoch_1")
 
 
-def test_files_have_the_folder_of_the_options(tmp_path: Path) -> None:
-    hook = CheckpointHook(out_dir=tmp_path / "out", max_keep=2)
-    Run(tmp_path / "work", hook, epochs=3).go()
-    assert names(tmp_path) == ["out"]
-    assert [str(path.relative_to(tmp_path / "out")) for path in hook.kept] == files("epoch_2", "epoch_3")
-    assert all(load(path) for path in hook.kept)
-
-
 def test_the_optimizer_can_be_left_out_of_what_this_hook_saves_and_of_nothing_else(tmp_path: Path) -> None:
     run = Run(tmp_path, CheckpointHook(save_optimizer=False), epochs=1).go()
     assert load(tmp_path / "epoch_1.safetensors")["optimizer"] is None
@@ -279,18 +270,6 @@ def test_the_best_is_the_first_of_the_best(rule: Any, scores: list[float], best:
 def expected_at(best: int | None) -> int:
     assert best is not None
     return best - 1
-
-
-@pytest.mark.parametrize("score", [np.float32(0.5), np.array(0.5)])
-def test_a_score_may_be_a_number_of_another_library(score: Any, tmp_path: Path) -> None:
-    hook = CheckpointHook(save_best="acc")
-    Run(tmp_path, hook, scores=[score]).go()
-    assert hook.best_score == 0.5
-
-
-def test_the_best_is_kept_beside_the_others(tmp_path: Path) -> None:
-    Run(tmp_path, CheckpointHook(max_keep=1, save_best="acc"), scores=[1, 3, 2]).go()
-    assert names(tmp_path) == files("epoch_3", "best_val_acc_epoch_2")
 
 
 def test_a_training_score_is_judged_when_a_checkpoint_may_be_due(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import threading
 import zipfile
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +34,6 @@ from hypothesis.extra import numpy as arrays_of
 
 from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import load, newest, save
-from aspecthook.training.checkpoint._files import sweep
 from aspecthook.training.checkpoint._format import packed, sealed
 from tests.threads import at_once
 
@@ -291,18 +290,6 @@ def test_a_file_of_another_format_is_refused_by_its_name(name: str, path: Path) 
 WHOLE = {"epoch": 3, "best": float("inf"), "groups": ({"lr": 0.1}, {1: None}), "w": np.arange(3.0), "b": np.int8(3)}
 
 
-@given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_file_with_any_bytes_changed_is_refused_or_loaded_but_never_crashes(data: st.DataObject, path: Path) -> None:
-    save(path, WHOLE)
-    content = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 3))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(content)
-    with suppress(TrainingError):
-        assert isinstance(load(path), dict)
-
-
 # Damage
 
 
@@ -492,44 +479,6 @@ def test_a_kill_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
     assert process.communicate()[0] == "done\n"
 
 
-@pytest.mark.stress
-def test_a_kill_at_any_time_leaves_the_newest_checkpoint_or_the_one_before(tmp_path: Path) -> None:
-    chance = random.Random(7)
-    done = 0
-    for _ in range(12):
-        process = run(
-            """
-            import itertools, sys
-            import numpy as np
-            from aspecthook.training.checkpoint import save
-
-            folder, start = sys.argv[1], int(sys.argv[2])
-            for epoch in itertools.count(start):
-                save(f"{folder}/latest", {"epoch": epoch, "w": np.full(100_000, epoch)})
-                save(f"{folder}/epoch_{epoch % 3}", {"epoch": epoch, "w": np.full(100_000, epoch)})
-                print(epoch, flush=True)
-            """,
-            tmp_path,
-            done + 1,
-        )
-        assert process.stdout is not None
-        said = [process.stdout.readline()]
-        threading.Event().wait(chance.random() / 20)
-        process.kill()
-        said += process.stdout.readlines()
-        process.wait()
-        process.stdout.close()
-        done = [int(line) for line in said if line.endswith("\n")][-1]
-        found = newest(tmp_path)
-        assert found is not None
-        for file in (tmp_path / "latest", found):
-            checkpoint = load(file)
-            assert checkpoint["epoch"] in (done, done + 1)
-            assert (checkpoint["w"] == checkpoint["epoch"]).all()
-    sweep(tmp_path)
-    assert leftovers(tmp_path) == []
-
-
 def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> None:
     def saver(number: int) -> Callable[[], None]:
         def work() -> None:
@@ -547,21 +496,6 @@ def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> 
 
 
 # The file
-
-
-def mode_of(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077, 0o002])
-def test_a_new_file_has_the_permissions_of_any_other(mask: int, path: Path) -> None:
-    before = os.umask(mask)
-    try:
-        save(path, {})
-        (path.parent / "other").touch()
-    finally:
-        os.umask(before)
-    assert mode_of(path) == mode_of(path.parent / "other") == 0o666 & ~mask
 
 
 def test_save_replaces_only_regular_files(tmp_path: Path) -> None:

@@ -204,31 +204,6 @@ def test_validating_and_saving_change_no_number_of_the_training(
 
 @both
 @kinds
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_run_that_is_resumed_after_any_iteration_ends_with_the_same_bits(
-    library: str, options: dict[str, Any], accumulate: int, tmp_path: Path
-) -> None:
-    def begun() -> tuple[Runner, EMAHook]:
-        runner = run_of(library, accumulate=accumulate)
-        return runner, runner.register_hook(EMAHook(**options))
-
-    whole, ema = begun()
-    hooks(whole.train_iter).add(
-        "post", lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter + 1}"), priority=100
-    )
-    hooks(whole.train_epoch).add("post", lambda runner: runner.save_checkpoint(tmp_path / "epoch"), priority=100)
-    whole.fit(data(4), data(1))
-    for name in [*range(1, 8), "epoch"]:
-        again, resumed = begun()
-        again.resume(tmp_path / f"{name}")
-        again.fit(data(4), data(1))
-        assert same(state(again), state(whole)), name
-        assert same(resumed.average, ema.average), name
-        assert resumed.steps == ema.steps
-
-
-@both
-@kinds
 def test_a_checkpoint_has_both_sets_and_the_average_where_the_model_is(
     library: str, options: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
+from aspecthook import HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import (
-    HOOKS,
     CheckpointHook,
     CheckpointLoaderHook,
     EarlyStoppingHook,
@@ -196,12 +195,6 @@ def test_the_best_is_that_of_mmcv(case: dict[str, Any], tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("*.safetensors")] == [f"best_val_acc_epoch_{saved[-1] + 1}.safetensors"]
 
 
-def test_a_score_of_zero_counts_and_what_is_no_number_does_not(tmp_path: Path) -> None:
-    assert best_of([-1.0, 0.0, -1.0], tmp_path / "1")[0] == [0, 1]
-    assert best_of([1.0, 0.0, 0.5], tmp_path / "2", rule="less")[0] == [0, 1]
-    assert best_of([nan, 0.5, nan], tmp_path / "3")[0] == [1]
-
-
 @pytest.mark.parametrize(("key", "rule"), REFERENCE["rules"].items())
 def test_a_rule_is_known_by_the_whole_name_first_and_then_by_a_part(key: str, rule: str | None, tmp_path: Path) -> None:
     if rule is None:
@@ -246,29 +239,6 @@ def test_a_validation_that_a_hook_skips_has_no_best(tmp_path: Path) -> None:
     runner.fit([1.0])
     assert hook.best_score == 0.5
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["best_val_acc_epoch_2.safetensors"]
-
-
-def test_a_run_that_is_resumed_keeps_the_best_and_does_not_begin_with_a_validation_again(tmp_path: Path) -> None:
-    def begun(*scores: float) -> tuple[Runner, EvalHook, Where]:
-        runner = make(*scores, max_epochs=4, work_dir=tmp_path)
-        where = runner.register_hook(Where())
-        return runner, runner.register_hook(EvalHook([1.0], start=0, save_best="acc")), where
-
-    scores = [0.1, 0.5, 0.9, 0.2, 0.7]
-    whole, hook, where = begun(*scores)
-    hooks(whole.train_epoch).add(
-        "post",
-        lambda runner, epoch: runner.after_stage(lambda: runner.save_checkpoint(tmp_path / "saved" / f"{epoch}")),
-    )
-    whole.fit([1.0])
-    assert where.seen == [["before", 0], *(["after", epoch] for epoch in range(4))]
-    for epoch in range(4):
-        again, resumed, seen = begun(*scores[epoch + 2 :])
-        again.resume(tmp_path / "saved" / f"{epoch}")
-        assert resumed.best_score == max(scores[: epoch + 2])
-        again.fit([1.0])
-        assert resumed.state_dict() == hook.state_dict()
-        assert seen.seen == [["after", later] for later in range(epoch + 1, 4)]
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -324,25 +294,6 @@ def test_a_score_that_is_not_finite_stops_the_run(score: float) -> None:
     assert stopped(EarlyStoppingHook("acc"), [0.1, score, 0.2])[0] == 2
 
 
-@pytest.mark.parametrize("patience", [1, 2, 3])
-def test_a_run_that_is_resumed_stops_where_it_would_have(patience: int, tmp_path: Path) -> None:
-    scores = [0.1, 0.9, 0.8, 0.95, 0.3, 0.3, 0.3, 0.3]
-    whole = make(*scores, max_epochs=8)
-    hook = whole.register_hook(EarlyStoppingHook("acc", patience=patience))
-    hooks(whole.val_epoch).add(
-        "post", lambda runner, epoch: runner.save_checkpoint(tmp_path / f"{epoch}"), priority=100
-    )
-    whole.fit([1.0], [1.0])
-    assert whole.epoch < 8
-    for epoch in range(1, whole.epoch + 1):
-        again = make(*scores[epoch:], max_epochs=8)
-        resumed = again.register_hook(EarlyStoppingHook("acc", patience=patience))
-        again.resume(tmp_path / f"{epoch}")
-        again.fit([1.0], [1.0])
-        assert again.epoch == whole.epoch
-        assert resumed.state_dict() == hook.state_dict()
-
-
 def test_a_score_that_a_validation_does_not_log_is_refused_with_the_nearest() -> None:
     runner = make(max_epochs=2, hooks=[EarlyStoppingHook("val_accu", patience=1)])
     with pytest.raises(TrainingError, match="did not log this score; it logged val_acc, val_size; did you mean 'val_a"):
@@ -358,15 +309,6 @@ def test_it_says_why_it_stops(caplog: pytest.LogCaptureFixture) -> None:
 
 
 # Options
-
-
-def test_they_are_built_from_configs() -> None:
-    built = HOOKS.build_from_config({"type": "EarlyStoppingHook", "monitor": "acc", "patience": 7, "priority": "LOW"})
-    assert (built.patience, built.priority) == (7, "LOW")
-    assert HOOKS.build_from_config({"type": "EvalHook", "interval": 3}, loader=[1.0]).interval == 3
-    assert HOOKS.build_from_config({"type": "DistEvalHook", "start": 3}, loader=[1.0]).start == 3
-    with pytest.raises(ConfigError, match="did you mean 'interval'"):
-        HOOKS.build_from_config({"type": "DistEvalHook", "intervall": 3}, loader=[1.0])
 
 
 @pytest.mark.parametrize(

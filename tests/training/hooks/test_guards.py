@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, nan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,27 +201,6 @@ def test_gradients_are_checked_with_gradients_true(library: str, value: float) -
         assert guard.skipped == 5  # all steps from then on
 
 
-@both
-def test_skipped_steps_are_known_after_a_resume(library: str, tmp_path: Path) -> None:
-    def begun() -> tuple[Runner, NanGuardHook]:
-        runner = run_of(library)
-        guard = runner.register_hook(NanGuardHook("skip", max_skips=5))
-        spoiled(runner, {1, 5, 6})
-        return runner, guard
-
-    whole, guard = begun()
-    hooks(whole.train_iter).add(
-        "post", lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter}"), priority=100
-    )
-    whole.fit(data(5))
-    for number in range(9):
-        again, resumed = begun()
-        again.resume(tmp_path / f"{number}")
-        again.fit(data(5))
-        assert resumed.state_dict() == guard.state_dict() == {"skipped": 3, "in_row": 0, "bad": None}
-        assert same(state(again), state(whole))
-
-
 # Samplers
 
 
@@ -308,29 +286,6 @@ def test_a_fixed_loss_scale_stays() -> None:
     runner.fit(data(4))
     assert scales == [512.0] * 8
     assert all(np.isfinite(value).all() for value in state(runner).values())
-
-
-@with_torch
-@pytest.mark.parametrize("given_to_runner", [False, True])
-def test_the_scale_of_a_run_that_is_resumed_goes_on(given_to_runner: bool, tmp_path: Path) -> None:
-    def begun(scaled: bool) -> Runner:
-        runner = run_of("torch", hooks=[AmpOptimizerHook(kind="fp16")])
-        if scaled:
-            scaling(runner, 64.0)
-        return runner
-
-    whole = begun(True)
-    hooks(whole.train_iter).add(
-        "post", lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter}"), priority=100
-    )
-    whole.fit(data(4))
-    assert whole.amp.state_dict()["scale"] == 64.0 * 2**4
-    for number in range(7):
-        again = begun(given_to_runner)
-        again.resume(tmp_path / f"{number}")
-        again.fit(data(4))
-        assert again.amp.state_dict() == whole.amp.state_dict()
-        assert same(state(again), state(whole))
 
 
 @with_torch

@@ -16,10 +16,11 @@ import pytest
 
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
-from aspecthook.training import TrainingError
+from aspecthook.training import Registry
 from aspecthook.training.checkpoint import load, save
+from aspecthook.training.job import _train
 from aspecthook.training.job._settings import default_text, load_settings
-from aspecthook.training.job._train import DATA, train
+from aspecthook.training.job._train import train
 
 QUIET = ["progress=false", "plot=false", "report=false"]
 BARE = [*QUIET, "log=false", "timer=false"]
@@ -74,6 +75,7 @@ def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
         ("hooks=3", r"give \[\[hooks\]\] tables"),
         ("lr=3", "lr\\] is an int; give a table, such as lr.key = ..."),
         ("=3", "give section.key=value"),
+        ("model.hidden=" + "[" * 200 + "]" * 200, "--set 'model.hidden': its value is nested too deeply; correct it"),
     ],
 )
 def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, message: str) -> None:
@@ -141,16 +143,6 @@ def test_the_job_learns_the_digits(tmp_path: Path) -> None:
     assert outcome.checkpoint is not None and load(outcome.checkpoint)["meta"]["config"]["data"]["type"] == "digits"
 
 
-def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
-    given = settings(tmp_path, "run.max_epochs=1")
-    train(given)
-    before = sorted((file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir())
-    with pytest.raises(TrainingError, match="already holds a run.*--resume.*--overwrite"):
-        train(given)
-    assert sorted((file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir()) == before
-    train(given, overwrite=True)
-
-
 def test_a_resumed_job_ends_as_one_that_was_never_interrupted(tmp_path: Path) -> None:
     whole = train(settings(tmp_path / "whole", "run.max_epochs=4", "checkpoint.max_keep=9"))
     train(settings(tmp_path / "part", "run.max_epochs=4", "checkpoint.max_keep=9"))
@@ -198,14 +190,6 @@ def test_a_misspelt_option_is_refused_in_one_line(
     assert said == f"aspecthook train: {says}; see aspecthook train --help\n"
 
 
-def test_a_value_that_is_nested_too_deeply_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change = "model.hidden=" + "[" * 200 + "]" * 200
-    assert aspecthook(["train", "--set", change, "--work-dir", str(tmp_path / "run")]) == 2
-    assert capsys.readouterr().err.endswith("--set 'model.hidden': its value is nested too deeply; correct it\n")
-
-
 def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,23 +235,25 @@ def test_a_config_that_cannot_be_read_is_named(
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize(("error", "status"), [(OSError(5, "Input/output error"), 1), (KeyboardInterrupt(), 130)])
 def test_an_error_names_a_checkpoint_only_if_there_is_one(
-    error: BaseException, status: int, saved: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    status: int,
+    saved: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder, error = tmp_path / "a run", copy(error)
-
     def fail(**_: object) -> None:
         if saved:
-            save(folder / "epoch_1.safetensors", {"epoch": 1})
-        raise error
+            save(tmp_path / "a run" / "epoch_1.safetensors", {"epoch": 1})
+        raise copy(error)
 
-    DATA.register(fail, name="failing")
-    try:
-        assert aspecthook(["train", "--work-dir", str(folder), "--set", "data.type=failing"]) == status
-    finally:
-        DATA.unregister("failing")
+    registry = Registry("data")
+    registry.register(fail, name="digits")
+    monkeypatch.setattr(_train, "DATA", registry)
+    assert aspecthook(["train", "--work-dir", str(tmp_path / "a run")]) == status
     said = capsys.readouterr().err
-    assert ("interrupted" if status == 130 else "Input/output error") in said and "intact" not in said
-    assert ("--resume" in said) == saved and (f"--resume --work-dir '{folder}'" in said) == saved
+    assert ("interrupted" if status == 130 else "Input/output error") in said
+    assert ("--resume" in said) == saved and (f"--resume --work-dir '{tmp_path / 'a run'}'" in said) == saved
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -328,7 +314,7 @@ def test_the_config_of_a_received_folder_is_not_code(
     before = sorted(tmp_path.rglob("*"))
     assert aspecthook(["train", "--resume", "--work-dir", str(folder)]) == 2
     said = capsys.readouterr().err
-    assert "--trust-config" in said and "--config" in said and said.count("\n") == 1
+    assert "--config" in said and said.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before and not bait.exists()
 
 
@@ -338,11 +324,13 @@ def test_a_config_that_is_trusted_may_name_imports(tmp_path: Path, capsys: pytes
     folder = received(tmp_path / "run", hooks=[hook])
     again = ["train", "--resume", "--epochs", "2", "--work-dir", str(folder)]
     assert aspecthook(again) == 2
-    assert aspecthook([*again, "--trust-config"]) == 0, capsys.readouterr().err
+    assert aspecthook([*again, "--config", str(folder / "config.json")]) == 0, capsys.readouterr().err
     assert json.loads((folder / "config.json").read_text())["hooks"] == [hook]
-    file = tmp_path / "mine.json"
-    (folder / "config.json").rename(file)
-    assert aspecthook([*again, "--config", str(file)]) == 0, capsys.readouterr().err
+
+
+def test_a_received_config_whose_run_is_no_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert aspecthook(["train", "--resume", "--work-dir", str(received(tmp_path / "run", run=True))]) == 2
+    assert "[run] is a bool; give a table" in capsys.readouterr().err
 
 
 def test_a_received_folder_is_resumed_in_its_own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,23 +176,9 @@ def test_data_without_a_length_are_shown_too(kind: type[Any]) -> None:
 def test_outside_a_run_validations_and_tests_leave_a_line_each(kind: type[Any]) -> None:
     file = kind()
     runner = run(file)
-    runner.model = Predicts(runner)
     runner.validate([1] * 3)
     runner.test([1] * 3)
-    runner.predict([1] * 3)
-    assert [without_times(line) for line in file.lines] == [
-        "val  val_acc 0.5000",
-        "test  test_acc 0.5000",
-    ]
-    assert sys.stdout is not file and getattr(file, "cursor", True)
-
-
-class Predicts:
-    def __init__(self, runner: Runner) -> None:
-        self.val_step, self.train_step = runner.model.val_step, runner.model.train_step
-
-    def __call__(self, batch: Any) -> Any:
-        return batch
+    assert file.lines == ["val  val_acc 0.5000", "test  test_acc 0.5000"]
 
 
 def test_lines_show_the_time_since_the_line_before(clock: Clock) -> None:
@@ -258,19 +244,12 @@ def test_without_a_standard_output_nothing_is_shown(monkeypatch: pytest.MonkeyPa
     assert runner.iter == 8
 
 
-@pytest.mark.parametrize("kind", ["dumb", "unknown"])
-def test_a_dumb_terminal_gets_plain_lines(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", kind)
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
     file = Terminal()
     run(file).fit([0] * 4)
     assert "\x1b" not in file.raw and "\r" not in file.raw
     assert len(file.lines) == 2
-
-
-def test_without_rich_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install rich"):
-        ProgressHook()
 
 
 # The bar
@@ -315,7 +294,7 @@ def test_the_bar_of_a_run_of_iterations_goes_over_all_its_passes() -> None:
     assert file.raw.count("\x1b[?25l") == 1
 
 
-@pytest.mark.parametrize("width", [1, 12, 40, 60, 80, 200])
+@pytest.mark.parametrize("width", [1, 12, 40, 60, 200])
 def test_the_bar_has_one_line_however_narrow_the_terminal_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     file, before = Terminal(width), program()
@@ -369,8 +348,9 @@ def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch) 
 STAGES = ["run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step", "val_epoch", "val_iter"]
 
 
-@pytest.mark.parametrize(("error", "priority"), [(ValueError, 0), (KeyboardInterrupt, 100)])
-@pytest.mark.parametrize("kind", ["pre", "post"])
+@pytest.mark.parametrize(
+    ("kind", "error", "priority"), [("pre", ValueError, 0), ("post", ValueError, 100), ("pre", KeyboardInterrupt, 100)]
+)
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_run_that_fails_leaves_the_terminal_as_it_was(
     stage: str, kind: Any, priority: int, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
@@ -388,34 +368,6 @@ def test_a_run_that_fails_leaves_the_terminal_as_it_was(
     hooks(getattr(runner, stage)).add(kind, fail, priority=priority)
     with pytest.raises(error, match="broken"):
         runner.fit([0] * 4, [1] * 2)
-    clean(file, before)
-
-
-@pytest.mark.parametrize("mode", ["val", "test", "predict"])
-@pytest.mark.parametrize("where", ["epoch", "iter", "data"])
-def test_a_failure_outside_a_run_leaves_the_terminal_as_it_was(
-    mode: str, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = Terminal()
-    monkeypatch.setattr(sys, "stdout", file)
-    before = program()
-    runner = run(None)
-    runner.model = Predicts(runner)
-
-    def data() -> Any:
-        yield 1
-        if where == "data":
-            raise KeyboardInterrupt
-        yield 1
-
-    class Data:
-        def __iter__(self) -> Any:
-            return data()
-
-    if where != "data":
-        hooks(getattr(runner, f"{mode}_{where}")).add("post", lambda: 1 / 0)
-    with pytest.raises(KeyboardInterrupt if where == "data" else ZeroDivisionError):
-        {"val": runner.validate, "test": runner.test, "predict": runner.predict}[mode](Data())
     clean(file, before)
 
 
@@ -471,16 +423,14 @@ def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert file.raw == ""
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"seconds": 0}, HookOptionError, "ProgressHook: seconds=0; give a number above 0"),
-        ({"seconds": None}, HookTypeError, "seconds=None is not a number"),
-    ],
-)
-def test_impossible_options_are_refused(options: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        ProgressHook(**options)
+def test_what_is_impossible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HookOptionError, match="ProgressHook: seconds=0; give a number above 0"):
+        ProgressHook(seconds=0)
+    with pytest.raises(HookTypeError, match="seconds=None is not a number"):
+        ProgressHook(seconds=None)  # type: ignore[arg-type]
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install rich"):
+        ProgressHook()
 
 
 def test_the_random_numbers_of_a_run_are_those_without_its_progress() -> None:
@@ -532,8 +482,7 @@ SCRIPT = """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-@pytest.mark.parametrize("width", [40, 100])
-@pytest.mark.parametrize("how", ["well", "fail", "interrupt"])
+@pytest.mark.parametrize(("how", "width"), [("well", 40), ("fail", 100), ("interrupt", 100)])
 def test_a_real_terminal_shows_the_progress(how: str, width: int) -> None:
     import fcntl
     import pty

@@ -8,24 +8,9 @@ import pytest
 
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.loop._stages import IN_ORDER, NAMES
+from aspecthook.training.loop._dialect import NAMES
 from tests.training.kit import Optimizer, data, run_of
 from tests.training.loop.test_runner import make
-
-
-class All(Hook):
-    """Notes each stage that it is called at."""
-
-    def __init__(self) -> None:
-        self.log: list[str] = []
-
-
-def noting(name: str) -> Any:
-    return lambda self: self.log.append(name)
-
-
-for _name in IN_ORDER:
-    setattr(All, _name, noting(_name))
 
 
 @pytest.mark.parametrize(
@@ -76,17 +61,6 @@ def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
     assert len(runner.hooks) == 1
 
 
-def test_the_order_of_the_names_is_that_of_a_run() -> None:
-    runner = run_of("numpy", max_epochs=1, workflow=[("train", 1), ("val", 1)])
-    seen = runner.register_hook(All())
-    runner.fit(data(1), data(1))
-    assert seen.log == [
-        name
-        for name in IN_ORDER
-        if not name.endswith(("checkpoint", "test", "predict")) and "_test_" not in name and "_predict_" not in name
-    ]
-
-
 def test_a_hook_is_asked_whether_an_iteration_or_an_epoch_is_the_last() -> None:
     seen: list[Any] = []
 
@@ -108,17 +82,3 @@ def test_a_hook_is_asked_whether_an_iteration_or_an_epoch_is_the_last() -> None:
         (False, True, True, False),
         (True, False, True, True),
     ]
-
-
-def test_cosine_restart_is_built_by_the_name_of_mmcv_and_sets_the_rates() -> None:
-    rates: list[float] = []
-    runner = run_of("numpy", max_epochs=4)
-    config = {"type": "CosineRestartLrUpdaterHook", "periods": [2, 2], "restart_weights": [1, 0.5], "min_lr": 0.0}
-    runner.register_hook(config)
-    hooks(runner.train_epoch).post(lambda runner: rates.extend(runner.current_lr()))
-    runner.fit(data(1))
-    assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
-    lr_config = {key: value for key, value in config.items() if key != "type"}
-    other = run_of("numpy", max_epochs=4)
-    other.register_training_hooks({"policy": "CosineRestart", **lr_config})
-    assert other.hooks[0].policy == runner.hooks[0].policy

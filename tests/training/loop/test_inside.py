@@ -162,21 +162,6 @@ def test_every_epoch_has_the_length_that_its_data_have_when_it_begins(lengths: l
     assert steps == [n for n in range(total) if (n + 1) % accumulate == 0 or n + 1 == total]
 
 
-@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4), data=st.data())
-def test_a_run_on_data_whose_length_changes_is_resumed_where_it_was(lengths: list[int], data: Any) -> None:
-    stop = data.draw(st.integers(1, sum(lengths) - 1))
-    first = Runner(Model(), optimizer=Optimizer(), max_epochs=len(lengths))
-    batches = seen(first)
-    hooks(first.train_iter).post(lambda runner, iter: runner.request_stop() if iter + 1 == stop else None)
-    first.fit(Curriculum(lengths))
-    second = Runner(Model(), optimizer=Optimizer(), max_epochs=len(lengths))
-    rest = seen(second)
-    second.restore(first.state_dict(), resume=True)
-    second.fit(Curriculum(lengths))
-    assert batches + rest == [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
-    assert second.max_iters == sum(lengths)
-
-
 def test_the_last_iteration_of_an_epoch_is_that_of_the_length_when_it_began() -> None:
     lasts: list[bool] = []
 

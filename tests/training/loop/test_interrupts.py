@@ -23,16 +23,16 @@ ROOT = Path(__file__).parents[3]
 
 
 class Kill(Hook):
-    """Sends a signal to the process when a stage is over, after the last iteration."""
+    """Sends a signal to the process when a stage is over, after the last iteration or another one."""
 
     priority = "HIGHEST"
 
-    def __init__(self, stage: str, number: int = signal.SIGINT) -> None:
-        self.number = number
+    def __init__(self, stage: str, number: int = signal.SIGINT, at: int | None = None) -> None:
+        self.number, self.at = number, at
         setattr(self, f"after_{stage}", self.kill)
 
     def kill(self, runner: Runner) -> None:
-        if runner.progress.iter == runner.max_iters:
+        if runner.progress.iter == (self.at or runner.max_iters):
             os.kill(os.getpid(), self.number)
 
     def after_run(self, runner: Runner) -> None: ...
@@ -142,18 +142,18 @@ from tests.training.loop.test_interrupts import Kill
 
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 runner = run_of("numpy", work_dir={folder!r})
-runner.register_hook(Kill({stage!r}, signal.SIGTERM))
+runner.register_hook(Kill({stage!r}, signal.SIGTERM, {at}))
 runner.fit(data(2), data(1))
 print("not reached")
 """
 
 
-@pytest.mark.parametrize("stage", ["run", "train", "val_epoch"])
-def test_a_sigterm_after_the_last_iteration_ends_the_process(stage: str, tmp_path: Path) -> None:
-    program = PROGRAM.format(folder=str(tmp_path), stage=stage)
+@pytest.mark.parametrize(("stage", "at"), [("run", 4), ("train", 4), ("val_epoch", 4), ("train_iter", 3)])
+def test_a_sigterm_ends_the_process_after_the_iteration_and_the_checkpoint(stage: str, at: int, tmp_path: Path) -> None:
+    program = PROGRAM.format(folder=str(tmp_path), stage=stage, at=at)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGTERM and done.stdout == "", done.stderr
-    assert (tmp_path / "interrupted.ckpt").exists()
+    assert load(tmp_path / "interrupted.ckpt")["progress"]["iter"] == at
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])

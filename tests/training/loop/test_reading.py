@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,13 +87,6 @@ def _change_batch_sizes(
     end = runners[-1]
     assert (end.epoch, end.progress.inner_iter) == (2, 0)
     assert end.step == -(-end.iter // accumulate), "the last group is as large as the batches that are left"
-
-
-def test_a_seed_is_that_of_the_checkpoint(tmp_path: Path) -> None:
-    first = ran(DataLoader(range(12), 2, True, 1), tmp_path / "run", 4)
-    second = ran(DataLoader(range(12), 2, True, 2), tmp_path / "run", saved=True)
-    whole = ran(DataLoader(range(12), 2, True, 1), tmp_path / "whole")
-    assert joined([first, second]) == joined([whole])
 
 
 @pytest.mark.parametrize(
@@ -185,11 +178,6 @@ class Counter:
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.passes, self.place = state["passes"], state["place"]
-
-
-class Place(NamedTuple):
-    passes: int
-    place: int
 
 
 WHOLE = [1, 2, 3, 4, 11, 12, 13, 14, 21, 22, 23, 24]

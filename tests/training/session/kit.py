@@ -120,12 +120,3 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
     if hasattr(one, "tobytes") and hasattr(other, "tobytes"):
         return [] if one.tobytes() == other.tobytes() else [f"{path}: other numbers"]
     return [] if type(one) is type(other) and one == other else [f"{path}: {one!r} and {other!r}"]
-
-
-def outcome(runner: Runner, *without: str) -> dict[str, Any]:
-    """All that a run has come to; of the hooks, what is not named."""
-    state = runner.state_dict()
-    del state["meta"]
-    for name in without:
-        state["hooks"].pop(name, None)
-    return state

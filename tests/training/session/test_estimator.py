@@ -57,8 +57,8 @@ def test_steps_and_max_steps(tmp_path: Path) -> None:
 
     for options in ({"steps": 3}, {"steps": 3}, {"max_steps": 5}, {"max_steps": 7}, {}):
         estimator.train(lambda: DATA, hooks=[Steps()], **options)
-    # The last one goes on to the end of the pass over the data.
-    assert seen == [3, 6, 7, 8]
+    # After six steps, those up to the fifth need none. The last one goes on to the end of the pass over the data.
+    assert seen == [3, 6, 6, 7, 8]
     quick(tmp_path / "other", max_epochs=2).train(lambda: DATA, hooks=[Steps()])
     assert seen[-1] == 8
 
@@ -69,8 +69,12 @@ def test_steps_and_max_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda it: it.train(lambda: DATA, steps=1, max_steps=1), HookOptionError, "give steps or max_steps; both are"),
-        (lambda it: it.train(lambda: DATA, steps=0), HookOptionError, "steps=0; give a number from 1 up"),
+        (
+            lambda it: it.train(lambda: DATA, steps=1, max_steps=1),
+            HookOptionError,
+            "both are given",
+        ),
+        (lambda it: it.train(lambda: DATA, steps=-1), HookOptionError, "steps=-1; give a number from 0 up"),
         (lambda it: it.train(DATA), HookTypeError, "give a function that returns the data"),
         (lambda it: it.train(lambda: 3), TrainingError, "what input_fn returned is int, which cannot be iterated"),
         (lambda it: it.train(lambda: [1.0, float("nan")]), NanLossDuringTrainingError, "'loss' is NaN"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from math import inf, nan
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import HookOptionError, HookTypeError, hooks
-from aspecthook.training import JsonLoggerHook, Runner
+from aspecthook import HookOptionError, HookTypeError
+from aspecthook.training import Runner
 from aspecthook.training.hooks._guards import NanLossError
 from aspecthook.training.session import (
     AbortedError,
@@ -25,11 +24,10 @@ from aspecthook.training.session import (
     NanTensorHook,
     SessionRunHook,
     StopAtStepHook,
-    SummarySaverHook,
     _hooks,
 )
-from tests.training.kit import Clock, both
-from tests.training.session.kit import Fetch, Trail, drive, fit, loader, plain, runner_of
+from tests.training.kit import Clock
+from tests.training.session.kit import Trail, drive, fit, plain
 
 
 @pytest.fixture
@@ -54,21 +52,8 @@ class Takes(SessionRunHook):
 # The timer
 
 
-@given(st.integers(1, 5), st.lists(st.integers(0, 4), max_size=12))
-def test_a_timer_by_steps_is_due_at_first_and_then_every_so_many(every: int, jumps: list[int]) -> None:
-    timer, last, step = SummarySaverHook(every), None, 0
-    for jump in jumps:
-        step += jump
-        due = last is None or (step != last and step >= last + every)
-        assert timer.is_due(step) is due
-        if due:
-            passed = timer.acts(step)
-            assert (passed and passed[0]) == (None if last is None else step - last)
-            last = step
-
-
 def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
-    timer = SummarySaverHook(None, 10)
+    timer = LoggingTensorHook(["loss"], None, 10)
     assert timer.is_due(0) and timer.acts(0) is None
     clock.now += 9.5
     assert not timer.is_due(1)
@@ -76,7 +61,7 @@ def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
     assert timer.is_due(2) and not timer.is_due(0)
     assert timer.acts(2) == (2, 11.5)
     clock.now += 4
-    again = SummarySaverHook(None, 10)
+    again = LoggingTensorHook(["loss"], None, 10)
     state = timer.state_dict()
     clock.now = 5000.0  # another process
     again.load_state_dict(state)
@@ -105,10 +90,13 @@ def test_stop_at_step_counts_steps_from_the_session(
 
 
 def test_stop_at_step_counts_from_the_first_of_several_sessions() -> None:
+    lost: list[int] = []
+
     class Lose(SessionRunHook):
-        def before_run(self, run_context: Any) -> None:
-            if run_context.session.run("iter") == 3 and not runner.logs.get("lost"):
-                runner.logs["lost"] = 1
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            step = run_context.session.run("global_step")
+            if step in (3, 5) and step not in lost:
+                lost.append(step)
                 raise AbortedError("lost")
 
     runner = plain(max_epochs=9, hooks=[StopAtStepHook(num_steps=5), Lose()])
@@ -116,27 +104,6 @@ def test_stop_at_step_counts_from_the_first_of_several_sessions() -> None:
     assert runner.step == 5
     runner.fit([1.0, 2.0])
     assert runner.step == 10
-
-
-def test_a_run_that_is_resumed_makes_the_rest_of_its_steps(tmp_path: Path) -> None:
-    def made(*hooks: Any) -> Runner:
-        return plain(max_epochs=99, hooks=[StopAtStepHook(num_steps=10), *hooks])
-
-    class Ends(SessionRunHook):
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            if run_context.session.run("global_step") == 4:
-                run_context.request_stop()
-
-    ended = made(Ends())
-    ended.fit([1.0, 2.0, 3.0])
-    again = made()
-    again.resume(ended.save_checkpoint(tmp_path / "4"))
-    again.fit([1.0, 2.0, 3.0])
-    assert again.step == 10
-    more = made()
-    more.resume(again.save_checkpoint(tmp_path / "10"))
-    more.fit([1.0, 2.0, 3.0])
-    assert more.step == 20
 
 
 # NanTensorHook
@@ -184,27 +151,6 @@ def test_values_are_logged_every_so_many_seconds(caplog: pytest.LogCaptureFixtur
     assert lines(caplog) == ["a = 1, z = 0.1", "a = 4, z = 0.1 (3.000 sec)"]
 
 
-# SummarySaverHook
-
-
-def test_summaries_are_written_of_the_first_step_and_then_every_so_many(tmp_path: Path) -> None:
-    batches = [float(place) for place in range(8)]
-    log = JsonLoggerHook(1)
-    fit(plain(work_dir=tmp_path), batches, hooks=[SummarySaverHook(save_steps=3, summaries={"cost": "loss"}), log])
-    rows = [json.loads(line) for line in next(tmp_path.glob("*.jsonl")).read_text().splitlines()]
-    assert [row["cost"] for row in rows if row["iter"] in (1, 4, 7)] == [0.0, 3.0, 6.0]
-
-
-@both
-def test_the_mean_of_an_array_is_logged(library: str) -> None:
-    runner, rows = runner_of(library), list[Any]()
-    hooks(runner.train_iter).post(lambda runner: rows.append(dict(runner.logged)), priority=100)
-    runner.register_hook(SummarySaverHook(save_steps=100, summaries=["param:3.bias"]))
-    fetch = runner.register_hook(Fetch("param:3.bias"))
-    runner.fit(loader())
-    assert rows[0]["param:3.bias"] == fetch.results[0].mean() and "param:3.bias" not in rows[1]
-
-
 # FinalOpsHook
 
 
@@ -221,10 +167,15 @@ def test_values_are_read_at_the_end() -> None:
 @pytest.mark.parametrize(
     ("hook", "options", "error", "says"),
     [
-        (SummarySaverHook, {"save_steps": 1.5}, HookTypeError, "whole number"),
-        (SummarySaverHook, {"save_secs": -1}, HookOptionError, "the number of seconds=-1; give a number from 0 up"),
-        (SummarySaverHook, {"save_secs": nan}, HookOptionError, "that is finite"),
-        (SummarySaverHook, {"save_secs": "1"}, HookTypeError, "is not a number"),
+        (LoggingTensorHook, {"tensors": [], "every_n_iter": 1.5}, HookTypeError, "whole number"),
+        (
+            LoggingTensorHook,
+            {"tensors": [], "every_n_secs": -1},
+            HookOptionError,
+            "give a number from 0 up",
+        ),
+        (LoggingTensorHook, {"tensors": [], "every_n_secs": nan}, HookOptionError, "that is finite"),
+        (LoggingTensorHook, {"tensors": [], "every_n_secs": "1"}, HookTypeError, "is not a number"),
         (StopAtStepHook, {}, ValueError, "StopAtStepHook: give num_steps or last_step; neither is given"),
         (StopAtStepHook, {"num_steps": 1, "last_step": 1}, ValueError, "StopAtStepHook: .*both are given"),
         (StopAtStepHook, {"num_steps": -1}, ValueError, "StopAtStepHook"),
@@ -235,9 +186,9 @@ def test_values_are_read_at_the_end() -> None:
             HookTypeError,
             "give a list of names, or a mapping",
         ),
-        (SummarySaverHook, {}, HookOptionError, "neither is given"),
-        (SummarySaverHook, {"save_steps": 1, "save_secs": 1}, HookOptionError, "both are given"),
-        (SummarySaverHook, {"save_steps": 1, "summaries": [3]}, HookTypeError, "fetches 3"),
+        (LoggingTensorHook, {"tensors": []}, HookOptionError, "neither is given"),
+        (LoggingTensorHook, {"tensors": [], "every_n_iter": 1, "every_n_secs": 1}, HookOptionError, "both are given"),
+        (LoggingTensorHook, {"tensors": [3], "every_n_iter": 1}, HookTypeError, "fetches 3"),
         (FinalOpsHook, {"final_ops": 3}, HookTypeError, "FinalOpsHook fetches 3"),
     ],
 )

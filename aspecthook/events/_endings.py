@@ -1,13 +1,14 @@
-"""Uncaught exceptions, wherever Python reports them."""
+"""The end of the program, and uncaught exceptions, wherever Python reports them."""
 
 from __future__ import annotations
 
+import atexit  # built in: importing it reads no file, and it is there before the lock is taken
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ._slots import AttributeSlot
-from ._wired import Plug, notify, wired
+from ._slots import Slot, attribute_slot, notify
+from ._wired import Plug, wired
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 Origin: TypeAlias = Literal["main", "thread", "unraisable"]
 
 
-def _plugs(event: Any) -> list[Plug]:
-    """Return the plugs for the three places where Python reports uncaught exceptions."""
+def _slots(event: Any) -> list[Slot]:
+    """Return the slots of the three places where Python reports uncaught exceptions."""
 
     def report(exc: BaseException | None, origin: Origin, source: object) -> Any:
         # `notify`, since a subscriber whose own objects fail as they are freed would be called without end.
-        return notify(event, event, exc, origin, source) if isinstance(exc, BaseException) else None
+        return notify(event, exc, origin, source) if isinstance(exc, BaseException) else None
 
     def main(_: type[BaseException], exc: BaseException, __: TracebackType | None = None) -> Any:
         return report(exc, "main", None)
@@ -34,13 +35,13 @@ def _plugs(event: Any) -> list[Plug]:
         return report(args.exc_value, "unraisable", args.err_msg if args.object is None else args.object)
 
     return [
-        AttributeSlot(sys, "excepthook", main, key=1),
-        AttributeSlot(threading, "excepthook", thread, key=0),
-        AttributeSlot(sys, "unraisablehook", unraisable, key=0),
+        attribute_slot(sys, "excepthook", main, key=1),
+        attribute_slot(threading, "excepthook", thread, key=0),
+        attribute_slot(sys, "unraisablehook", unraisable, key=0),
     ]
 
 
-@wired("uncaught_exception", _plugs, first=True, errors="isolate")
+@wired("uncaught_exception", _slots, first=True, errors="isolate")
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
     """An uncaught exception is about to be reported.
 
@@ -69,4 +70,40 @@ def uncaught_exception(error: BaseException, origin: Origin, source: object) -> 
         thread worker: ZeroDivisionError('division by zero')
         (None, None)
         >>> hooks(uncaught_exception).remove(report)
+    """
+
+
+# For the end of the program the interpreter keeps a list of callables.
+
+_registered: set[object] = set()
+
+
+def _register(event: Any) -> None:
+    if event not in _registered:
+        atexit.register(event)
+        _registered.add(event)
+
+
+def _unregister(event: Any) -> None:
+    if event in _registered:
+        atexit.unregister(event)
+        _registered.discard(event)
+
+
+@wired("program_exit", lambda event: [Plug(lambda: _register(event), lambda: _unregister(event))], errors="isolate")
+def program_exit() -> None:
+    """The program ends normally: its main thread is done, or `sys.exit` was called, or an exception was not caught.
+
+    Called among the functions of `atexit`, in the place of the first subscriber: functions that were registered later
+    run before it. The failure of a subscriber is logged, and the next one runs; a `SystemExit` ends the event. Nobody
+    is notified when the process ends by a signal or by `os._exit`, as child processes of `multiprocessing` do.
+
+    Example:
+        >>> @program_exit.on
+        ... def say_goodbye():
+        ...     print("goodbye")
+        >>> program_exit()
+        goodbye
+        []
+        >>> hooks(program_exit).remove(say_goodbye)
     """
