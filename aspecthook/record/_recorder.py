@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from operator import attrgetter
 from time import perf_counter, time
 
 from aspecthook._hints import Any, TypeAlias, final
@@ -150,14 +151,12 @@ class Recorder:
                 self._read(strand)
                 if has_ended:
                     self.strands.remove(strand)
-            fresh = self._fresh[:]
-            del self._fresh[: len(fresh)]
-            for call in sorted(fresh, key=_begin):
-                self.calls.append(call)
+            fresh, self._fresh = sorted(self._fresh, key=attrgetter("begin")), []
+            for call in fresh:
                 if call.parent is not None:
                     call.parent.add_child(call)
             if fresh:
-                self.calls.sort(key=_begin)
+                self.calls = sorted([*self.calls, *fresh], key=attrgetter("begin"))
             return self.calls.copy()
 
     def read_now(self) -> None:
@@ -317,10 +316,6 @@ def _is_alive(thread: threading.Thread) -> bool:
         return thread.is_alive()
     except (AssertionError, RuntimeError):  # it has ended, and was not started by `threading`; the first one up to 3.12
         return False
-
-
-def _begin(call: RecordedCall) -> float:
-    return call.begin
 
 
 def _task() -> str | None:

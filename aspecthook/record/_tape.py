@@ -101,9 +101,9 @@ class Tape:
         Raises:
             LookupError: There is none.
         """
-        for call in self:
-            if _fits(call, name, arguments):
-                return call
+        found = self.calls(name, **arguments)
+        if found:
+            return found[0]
         wanted = f"{name or 'a call'}({', '.join([f'{word}={brief(value)}' for word, value in arguments.items()])})"
         names = list(dict.fromkeys(call.name for call in self))
         known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
