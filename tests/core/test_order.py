@@ -340,3 +340,12 @@ def test_a_name_of_a_hook_of_the_function_is_borne_for_those_of_an_instance() ->
     hooks(shop.sell).pre(lambda: None, name="log", before="audit", after="adit")
     assert "before='audit' after='adit' (?)" in str(hooks(shop.sell))
     assert "after='adit': no pre hook has that name; did you mean 'audit'?" in str(hooks(shop.sell))
+
+
+def test_members_are_in_the_order_in_which_they_were_added() -> None:
+    @hookable
+    def target() -> None: ...
+
+    late = hooks(target).add("pre", lambda: None, name="late", priority=90)
+    early = hooks(target).add("pre", lambda: None, name="early", priority=10)
+    assert hooks(target).members == (late, early) and list(hooks(target)) == [early, late]
