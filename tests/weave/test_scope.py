@@ -460,42 +460,6 @@ def test_a_woven_async_generator_does_what_the_unwoven_does(
 # Many at once
 
 
-def test_twenty_tasks_and_eight_threads_count_only_their_own() -> None:
-    rounds, calls = 12, 3
-    code = double.__code__
-
-    def counting(mine: list[int]) -> Callable[[], None]:
-        return lambda: mine.append(1)
-
-    async def work(number: int) -> None:
-        for turn in range(rounds):
-            mine: list[int] = []
-            with weave(double, pre=counting(mine), priority=number, scope="context"):
-                for _ in range(calls):
-                    assert double(2) == 4
-                    await asyncio.sleep(0)
-            double(2)
-            assert len(mine) == calls, (number, turn, len(mine))
-            await asyncio.sleep(0)
-
-    async def tasks() -> None:
-        await asyncio.gather(*(work(number) for number in range(20)))
-
-    def thread(number: int) -> None:
-        for turn in range(rounds):
-            mine: list[int] = []
-            with weave(double, pre=counting(mine), priority=number, scope="context"):
-                for _ in range(calls):
-                    assert double(2) == 4
-            double(2)
-            assert len(mine) == calls, (number, turn, len(mine))
-
-    works = [lambda number=number: thread(number) for number in range(8)]
-    at_once(lambda: asyncio.run(tasks()), *works, switching=1e-5)
-    assert double.__code__ is code
-    assert type(vars(double)) is dict and "__aspecthook__" not in vars(double)
-
-
 def test_a_block_that_raises_ends_while_another_of_the_same_weaving_goes_on() -> None:
     weaving = weave(double, post=lambda result: -result, scope="context")
     other = contextvars.copy_context()

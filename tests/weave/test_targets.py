@@ -238,7 +238,7 @@ CASES = [
         ["a", "b"],
         lambda s: s.CODES,
         refused="value, of type list",
-        refused_itself="weaving has one target",
+        refused_itself="value, of type list",
     ),
     Case("Colour.RED", lambda s: s.Colour.RED.value, 1, refused="Colour"),
     Case("Empty", lambda s: s.Empty, None, lambda s: s.Empty, refused="Empty"),
