@@ -54,6 +54,16 @@ def test_exception_in_a_thread() -> None:
     assert [str(args.exc_value) for args in reported] == ["in a thread"]
 
 
+def test_system_exit_in_a_thread_is_not_reported() -> None:
+    reported: list[object] = []
+    told: list[object] = []
+    with replaced(threading, "excepthook", lambda args: reported.append(args.exc_type)):
+        events.uncaught_exception.on(lambda error: told.append(error))
+        in_thread(sys.exit)
+        hooks(events.uncaught_exception).clear()
+    assert told == [] and reported == [SystemExit]
+
+
 def test_unraisable_exception() -> None:
     told: list[tuple[Any, ...]] = []
     reported: list[str] = []

@@ -253,3 +253,7 @@ def test_an_entry_that_is_not_there_is_refused(batch: Any, feed: Any, says: str)
     runner = plain(hooks=[Trail("hook", [], feed=feed)])
     with pytest.raises(HookOptionError, match=says):
         runner.fit([batch])
+    with MonitoredTrainingSession(plain(), [batch]) as session:
+        with pytest.raises(HookOptionError, match=f"the caller of the step .*{says}"):
+            session.run(feed=feed)
+        assert session.should_stop()
