@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import printable
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any, cast, final
 from aspecthook._values import PLAIN, Redaction, Shown
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
@@ -32,7 +32,7 @@ class Function:
         """Return arguments by name, from those that were noted."""
         if self.site is None:
             return {}
-        args, kwargs = given if self.named else (given, {})
+        args, kwargs = cast("tuple[Any, Any]", given if self.named else (given, {}))
         return self.site.arguments(self.site.signature.join(args, kwargs))
 
 
