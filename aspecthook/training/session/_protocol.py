@@ -182,6 +182,19 @@ class SessionRunHook:
         """Called when the run has ended; not if it has failed."""
 
 
+@final
+class Caller(SessionRunHook):
+    """The hook that fetches and feeds what the caller of a step asks for."""
+
+    results: Nested = None
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return run_context.original_args
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
+        self.results = run_values.results
+
+
 # Errors
 
 
@@ -264,9 +277,8 @@ class SessionState:
     def step_of(self, call: Call, run: Run) -> SessionRunContext:
         """Return the context of a step, which begins with the first hook that asks."""
         if self.call is not call:
-            assert self.session is not None
             self.call, self.values, self.asked, self.feeders = call, None, {}, {}
-            self.context = SessionRunContext(self.original_args, self.session)
+            self.context = SessionRunContext(self.original_args, self.session or Session(run, self.reader))
             self._global_step = run.step  # the number before the step, which is what TensorFlow reads
             self.reader.begin_step()
         return self.context
@@ -409,7 +421,7 @@ def _creates(state: SessionState, _: SessionRunHook, method: Method) -> Method:
 
 
 def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
-    who = f"the session hook {type(hook).__name__}"
+    who = "the caller of the step" if isinstance(hook, Caller) else f"the session hook {type(hook).__name__}"
 
     def before_run(call: Call, runner: Run, batch: Nested) -> Args | None:
         answer = method(state.step_of(call, runner))
