@@ -66,8 +66,9 @@ class _Subscriber:
 
         # Any: what is passed, and the answer.
         def noted(answer: Any) -> Any:
+            is_return: bool = isinstance(answer, Return)
             if answer is not None:
-                answers.append((hook.name, answer.value if type(answer) is Return else answer))
+                answers.append((hook.name, answer.value if is_return else answer))
             return answer
 
         async def later(answer: Awaitable[Any]) -> Any:

@@ -39,14 +39,6 @@ def test_a_disabled_plugin_keeps_its_place(shop: Any, plugins: Plugins) -> None:
     assert repr(plugins["b"]) == "<plugin 'b' of Shop: sold>"
 
 
-def test_enabled_cannot_be_set_as_that_would_change_nothing_else(shop: Any, plugins: Plugins) -> None:
-    """It could, and did not."""
-    plugin: Any = plugins.register(Seller())
-    with pytest.raises(AttributeError):
-        plugin.enabled = False
-    assert plugin.enabled and shop.sold("tea") == ["seller"]
-
-
 def test_a_plugin_is_found_by_its_name_its_object_and_its_handle(plugins: Plugins) -> None:
     seller = Seller()
     plugin = plugins.register(seller, name="seller")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Return, WeaveError, hookable, hooks, weave
+from aspecthook import Return, hookable, hooks, weave
 from aspecthook.weave import _weaving
 from tests.threads import at_once
 
@@ -173,18 +173,6 @@ def test_a_weaving_that_is_removed_and_kept_keeps_no_proxy_and_not_its_target(so
 # Blocks
 
 
-def test_a_removed_weaving_does_nothing_when_it_is_paused_resumed_or_checked_and_cannot_be_entered() -> None:
-    weaving = weave(double, pre=note)
-    weaving.remove()
-    with pytest.raises(WeaveError, match="weave again"), weaving:
-        pass
-    weaving.pause()
-    weaving.resume()
-    weaving.check()
-    assert noted() == []
-    assert weaving.state == "removed"
-
-
 def test_a_nested_everywhere_block_of_one_weaving_lasts_until_the_outer_one_ends() -> None:
     weaving = weave(double, pre=note)
     with weaving:
@@ -213,17 +201,6 @@ def test_a_function_that_becomes_hookable_while_it_is_woven_stays_so() -> None:
     assert noted(function) == []
     assert function.__code__ is code
     assert hasattr(function, "pre")
-
-
-def test_a_wrapped_of_somebody_else_is_left_alone() -> None:
-    @functools.wraps(double)
-    def wrapper(n: int) -> int:
-        return double(n)
-
-    with weave(wrapper, pre=note):
-        assert noted(wrapper) == ["note"]
-        assert wrapper.__wrapped__ is double  # type: ignore[attr-defined]
-    assert wrapper.__wrapped__ is double  # type: ignore[attr-defined]
 
 
 # What is freed

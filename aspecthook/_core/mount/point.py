@@ -136,7 +136,7 @@ class MountPoint(Attribute):
         self.place: Place | None = None
         self._site: MountSite | None = None
         # Whether a call may have linked the chain since a change began.
-        self.linked = True
+        self.linked: bool = True
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
         self.instances: dict[int, MountPoint] = _NO_INSTANCES
         self.points: weakref.WeakValueDictionary[int, MountPoint] | None = None

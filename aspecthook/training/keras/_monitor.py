@@ -278,7 +278,6 @@ class ReduceLROnPlateau(MonitorCallback):
             return
         if self.in_cooldown():
             self.cooldown_counter -= 1
-            self.wait = 0
         if self.is_better(value, self.best):
             self.best, self.wait = value, 0
         elif not self.in_cooldown():
