@@ -198,12 +198,11 @@ class Linker:
         consts: list[Any] = list(code.co_consts)
         for place in range(len(consts)) if places is None else places:
             const = consts[place]
-            kind = type(const)
-            if kind is str and const.startswith(PIN):
+            if isinstance(const, str) and const.startswith(PIN):
                 consts[place] = values[const.removeprefix(PIN)]
-            elif kind is str or kind is tuple:
+            elif isinstance(const, (str, tuple)):
                 consts[place] = _filled(const, names)
-            elif kind is CodeType:
+            elif isinstance(const, CodeType):
                 consts[place] = self._put(const, values, filename, ours=ours)
         return code.replace(
             co_consts=Constants((*consts, self.facts["first"], self.model)) if ours else tuple(consts),
