@@ -367,6 +367,19 @@ def test_a_hook_that_refers_to_its_instance_keeps_it_alive_until_it_is_removed()
     assert gone()
 
 
+def test_the_mount_point_of_an_instance_that_is_gone_is_not_that_of_the_next_one_at_its_address() -> None:
+    reused = 0
+    for _ in range(20):
+        account = Account()
+        found, address = hooks(account.withdraw), id(account)
+        found.pre(lambda: None)
+        del account
+        again = Account()
+        reused += id(again) == address
+        assert hooks(again.withdraw) is not found and not hooks(again.withdraw).members
+    assert reused
+
+
 class Alike:
     """All instances are equal."""
 
