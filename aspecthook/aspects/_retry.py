@@ -67,8 +67,7 @@ def retry(
         "wait": tenacity.wait_exponential(first, number("retry", "max_wait", max_wait, zero=True))
         + tenacity.wait_random(0, number("retry", "jitter", jitter, zero=True)),
         "retry": tenacity.retry_if_exception(_worth(on)),
-        # The last result is returned as it is, and the last exception raised.
-        "retry_error_callback": lambda state: state.outcome.result(),
+        "retry_error_callback": _last,
     }
     if on_result is not None:
         settings["retry"] |= tenacity.retry_if_result(named("retry", "on_result", on_result))
@@ -78,7 +77,7 @@ def retry(
             raise refused("retry", site, "its items may have been used; weave the functions that it calls")
         if not is_async(site):
             retrying = tenacity.Retrying(**settings, **({} if sleep is None else {"sleep": sleep}))
-            return lambda proceed: retrying.copy()(proceed)  # noqa: PLW0108  # a copy has the state of one call
+            return partial(_again, retrying)
         waits = {} if sleep is None else {"sleep": partial(wait_by, sleep)}
         retrying = tenacity.AsyncRetrying(**settings, **waits)
 
@@ -88,6 +87,17 @@ def retry(
         return call
 
     return Aspect("retry", make, on=on, attempts=attempts, wait=wait, max_wait=max_wait, timeout=timeout)
+
+
+# Any: tenacity's state of a call.
+def _last(state: Any) -> Any:
+    """Return the last result, or raise the last exception."""
+    return state.outcome.result()
+
+
+def _again(retrying: Any, proceed: AnyHook) -> Any:
+    """Call as often as a `Retrying` says; a copy of it keeps the state of this call."""
+    return retrying.copy()(proceed)
 
 
 def _worth(on: object) -> Callable[[BaseException], bool]:

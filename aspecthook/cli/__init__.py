@@ -13,13 +13,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-_WITHOUT_CLICK = """Usage: aspecthook COMMAND
-
-Look at programs through hooks. Each command needs libraries that are not all installed:
-
-  trace, run, list, explain, match, attach, detach, doctor    pip install click rich
-  train    pip install click rich numpy autograd safetensors xxhash matplotlib jinja2"""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Return its exit status.
@@ -41,8 +34,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        if rest[:1] in ([], ["-h"], ["--help"]):
-            print(_WITHOUT_CLICK)
-            return 0
         print("aspecthook: click is not installed: pip install click", file=sys.stderr)
         return 2

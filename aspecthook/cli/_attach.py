@@ -67,11 +67,8 @@ def _send(process: int, script: str) -> None:
 
 
 def _why(process: int, error: BaseException) -> str:
-    with suppress(PermissionError):
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return f"there is no process {process}; see ps -x"
+    if not _runs(process):
+        return f"there is no process {process}; see ps -x"
     if "not enabled" in str(error):
         return (
             f"process {process} or this one was started with -X disable-remote-debug or PYTHON_DISABLE_REMOTE_DEBUG; "

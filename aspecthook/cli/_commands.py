@@ -87,28 +87,12 @@ def _check_outputs(_: click.Context, __: click.Parameter, paths: tuple[Path, ...
     return paths
 
 
-def _check_targets(_: click.Context, __: click.Parameter, targets: tuple[str, ...]) -> tuple[str, ...]:
-    from aspecthook.weave._pointcut import Pointcut
-
-    for target in targets:
-        Pointcut(target)
-    return targets
-
-
-def _check_config(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
-    from ._config import read_config
-
-    if path is not None:
-        read_config(path)
-    return path
-
-
-_targets = click.argument("targets", nargs=-1, callback=_check_targets, metavar="[POINTCUT]...")
+# What a pointcut and a file say is checked where they are woven, before the first line of the program runs.
+_targets = click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
 
 
 def _config_option(**more: Any) -> Callable[[Any], Any]:
-    kind = click.Path(exists=True, dir_okay=False, resolve_path=True)
-    return click.option("--config", type=kind, callback=_check_config, **more)
+    return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
 
 
 _OPTIONS = (

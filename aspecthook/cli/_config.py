@@ -14,7 +14,6 @@ from aspecthook._errors import AspecthookError, ConfigError, described, nearest
 from aspecthook.training.registry._configs import import_path, listed, load_config, string
 from aspecthook.weave import Weaving, weave
 from aspecthook.weave._aspects import marked
-from aspecthook.weave._pointcut import Pointcut
 
 from ._names import of_main
 
@@ -56,10 +55,6 @@ def _entry(row: Any, who: str) -> Entry:
     for key in ("target", "aspect", *KINDS):
         if key in table:
             string(table[key], f"{who}: {key} is")
-    try:
-        Pointcut(table["target"])
-    except AspecthookError as error:
-        raise ConfigError(f"{who}: {error}") from None
     arguments = table.get("arguments", {})
     if not isinstance(arguments, dict):
         raise ConfigError(f"{who}: arguments is {described(arguments)}; write a table: arguments = {{ name = value }}")

@@ -10,8 +10,8 @@ from typing import final
 
 import click
 
-from aspecthook.record._reading import first, join, read, summary
-from aspecthook.record._saving import write_page
+from aspecthook.record._reading import entries_of, first, summary
+from aspecthook.record._saving import save
 
 from ._live import LiveTree
 
@@ -75,13 +75,8 @@ class View:
 
         total = sum([row.calls for row in table])
         for path in outputs:
-            if path.suffix == ".jsonl":
-                join(self._folder, path)
-            elif path.suffix == ".html":
-                write_page(first(self._folder, _MOST_ON_PAGE), path)
-            else:
-                read(self._folder).save(path)
             cut = path.suffix == ".html" and total > _MOST_ON_PAGE
+            save(first(self._folder, _MOST_ON_PAGE) if cut else entries_of(self._folder), path)
             self._say(f"written: {path}" + (f", the first {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
 
     def _say(self, text: str) -> None:

@@ -66,8 +66,9 @@ class _Subscriber:
 
         # Any: what is passed, and the answer.
         def noted(answer: Any) -> Any:
+            kind = cast("object", type(answer))
             if answer is not None:
-                answers.append((hook.name, answer.value if type(answer) is Return else answer))
+                answers.append((hook.name, answer.value if kind is Return else answer))
             return answer
 
         async def later(answer: Awaitable[Any]) -> Any:

@@ -1,75 +1,29 @@
-"""Entry points: what installed distributions offer by name, malformed ones included.
-
-Since Python 3.15 a single malformed entry point, in any group of any distribution, keeps `importlib.metadata` from
-returning the others. Here each is read as it is written, and one that is malformed fails when it is loaded.
-"""
+"""Entry points: what installed distributions offer by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import PluginError, brief, printable
 from aspecthook.weave._aspects import marks_of
 
 if TYPE_CHECKING:
-    from importlib.metadata import Distribution
-
-
-class EntryPoint(NamedTuple):
-    """One entry point, and the name and version of its distribution."""
-
-    name: str
-    value: str
-    group: str
-    distribution: str
-
-    # Any: an entry point may be any object.
-    def load(self) -> Any:
-        """Import and return what it names, or raise a `ValueError` if it is malformed."""
-        from importlib import metadata
-
-        try:
-            point = metadata.EntryPoint(self.name, self.value, self.group)
-            _ = point.module
-        except Exception:
-            # Python names the entry point only since 3.15, and its message for a line without "=" does not help.
-            raise ValueError(f"{self.value!r} is not of the form 'package.module:name'") from None
-        return point.load()
-
-    def __str__(self) -> str:
-        return printable(f"entry point {self.name} = {self.value} of {self.distribution}")
+    from importlib.metadata import EntryPoint
 
 
 def entry_points_of(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, each once."""
+    """Return the entry points of a group."""
     from importlib import metadata
 
-    try:
-        points = metadata.entry_points(group=group)
-    except Exception:  # one of them is malformed
-        first: dict[str, Distribution] = {}  # the first one on the path hides others of its name
-        for one in metadata.distributions():
-            first.setdefault(str(one.name).lower().replace("_", "-").replace(".", "-"), one)
-        found = [point for one in first.values() for point in _written(one, group)]
-    else:
-        found = [EntryPoint(point.name, point.value, group, _shown(point.dist)) for point in points]
-    return [*dict.fromkeys(found)]
+    return [*metadata.entry_points(group=group)]
 
 
-def _written(distribution: Distribution, group: str) -> Iterator[EntryPoint]:
-    section = None
-    for line in map(str.strip, (distribution.read_text("entry_points.txt") or "").splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            section = line[1:-1].strip()
-        elif section == group and line and not line.startswith(("#", ";")):
-            name, _, value = line.partition("=")
-            yield EntryPoint(name.strip(), value.strip(), group, _shown(distribution))
-
-
-def _shown(distribution: Distribution | None) -> str:
-    return f"{distribution.name} {distribution.version}" if distribution is not None else "no distribution"
+def shown(point: EntryPoint) -> str:
+    """Return an entry point as messages show it."""
+    of = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "no distribution"
+    return printable(f"entry point {point.name} = {point.value} of {of}")
 
 
 def plugins_of(group: str, exclude: Iterable[str], known: Iterable[str], label: str) -> list[tuple[EntryPoint, Any]]:
@@ -84,9 +38,9 @@ def plugins_of(group: str, exclude: Iterable[str], known: Iterable[str], label: 
             points.setdefault(point.name, []).append(point)
     for name, several in points.items():
         if len(several) > 1:
-            shown = "; ".join(sorted(map(str, several)))
+            all_of_them = "; ".join(sorted(map(shown, several)))
             raise PluginError(
-                f"{label}: {len(several)} entry points have the same name: {shown}; uninstall all but "
+                f"{label}: {len(several)} entry points have the same name: {all_of_them}; uninstall all but "
                 f"one, or leave them out with exclude={name!r} and register one yourself"
             )
     return [(points[name][0], _plugin_of(points[name][0], label)) for name in sorted(points)]
@@ -102,6 +56,6 @@ def _plugin_of(point: EntryPoint, label: str) -> Any:
         return found
     except Exception as error:
         raise PluginError(
-            f"{label}: {point} fails with {brief(error, 200)}; fix or uninstall it, or leave it out with "
+            f"{label}: {shown(point)} fails with {brief(error, 200)}; fix or uninstall it, or leave it out with "
             f"exclude={point.name!r}"
         ) from error

@@ -13,7 +13,7 @@ from functools import partial
 from types import MethodType
 from typing import Any, cast, final
 
-from aspecthook._core.law.hook import Hook, Predicate
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
@@ -29,12 +29,10 @@ from aspecthook._errors import (
 )
 
 from ._answers import answers_of
-from ._entry_points import plugins_of
-from ._specification import PluginHook, Specification, name_of_plugin, read_flag, read_names
+from ._entry_points import plugins_of, shown
+from ._specification import PluginHook, Specification, name_of_plugin, read_names
 
 __all__ = ["Plugin", "Plugins"]
-
-_CLOSED = Predicate(lambda: False)
 
 
 @final
@@ -102,20 +100,13 @@ class Plugin:
             mount.tidy()
 
     def _attach(self, rows: list[PluginHook]) -> None:
-        """Add hooks, in the state that they are to have if the plugin was disabled or unregistered meanwhile."""
+        """Add hooks; under the lock, so that calls of other threads see all of these hooks, or none."""
         for row in rows:
-            mount, mark = row.mount, row.mark
-            hook = mount.add_hook(
-                mark.kind, row.method, mark.types, row.options, row.gate if self._enabled else _CLOSED
-            )
-            self._keep(row, hook)
-
-    @under_lock
-    def _keep(self, row: PluginHook, hook: Hook) -> None:
-        self._rows = (*self._rows, (row.event, row.mount, hook))
-        row.mount.regate(hook, row.gate, paused=not self._enabled)
-        if self not in self._plugins:
-            hook.remove()
+            mark = row.mark
+            hook = row.mount.add_hook(mark.kind, row.method, mark.types, row.options, row.gate)
+            self._rows = (*self._rows, (row.event, row.mount, hook))
+            if not self._enabled:
+                row.mount.set_paused((hook,), paused=True)
 
     def __repr__(self) -> str:
         state = "" if self._enabled else ", disabled"
@@ -276,16 +267,18 @@ class Plugins:
         if priority is not None:
             given["priority"] = priority_of(priority, who)
         rows = self._spec.hooks_of(plugin, called, given)
-        made = Plugin(self, called, plugin, enabled=read_flag(enabled, who, "enabled"))
+        made = Plugin(self, called, plugin, enabled=enabled)
+        present = {hook for row in rows for hook in row.mount.members}
         try:
             self._add(made, who)
-            # Calls of other threads wait until they can be linked: they see all of these hooks, or none.
             under_lock(made._attach)(rows)
         except BaseException:
             if made in self:
                 made.unregister()
-                for row in rows:
-                    row.withdraw()
+                for mount in [row.mount for row in rows]:
+                    # What an interrupt has left of it, before anybody else knew of it.
+                    mount.discard(tuple([one for one in mount.members if one not in present and one.name == called]))
+                    under_lock(mount.tidy)()
             raise
         return made
 
@@ -345,7 +338,7 @@ class Plugins:
                 try:
                     done.append(self.register(plugin, point.name))
                 except Exception as error:
-                    add_note(error, f"{label}: while registering {point}")
+                    add_note(error, f"{label}: while registering {shown(point)}")
                     raise
         except BaseException:
             for one in done:

@@ -8,12 +8,11 @@ from inspect import getattr_static
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast, final
 
-from aspecthook._core.law.callables import identity, unwrap, who_is
+from aspecthook._core.law.callables import unwrap, who_is
 from aspecthook._core.law.hook import Hook, Predicate
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
-from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
 from aspecthook.weave._aspects import Mark, attribute_names, marked, marks_of
@@ -29,16 +28,6 @@ class PluginHook(NamedTuple):
     method: Callable[..., Any]
     options: Options
     gate: Predicate | None
-    present: tuple[Hook, ...]
-
-    @under_lock
-    def withdraw(self) -> None:
-        """Remove what an interrupt has left of it, before anybody else knew of it."""
-        method = identity(self.mount.unbound(self.method))
-        for hook in self.mount.members:
-            if hook not in self.present and {method, self.options.get("name")} <= {*hook.keys}:
-                hook.remove()
-        self.mount.tidy()
 
 
 @final
@@ -146,7 +135,7 @@ class Specification:
             )
         if "name" in mark.options:
             raise PluginError(f"{whose} has name=; all hooks of a plugin have the plugin's name, so remove it")
-        return PluginHook(event, mount, mark, method, options, self.gate(event), mount.members)
+        return PluginHook(event, mount, mark, method, options, self.gate(event))
 
     def _check_marked(self, plugin: object, who: str, mounts: dict[str, MountPoint]) -> None:
         for name, function in _methods(plugin).items():
@@ -224,13 +213,6 @@ def _options(plugin: object, mark: Mark, given: Options, name: str, who: str) ->
         row: list[Any] = [*cast("Iterable[Any]", had)] if several else [] if had is None else [had]
         options[word] = [*row, *cast("list[str]", given.get(word, ()))]
     return cast("Options", options)
-
-
-def read_flag(value: object, who: str, word: str) -> bool:
-    """Return an option, or raise a `PluginError` if it is neither True nor False."""
-    if not isinstance(value, bool):
-        raise PluginError(f"{who} has {word}={brief(value)}; give True or False")
-    return value
 
 
 def read_names(value: object, who: str, word: str) -> list[str]:

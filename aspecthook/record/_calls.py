@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import printable
-from aspecthook._hints import Any, final
-from aspecthook._values import PLAIN, Redaction, Shortener, Shown
+from aspecthook._hints import Any, cast, final
+from aspecthook._values import PLAIN, Redaction, Shown
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
 _MOST_TURNS = 1_000
@@ -28,16 +28,11 @@ class Function:
         # Whether the arguments of a call are noted as args and kwargs, and not as args alone.
         self.named: bool = True
 
-    @property
-    def module(self) -> str:
-        """The module, as the label has it."""
-        return self.label.partition(":")[0] if ":" in self.label else ""
-
     def arguments(self, given: Any) -> dict[str, Any]:
         """Return arguments by name, from those that were noted."""
         if self.site is None:
             return {}
-        args, kwargs = given if self.named else (given, {})
+        args, kwargs = cast("tuple[Any, Any]", given if self.named else (given, {}))
         return self.site.arguments(self.site.signature.join(args, kwargs))
 
 
@@ -109,13 +104,7 @@ class RecordedCall:
     _entered: float | None = None
     _outer: RecordedCall | None = None
 
-    def __init__(
-        self,
-        function: Function,
-        begin: float,
-        raw: Any = None,
-        redaction: Redaction | None = None,
-    ) -> None:
+    def __init__(self, function: Function, begin: float, raw: Any = None, redaction: Redaction = PLAIN) -> None:
         self.function: Function = function
         self.begin: float = begin
         self._raw = raw
@@ -137,18 +126,14 @@ class RecordedCall:
     def arguments(self) -> dict[str, Any]:
         """The arguments by name; empty if they were not recorded."""
         if self._arguments is None:
-            raw, arguments = self._raw, {}
-            if raw is not None:
-                arguments = self.function.arguments(raw)
-                if self._redaction is not None:
-                    arguments = self._redaction.arguments(arguments, self.function.extra)
-            self._arguments, self._raw = arguments, None
+            arguments = {} if self._raw is None else self.function.arguments(self._raw)
+            self._arguments, self._raw = self._redaction.arguments(arguments, self.function.extra), None
         return self._arguments
 
     @property
     def result(self) -> Any:
         """What the call returned; None while it runs, and if it failed."""
-        return self._result if self._redaction is None else self._redaction.redacted("result", self._result)
+        return self._redaction.redacted("result", self._result)
 
     @property
     def ended(self) -> bool:
@@ -174,12 +159,12 @@ class RecordedCall:
 
     def shown_arguments(self) -> dict[str, str]:
         """Return the arguments as shortened texts; what is redacted is in none of them."""
-        shortener = self.shortener
+        shortener = self._redaction.shortener
         return {name: shortener.text(value) for name, value in self.arguments.items()}
 
     def shown_result(self) -> str:
         """Return the result as a shortened text."""
-        return self.shortener.text(self.result)
+        return self._redaction.shortener.text(self.result)
 
     def shown_error(self) -> tuple[str, str] | None:
         """Return the name of the exception's type and its shortened message; None if the call has not failed."""
@@ -187,15 +172,10 @@ class RecordedCall:
             return None
         if isinstance(self.exc, RecordedError):
             return self.exc.type, self.exc.message
-        redaction, name = self._redaction, printable(type(self.exc).__name__)
-        if redaction is not None and redaction.hides("error", self.exc):
+        name = printable(type(self.exc).__name__)
+        if self._redaction.hides("error", self.exc):
             return name, "<redacted>"
-        return name, self.shortener.message(self.exc)
-
-    @property
-    def shortener(self) -> Shortener:
-        """What makes the texts of its values."""
-        return (self._redaction or PLAIN).shortener
+        return name, self._redaction.shortener.message(self.exc)
 
     def __str__(self) -> str:
         shown = [f"{name}={text}" for name, text in self.shown_arguments().items() if name not in ("self", "cls")]

@@ -152,7 +152,7 @@ def call_entry(call: RecordedCall, number: int) -> dict[str, Any]:
         "parent": parent,
         "of": number,
         "begin": _nanoseconds(call.begin),
-        "duration": None if call.duration is None else _nanoseconds(call.duration),
+        "duration": None if call.duration is None else _length(call.begin, call.duration),
         "own": _nanoseconds(call.own),
     }
     if call.recursive:
@@ -169,12 +169,17 @@ def call_entry(call: RecordedCall, number: int) -> dict[str, Any]:
     if call.task is not None:
         entry["task"] = call.task
     if call.turns:
-        entry["turns"] = [[_nanoseconds(begin), _nanoseconds(length)] for begin, length in call.turns]
+        entry["turns"] = [[_nanoseconds(begin), _length(begin, length)] for begin, length in call.turns]
     return entry
 
 
 def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
+
+
+def _length(begin: float, length: float) -> int:
+    """Return a length so that what is inside something else does not end after it by having been rounded."""
+    return _nanoseconds(begin + length) - _nanoseconds(begin)
 
 
 def line_of(entry: dict[str, Any]) -> str:

@@ -77,24 +77,21 @@ def read(*paths: str | PathLike[str]) -> Tape:
 def summary(path: str | PathLike[str]) -> Table:
     """Return the table of a recording."""
     totals = Totals()
-    for file in _files(path):
-        labels: dict[int, str] = {}
-        for _, entry in _entries(file):
-            if "function" in entry:
-                labels[entry["function"]] = printable(entry["name"])
-            elif "call" in entry:
-                duration = None if entry["duration"] is None else entry["duration"] / 1e9
-                failed, recursive = "error" in entry, "recursive" in entry
-                totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
+    labels: dict[int, str] = {}
+    for entry in entries_of(path):
+        if "function" in entry:
+            labels[entry["function"]] = printable(entry["name"])
+        elif "call" in entry:
+            duration = None if entry["duration"] is None else entry["duration"] / 1e9
+            failed, recursive = "error" in entry, "recursive" in entry
+            totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
     return totals.table()
 
 
-def join(path: str | PathLike[str], to: str | PathLike[str]) -> None:
-    """Write a recording as one file, line by line."""
-    with open(to, "wb") as joined:
-        for file in _files(path):
-            with open(file, "rb") as lines:
-                joined.writelines(line for line in lines if line.endswith(b"\n"))
+def entries_of(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a recording."""
+    for file in _files(path):
+        yield from (entry for _, entry in _entries(file))
 
 
 def first(path: str | PathLike[str], most: int) -> Iterator[dict[str, Any]]:
@@ -112,11 +109,11 @@ def first(path: str | PathLike[str], most: int) -> Iterator[dict[str, Any]]:
 
 def _begins(path: str | PathLike[str]) -> Iterator[tuple[tuple[float, int, int] | None, dict[str, Any]]]:
     """Yield the entries of a recording, each with when the call began and what distinguishes it from others."""
-    for place, file in enumerate(_files(path)):
-        started = 0.0
-        for _, entry in _entries(file):
-            started = entry.get("started", started)
-            yield (started + entry["begin"] / 1e9, place, entry["call"]) if "call" in entry else None, entry
+    started, place = 0.0, 0
+    for entry in entries_of(path):
+        if "started" in entry:
+            started, place = entry["started"], place + 1
+        yield (started + entry["begin"] / 1e9, place, entry["call"]) if "call" in entry else None, entry
 
 
 def _files(path: str | PathLike[str]) -> list[Path]:

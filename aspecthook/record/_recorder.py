@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from operator import attrgetter
 from time import perf_counter, time
 
 from aspecthook._hints import Any, TypeAlias, final
@@ -61,9 +62,7 @@ class Strand:
         # For each of them, how long recorded calls have run inside it.
         self.inside: list[float] = []
         thread = self.thread = threading.current_thread()
-        # Unlike that of any other thread that runs.
-        self.name = f"{thread.name} ({thread.ident})" if thread.name in recorder.names else thread.name
-        recorder.names[self.name] = self
+        self.name = thread.name
         if not recorder.live:
             recorder.strands.append(self)
 
@@ -97,7 +96,6 @@ class Recorder:
         # Of recordings that were read: what they say of each process.
         self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
-        self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
         self.here = Here(self)
         _recorders.add(self)
@@ -153,14 +151,12 @@ class Recorder:
                 self._read(strand)
                 if has_ended:
                     self.strands.remove(strand)
-            fresh = self._fresh[:]
-            del self._fresh[: len(fresh)]
-            for call in sorted(fresh, key=_begin):
-                self.calls.append(call)
+            fresh, self._fresh = sorted(self._fresh, key=attrgetter("begin")), []
+            for call in fresh:
                 if call.parent is not None:
                     call.parent.add_child(call)
             if fresh:
-                self.calls.sort(key=_begin)
+                self.calls = sorted([*self.calls, *fresh], key=attrgetter("begin"))
             return self.calls.copy()
 
     def read_now(self) -> None:
@@ -320,10 +316,6 @@ def _is_alive(thread: threading.Thread) -> bool:
         return thread.is_alive()
     except (AssertionError, RuntimeError):  # it has ended, and was not started by `threading`; the first one up to 3.12
         return False
-
-
-def _begin(call: RecordedCall) -> float:
-    return call.begin
 
 
 def _task() -> str | None:

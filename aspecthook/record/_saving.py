@@ -1,5 +1,7 @@
 """Files of recorded calls: JSON lines, the page, and Chrome's trace format, which Perfetto and speedscope open.
 
+Each is made of the entries of JSON lines, one after the other, in memory that does not grow with the calls.
+
 The page is one HTML file with a call tree, a timeline, a flame graph and a table. It loads nothing from elsewhere and
 runs no script but its own, whatever names and values were recorded: it shows them as text only, and its
 Content-Security-Policy allows the one script and the one style sheet by their hashes.
@@ -11,22 +13,20 @@ import base64
 import hashlib
 import json
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from os import PathLike
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from aspecthook._errors import HookOptionError
 
-from ._calls import RecordedCall
 from ._json_lines import line_of
 
 Path: TypeAlias = "str | PathLike[str]"
 
 
-def save(calls: list[RecordedCall], entries: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write calls in the format that the suffix of the path names; ``entries`` are those of their JSON lines."""
+def save(entries: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write entries of JSON lines in the format that the suffix of the path names."""
     name = os.fspath(path)
     if name.endswith(".jsonl"):
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -36,81 +36,47 @@ def save(calls: list[RecordedCall], entries: Iterable[dict[str, Any]], path: Pat
     elif name.endswith(".json"):
         with open(path, "w", encoding="utf-8") as file:
             file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-            # One by one: of a document as a whole, `json.dump` makes the text in Python, and `dumps` in memory.
-            file.writelines(
-                f"{',' if number else ''}{json.dumps(event)}\n" for number, event in enumerate(_events(calls))
-            )
+            for number, event in enumerate(_events(entries)):
+                file.write(f"{',' if number else ''}{json.dumps(event)}\n")
             file.write("]}\n")
     else:
         raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of .jsonl, .html, .json")
 
 
-def _events(calls: list[RecordedCall]) -> Iterator[dict[str, Any]]:
-    """Yield the events of Chrome's trace format: slices of threads, and for coroutines and generators async slices."""
-    lanes = slices(calls)
-    threads = {lane: number for number, lane in enumerate(lanes, 1)}
-    for process in dict.fromkeys(process for process, _ in lanes):
-        yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": f"process {process}"}}
-    for (process, name), number in threads.items():
-        yield {"ph": "M", "name": "thread_name", "pid": process, "tid": number, "args": {"name": name}}
-    for lane, rows in lanes.items():
-        where = {"pid": lane[0], "tid": threads[lane]}
-        for row in rows:
-            time, length = row.begin * 1e6, (row.end - row.begin) * 1e6
-            common = {"name": row.call.name, "cat": row.call.function.module or "calls", "ts": time, **where}
-            yield {"ph": "X", "dur": length, "args": _values(row.call), **common}
-    end = max([row.end for rows in lanes.values() for row in rows], default=0.0)
-    for call in calls:
-        if call.turns:
-            where = {"pid": call.process, "tid": threads[call.process, call.thread]}
-            common = {"name": call.name, "cat": call.task or "generators", "id": call.number, **where}
-            last = end if call.duration is None else call.begin + call.duration
-            yield {"ph": "b", "ts": call.begin * 1e6, "args": _values(call), **common}
-            yield {"ph": "e", "ts": last * 1e6, **common}
+def _events(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the events of Chrome's trace format: a slice for each call, and for each turn of one that has turns."""
+    first: float | None = None
+    process, shift = 0, 0
+    names: dict[int, str] = {}
+    threads: dict[tuple[int, str], int] = {}
+    for entry in entries:
+        if "aspecthook" in entry:
+            process, names = entry["process"], {}
+            first = entry["started"] if first is None else first
+            shift = round((entry["started"] - first) * 1e9)
+            yield _named("process_name", process, 0, f"process {process}")
+        elif "function" in entry:
+            names[entry["function"]] = entry["name"]
+        elif "call" in entry:
+            lane = process, entry["thread"]
+            if lane not in threads:
+                threads[lane] = len(threads) + 1
+                yield _named("thread_name", process, threads[lane], entry["thread"])
+            module, _, name = names[entry["of"]].rpartition(":")
+            shown = dict(entry.get("arguments", ()))
+            if "error" in entry:
+                shown["(raised)"] = f"{entry['error']['type']}: {entry['error']['message']}"
+            elif "result" in entry:
+                shown["(returned)"] = entry["result"]
+            common = {"name": name, "cat": module or "calls", "pid": process, "tid": threads[lane], "args": shown}
+            for begin, length in entry.get("turns") or [(entry["begin"], entry["duration"])]:
+                # Whole nanoseconds, so that what is inside another slice is so here too. One without an end is open.
+                end = {"ph": "B"} if length is None else {"ph": "X", "dur": length / 1e3}
+                yield {**end, "ts": (shift + begin) / 1e3, **common}
 
 
-def _values(call: RecordedCall) -> dict[str, str]:
-    shown = call.shown_arguments()
-    error = call.shown_error()
-    if error is not None:
-        shown["(raised)"] = f"{error[0]}: {error[1]}"
-    elif call.ended and call.has_values:
-        shown["(returned)"] = call.shown_result()
-    return shown
-
-
-class Slice(NamedTuple):
-    """A time in which a call ran: the whole call, or one turn of a coroutine or a generator."""
-
-    begin: float
-    end: float
-    call: RecordedCall
-
-
-def slices(calls: Iterable[RecordedCall]) -> dict[tuple[int, str], list[Slice]]:
-    """Return the slices of each thread of each process, outer ones first; none overlaps another partly."""
-    lanes: defaultdict[tuple[int, str], list[Slice]] = defaultdict(list)
-    calls = list(calls)
-    last = max([call.begin + (call.duration or 0.0) for call in calls], default=0.0)
-    for call in calls:
-        times = call.turns or [(call.begin, last - call.begin if call.duration is None else call.duration)]
-        for begin, length in times:
-            lanes[call.process, call.thread].append(Slice(begin, begin + length, call))
-    return {lane: _nested(rows) for lane, rows in lanes.items()}
-
-
-def _nested(rows: list[Slice]) -> list[Slice]:
-    """Sort slices, and cut what ends after the slice around it: clocks and rounding are not that exact."""
-    rows.sort(key=lambda row: (row.begin, -row.end, row.call.number))
-    open_: list[Slice] = []
-    cut: list[Slice] = []
-    for row in rows:
-        while open_ and open_[-1].end <= row.begin:
-            open_.pop()
-        one = row if not open_ or row.end <= open_[-1].end else row._replace(end=open_[-1].end)
-        open_.append(one)
-        cut.append(one)
-    return cut
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
 def write_page(rows: Iterable[Mapping[str, object]], path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from os import PathLike
@@ -42,12 +41,7 @@ class Tape:
     """
 
     def __init__(
-        self,
-        *,
-        arguments: bool = True,
-        redact: Redact = None,
-        max_depth: int | None = None,
-        to: To = None,
+        self, *, arguments: bool = True, redact: Redact = None, max_depth: int | None = None, to: To = None
     ) -> None:
         if max_depth is not None and (not isinstance(cast("object", max_depth), int) or max_depth < 1):
             raise HookOptionError(f"max_depth={brief(max_depth)}; give a number of 1 or more, or None for no limit")
@@ -107,9 +101,9 @@ class Tape:
         Raises:
             LookupError: There is none.
         """
-        for call in self:
-            if _fits(call, name, arguments):
-                return call
+        found = self.calls(name, **arguments)
+        if found:
+            return found[0]
         wanted = f"{name or 'a call'}({', '.join([f'{word}={brief(value)}' for word, value in arguments.items()])})"
         names = list(dict.fromkeys(call.name for call in self))
         known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
@@ -160,8 +154,7 @@ class Tape:
         from ._json_lines import entries
         from ._saving import save
 
-        calls = list(self)
-        save(calls, entries(calls, self.started, self._recorder.headers), path)
+        save(entries(self, self.started, self._recorder.headers), path)
 
     # Showing
 
@@ -176,20 +169,13 @@ class Tape:
         tree = ["  " * depth + (line_of(call) if times else str(call)) for depth, call in self._tree()]
         return tree or ["nothing was called"]
 
-    def _tree(self) -> list[tuple[int, RecordedCall]]:
-        """Return the calls below their parents, each with its depth; those of several tasks began in turns."""
-        calls = list(self)
-        known = set(map(id, calls))
-        below: defaultdict[int, list[RecordedCall]] = defaultdict(list)
-        for call in calls:
-            below[id(call.parent) if id(call.parent) in known else 0].append(call)
-        tree: list[tuple[int, RecordedCall]] = []
-        waiting = [(0, call) for call in reversed(below[0])]
+    def _tree(self) -> Iterator[tuple[int, RecordedCall]]:
+        """Yield the calls below their parents, each with its depth; those of several tasks began in turns."""
+        waiting = [(0, call) for call in reversed(self._all()) if call.parent is None]
         while waiting:
             depth, call = waiting.pop()
-            tree.append((depth, call))
-            waiting += [(depth + 1, one) for one in reversed(below[id(call)])]
-        return tree
+            yield depth, call
+            waiting += [(depth + 1, one) for one in reversed(call.children)]
 
     def __enter__(self) -> Self:
         return self
@@ -260,6 +246,6 @@ def same(one: object, other: object) -> bool:
 
 def line_of(call: RecordedCall) -> str:
     """Return a call as a line, with its module and how long it took."""
-    module = call.function.module
+    module, colon, _ = call.label.partition(":")
     duration = "" if call.duration is None else f"  {shown_time(call.duration)}"
-    return f"{module}{':' if module else ''}{call}{duration}"
+    return f"{module + colon if colon else ''}{call}{duration}"

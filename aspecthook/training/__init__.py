@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from .logging._files import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
     from .logging._loggers import IterTimerHook, LoggerHook
     from .logging._progress import ProgressHook
+    from .logging._report import PlotHook, ReportHook
     from .logging._row import Row, Sink
     from .logging._tensorboard import TensorboardLoggerHook
     from .loop._runner import Runner
     from .registry._registry import Registry
-    from .report._curves import PlotHook
-    from .report._page import ReportHook
     from .schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
 
 __all__ = [
@@ -74,11 +73,10 @@ load_lazily(
         "logging._files": "CsvLoggerHook JsonLoggerHook TextLoggerHook",
         "logging._loggers": "IterTimerHook LoggerHook",
         "hooks._ema": "EMAHook",
-        "report._curves": "PlotHook",
+        "logging._report": "PlotHook ReportHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
         "logging._row": "Row Sink",
-        "report._page": "ReportHook",
         "logging._tensorboard": "TensorboardLoggerHook",
         "loop._runner": "Runner",
         "_errors": "TrainingError",

@@ -65,8 +65,31 @@ class AroundMarker(Marker, Protocol):
 
 
 def _marker(kind: Kind, noun: str) -> Any:
-    def mark(*args: Any, **options: Any) -> Any:
-        return _mark(kind, args, cast("Options", options))
+    def mark(*args: Any, **options: Unpack[Options]) -> Any:
+        pointcut, given = (args[0], args[1:]) if args and isinstance(args[0], str) else (None, args)
+        types = tuple([one for one in given if isinstance(one, type) and issubclass(one, BaseException)])
+        others = [one for one in given if one not in types]
+        if types and kind != "exception":
+            raise WeaveError(f"the mark {kind!r} takes no exception types; only 'exception' does")
+
+        def decorate(method: Any) -> Any:
+            function = _function_of(method)
+            if not isinstance(function, (FunctionType, Maker)):
+                raise WeaveError(
+                    f"{brief(method)} cannot be marked {kind!r}: it is not a method; put the mark on a function"
+                )
+            # Decorators run from the inside out; marks are read from the top down.
+            function.__dict__[MARKS] = (Mark(kind, pointcut, types, options), *marks_of(function))
+            return method
+
+        if not others:
+            return decorate
+        if len(others) > 1 or not callable(unwrap(others[0])) or pointcut is not None or options:
+            raise WeaveError(
+                f"the mark {kind!r} takes a pointcut, for 'exception' also exception types, and options by name; it "
+                f"was given {brief(others[0])}"
+            )
+        return decorate(others[0])
 
     mark.__name__ = mark.__qualname__ = kind
     mark.__doc__ = f"""Mark a method of an aspect as {noun}.
@@ -109,47 +132,14 @@ def wrap(decorator: Decorator, /) -> Wrap:
     return Wrap(decorator)
 
 
-def _around() -> Any:
-    marker = _marker("around", "an around hook")
-    marker.wrap = wrap
-    return marker
-
-
 pre: Marker = _marker("pre", "a pre hook")
-around: AroundMarker = _around()
+around: AroundMarker = _marker("around", "an around hook")
+around.wrap = wrap
 on: Marker = _marker("on", "a subscriber of an event; in a plugin, without a name, of the event named as the method is")
 item: Marker = _marker("item", "an item hook, for generators")
 exception: ExceptionMarker = _marker("exception", "an exception hook, for the types that are named or for `Exception`")
 post: Marker = _marker("post", "a post hook")
 always: Marker = _marker("always", "an always hook")
-
-
-def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
-    rest = list(args)
-    pointcut = rest.pop(0) if rest and isinstance(rest[0], str) else None
-    types = tuple([one for one in rest if isinstance(one, type) and issubclass(one, BaseException)])
-    others = [one for one in rest if one not in types]
-    if types and kind != "exception":
-        raise WeaveError(f"the mark {kind!r} takes no exception types; only 'exception' does")
-
-    def decorate(method: Any) -> Any:
-        function = _function_of(method)
-        if not isinstance(function, (FunctionType, Maker)):
-            raise WeaveError(
-                f"{brief(method)} cannot be marked {kind!r}: it is not a method; put the mark on a function"
-            )
-        # Decorators run from the inside out; marks are read from the top down.
-        function.__dict__[MARKS] = (Mark(kind, pointcut, types, options), *marks_of(function))
-        return method
-
-    if not others:
-        return decorate
-    if len(others) > 1 or not callable(unwrap(others[0])) or pointcut is not None or options:
-        raise WeaveError(
-            f"the mark {kind!r} takes a pointcut, for 'exception' also exception types, and options by name; it was "
-            f"given {brief(others[0])}"
-        )
-    return decorate(others[0])
 
 
 def marks_of(value: Any) -> tuple[Mark, ...]:

@@ -43,14 +43,9 @@ class Wrap(Maker):
     def __init__(self, decorator: Decorator) -> None:
         given: object = decorator
         if not callable(given):
-            if hasattr(given, "__enter__") or hasattr(given, "__aenter__"):
-                raise HookTypeError(
-                    f"around.wrap is given {brief(given)}, which is a context manager; write a hook that enters it, as "
-                    f"in `def hook(): with manager: yield`"
-                )
             raise HookTypeError(
                 f"around.wrap({brief(given)}) is given no decorator; give what would stand after the @, such as "
-                f"around.wrap(functools.lru_cache(maxsize=100))"
+                f"around.wrap(functools.lru_cache(maxsize=100)); a context manager goes around a yield in a hook"
             )
         super().__init__(decorator)
         self.decorator = decorator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from types import CodeType, MethodType, ModuleType
 
-from aspecthook._core.law.callables import code_of, type_of
+from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
 from aspecthook._errors import WeaveError, qualified
@@ -120,11 +120,6 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
     spot: Spot | None = model.spot_of_method(target) if model is not None else None
     if spot is None:
         spot = spot_of_object(target)
-    if spot is None and type_of(target) in (list, tuple, set) and target:
-        raise WeaveError(
-            f"{shown(target)} cannot be woven: a weaving has one target; weave each of them, or name them in one "
-            f"pointcut, as in 'shop:price, shop:Cart.*'"
-        )
     if spot is None:
         raise WeaveError(
             f"{shown(target)} cannot be woven: it is a value, of type {type_name(target)}; give a function, a method, "

@@ -154,8 +154,7 @@ def _not_a_class(member: Member, word: str) -> str:
         name = member.label.replace(":", ".")
         return f"a module; write '{name if sys.modules.get(name) is value else value.__name__}:{word}'"
     if callable(value) or isinstance(value, property):
-        what = "a property, which has fget, fset and fdel" if isinstance(value, property) else "not a class"
-        return f"{what}, and has no {word!r}; name it alone: '{member.label}'"
+        return f"not a class, and has no {word!r}; name it alone: '{member.label}'"
     return (
         f"an object of type {kind.__name__}, not a class; for this object pass its method itself, as in "
         f"weave({member.label.replace(':', '.')}.{word}, ...), for all of its class write '{qualified(kind)}.{word}'"

@@ -111,7 +111,8 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
     for kind, given in kinds.items():
         called = word or kind
         for types, hooks in _by_types(given, called, label):
-            for hook in hooks if isinstance(hooks, (list, tuple, set, frozenset)) else (hooks,):
+            several: Any = hooks if type(hooks) in (list, tuple, set, frozenset) else (hooks,)
+            for hook in several:
                 if not callable(hook):
                     raise WeaveError(
                         f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "

@@ -117,8 +117,7 @@ def _siblings(name: str, path: list[str]) -> list[str]:
     from pkgutil import iter_modules  # few programs need it, and it loads `typing`
 
     package, dot, last = name.rpartition(".")
-    names = {one[len(package + dot) :] for one in list(sys.modules) if one.startswith(package + dot)}
-    names = {one.partition(".")[0] for one in names} | (set[str]() if package else sys.stdlib_module_names)
+    names = set[str]() if package else {*sys.stdlib_module_names}
     with suppress(Exception):  # a finder may raise anything
         names.update(one.name for one in iter_modules(path if package else None))
     return sorted(package + dot + one for one in names if one.startswith("_") == last.startswith("_"))

@@ -363,8 +363,9 @@ def test_a_target_that_is_never_imported_ends_with_a_status_and_nothing_written(
 
 BLOCKED = """
     from state import *
+    os.mkfifo("gate")
     print("ready", flush=True)
-    time.sleep(1.2)
+    open("gate").close()  # in C code, until the other end is opened
     while not stops():
         time.sleep(0.01)
     report()
@@ -376,7 +377,7 @@ def test_a_program_that_does_not_answer_in_time_is_left_alone(run: Run, command:
     status, said = command("attach", program.number, "shop:*", "--wait", "0.5").end()
     assert status == 2
     assert "has not come to where it can be attached to in 0.5 s; its main thread has to run Python code" in said
-    time.sleep(1)
+    (program.folder / "gate").open("w").close()
     program.stops_unchanged()
 
 

@@ -457,7 +457,7 @@ every = 2
         ("[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = { attemps = 5 }", "unexpected keyword argument"),
         ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
         ("[[weave]]\naspect = 'retry'", 'has no target; name one: target = "module:name"'),
-        ("[[weave]]\ntarget = 'app'", "has no colon"),
+        ("[[weave]]\ntarget = 'app'\npre = 'builtins:print'", "has no colon"),
         ("[[weave]]\ntarget = 'app:f'", "names nothing to weave"),
         ("[[weave]]\ntarget = 'app:f'\npre = 3", "pre is 3; give a string"),
         ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\npriorty = 3", "has 'priorty'; did you mean 'priority'?"),

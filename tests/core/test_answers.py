@@ -404,24 +404,6 @@ def test_an_awaitable_that_a_sync_hook_answers_is_awaited_and_what_it_gives_is_t
     assert case.log == case.story("pre(2) f(2) item post(v) always(v)")
 
 
-def test_a_call_that_fails_in_its_only_always_hook_has_no_result() -> None:
-    # With several the rest of the chain is interpreted, which saw to it; with one nobody did.
-    held: list[Call] = []
-
-    @hookable
-    def double(n: int) -> int:
-        return 2 * n
-
-    @double.always
-    def hold(call: Call) -> Args:
-        held.append(call)
-        return Args(n=1)
-
-    with pytest.raises(HookAnswerError):
-        double(1)
-    assert held[0].result is None
-
-
 @given(st.sampled_from(STYLES[:2]), st.lists(st.booleans(), min_size=1, max_size=LOOP_FROM + 2))
 def test_behind_a_failed_always_hook_a_call_has_its_exception_and_no_result(style: str, failing: list[bool]) -> None:
     held: list[Call] = []

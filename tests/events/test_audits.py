@@ -68,19 +68,6 @@ print(len(told), eval("1"))
 # The dispatcher
 
 
-def test_one_dispatcher_is_installed() -> None:
-    program = """
-added = []
-plain = sys.addaudithook
-sys.addaudithook = lambda hook: (added.append(hook), plain(hook))
-for _ in range(3):
-    with hooks(events.audit("open")).add("on", lambda: None), hooks(events.audit("a.b")).add("on", lambda: None):
-        pass
-print(len(added))
-"""
-    assert printed(program) == ["1"]
-
-
 @pytest.mark.parametrize("hostile", ["sys.addaudithook", "aspecthook.listening"])
 def test_audit_hook_that_refuses_others_is_reported(hostile: str) -> None:
     program = f"""
@@ -102,28 +89,6 @@ print(told)
         "MountError aspecthook.events:audit('open') cannot be connected: an audit hook that was there"
     )
     assert rest == ["0", "[1]"]
-
-
-def test_subscriptions_change_in_threads_during_audits() -> None:
-    program = """
-from tests.threads import at_once
-from aspecthook.events import _audits
-sys.setswitchinterval(1e-5)
-wrong = []
-def come_and_go(name):
-    def work():
-        event, told = events.audit(name), []
-        for turn in range(200):
-            handle = hooks(event).add("on", lambda args: told.append(args[0]))
-            sys.audit(name, turn)
-            handle.remove()
-            sys.audit(name, "nobody")
-        if told != list(range(200)): wrong.append((name, told))
-    return work
-at_once(*map(come_and_go, ("a.b", "c.d", "e.f", "g.h")))
-print(wrong, _audits._table, _audits._hook.__code__ is _audits._silent.__code__)
-"""
-    assert printed(program) == ["[] {} True"]
 
 
 def test_the_end_of_one_event_leaves_the_others() -> None:

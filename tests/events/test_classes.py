@@ -33,21 +33,6 @@ def test_event_of_a_class_acts_for_one_instance_and_for_all() -> None:
     assert cellar.changed(8.0) == []
 
 
-def test_event_as_static_and_class_method() -> None:
-    class Shop:
-        @staticmethod
-        @event
-        def opened(hour: int) -> None: ...
-
-        @classmethod
-        @event
-        def closed(cls, hour: int) -> None: ...
-
-    hooks(Shop.opened).on(lambda hour: hour)
-    hooks(Shop.closed).on(lambda cls, hour: (cls, hour))
-    assert Shop.opened(8) == [8] and Shop().opened(9) == [9] and Shop.closed(20) == [(Shop, 20)]
-
-
 @pytest.mark.usefixtures("no_logging")
 def test_hooks_of_every_kind_on_the_events_of_one_instance() -> None:
     class Sensor:

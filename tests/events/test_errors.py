@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from aspecthook import event, hooks
-from tests.events.samples import failing, fails, made, rang
-
-
-def test_raise_ends_the_event() -> None:
-    error, heard = ValueError("one"), list[int]()
-    rang.on(fails(error))
-    rang.on(lambda: heard.append(1))
-    with pytest.raises(ValueError, match="one") as caught:
-        rang("ann")
-    assert caught.value is error and not heard
+from tests.events.samples import fails, made
 
 
 def test_isolate_logs_and_counts_failures(caplog: pytest.LogCaptureFixture) -> None:
@@ -58,25 +47,3 @@ def test_failures_of_subscriber_and_body_are_both_raised() -> None:
     seen: list[BaseException | None] = [caught.value, caught.value.__context__, caught.value.__cause__]
     seen += [one for error in seen if isinstance(error, ExceptionGroup) for one in error.exceptions]
     assert {ZeroDivisionError, KeyError} <= {type(one) for one in seen}
-
-
-def test_exception_context_is_that_of_plain_python() -> None:
-    said, grouped = made(), made(errors="group")
-    for one in (said, grouped):
-        one.on(failing)
-
-    def call(function: Callable[[int], object]) -> BaseException:
-        try:
-            try:
-                raise KeyError("outer")
-            except KeyError:
-                function(1)
-        except (ValueError, ExceptionGroup) as error:
-            return error
-        raise AssertionError
-
-    for function in (failing, said, grouped):
-        error = call(function)
-        assert isinstance(error.__context__, KeyError) and error.__cause__ is None and not error.__suppress_context__
-        inner = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-        assert isinstance(inner.__context__, KeyError)

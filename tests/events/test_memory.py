@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from aspecthook import Return, hooks
+from aspecthook import Return
 from tests.events.samples import Listener, amade, failing, made
 
 
@@ -53,26 +52,3 @@ def test_failing_event_frees_its_argument(
         pass
     answer = argument = None
     assert ref() is None
-
-
-def test_many_subscriptions_leave_no_objects() -> None:
-    said, listener = made(), Listener()
-
-    def churn(count: int) -> None:
-        for n in range(count):
-            handle = hooks(said).add("on", listener.hear if n % 2 else (lambda: n), weak=bool(n % 2))
-            if n % 50 == 0:
-                said()
-            handle.remove()
-
-    def collect() -> None:
-        for _ in range(3):  # without the GIL, what one round frees another one finds
-            gc.collect()
-
-    churn(200)
-    collect()
-    before = len(gc.get_objects())
-    churn(10_000)
-    collect()
-    # Without the GIL, code lives until it is collected, and a list of references to code is looked through seldom.
-    assert len(gc.get_objects()) - before < 500

@@ -51,13 +51,3 @@ events.program_exit.on(goodbye, weak=True)
 for one in registered: one()
 """
     assert printed(program) == lines
-
-
-def test_program_exit_with_once() -> None:
-    program = """
-events.program_exit.on(lambda: print("once"), once=True)
-import atexit
-atexit._run_exitfuncs()
-print(len(hooks(events.program_exit)))
-"""
-    assert printed(program) == ["once", "0"]

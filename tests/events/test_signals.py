@@ -97,21 +97,6 @@ def test_first_subscriber_in_another_thread_is_refused(before: Any) -> None:
     assert not len(hooks(sigterm)) and handler() is before
 
 
-def test_handler_left_by_another_thread_goes_with_the_next_signal() -> None:
-    program = """
-import signal as signals, threading
-handler = lambda signum, frame: print("handled")
-signals.signal(signals.SIGTERM, handler)
-events.signal("SIGTERM").on(lambda: print("told"))
-thread = threading.Thread(target=hooks(events.signal("SIGTERM")).clear)
-thread.start(), thread.join()
-print(signals.getsignal(signals.SIGTERM) is handler)
-signals.raise_signal(signals.SIGTERM)
-print(signals.getsignal(signals.SIGTERM) is handler)
-"""
-    assert printed(program) == ["False", "handled", "True"]
-
-
 def test_resume_refused_in_a_thread_is_made_up_for() -> None:
     told: list[int] = []
     sigterm.on(lambda: told.append(1) or True)

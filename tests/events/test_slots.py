@@ -78,23 +78,6 @@ def test_callable_of_others_over_ours_is_left_alone(owner: Any, name: str) -> No
         reported.clear()
 
 
-def test_link_comes_back_with_the_next_change() -> None:
-    told: list[object] = []
-    event = events.uncaught_exception
-    with replaced(sys, "excepthook", lambda *_: None):
-        before = sys.excepthook
-        event.on(lambda: told.append(1))
-        ours = sys.excepthook
-        sys.excepthook = before
-        assert hooks(event).displaced
-        event.on(lambda: told.append(2))
-        assert sys.excepthook is ours and not hooks(event).displaced
-        sys.excepthook(ValueError, ValueError(), None)
-        hooks(event).clear()
-        assert sys.excepthook is before
-    assert told == [1, 2]
-
-
 def test_deleted_excepthook_stays_deleted() -> None:
     program = """
 del sys.excepthook
@@ -105,19 +88,6 @@ print(hasattr(sys, "excepthook"))
 """
     done = run(program)
     assert done.stdout.splitlines() == ["told", "False"] and done.stderr == "ValueError: shown\n"
-
-
-def test_links_that_are_gone_are_not_kept() -> None:
-    event = events.uncaught_exception
-    with replaced(sys, "excepthook", lambda *_: None):
-        before = sys.excepthook
-        for _ in range(3):
-            event.on(lambda: None, name="listener")
-            link = sys.excepthook
-            covered(sys, "excepthook")
-            hooks(event).remove("listener")
-            sys.excepthook = before
-        assert isinstance(link, Link)
 
 
 def test_link_is_reused() -> None:

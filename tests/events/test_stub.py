@@ -7,7 +7,6 @@ import dis
 import inspect
 import pickle
 import re
-import sys
 import types
 import typing
 from typing import Any
@@ -32,16 +31,6 @@ def test_event_is_the_function_of_its_stub() -> None:
     assert rang("ann") == [1] and rang.__code__ is not before and "Somebody rang." in inspect.getsource(rang)
     handle.remove()
     assert rang.__code__ is before and vars(rang) == space
-
-
-def test_wrong_arguments_raise_the_type_error_of_a_function() -> None:
-    for listens in (False, True):
-        if listens:
-            rang.on(lambda: None)
-        with pytest.raises(TypeError, match=r"rang\(\) missing 1 required positional argument: 'who'"):
-            rang()  # type: ignore[call-arg]
-        with pytest.raises(TypeError, match=r"rang\(\) got an unexpected keyword argument 'whom'"):
-            rang("ann", whom=1)  # type: ignore[call-arg]
 
 
 def test_code_of_an_event_has_the_lines_of_its_stub() -> None:
@@ -120,18 +109,6 @@ def test_body_of_a_stub_is_recognised(body: str, lead: str) -> None:
     assert (made.__code__ is not code) == (body in EMPTY)
     if body in EMPTY and lead == "def":
         assert made(1) == []
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="no type parameters before 3.12")
-def test_stub_with_type_parameters() -> None:
-    space: dict[str, Any] = {"event": event}
-    text = "@event\ndef one[T](x: T) -> T: ...\nclass C[T]:\n    @event\n    def two[U](self, x: T, y: U) -> U: ...\n"
-    exec(compile(text, "<stubs>", "exec", dont_inherit=True), space)
-    one, two = space["one"], space["C"].two
-    assert one(1) == [] and two(None, 1, 2) == []
-    one.on(lambda x: x)
-    two.on(lambda x, y: (x, y))
-    assert one(1) == [1] and two(None, 1, 2) == [(1, 2)] and str(inspect.signature(one)) == "(x: T) -> T"
 
 
 # Names

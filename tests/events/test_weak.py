@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import weakref
 from collections import deque
@@ -106,28 +105,6 @@ def test_weak_subscriber_is_freed_before_the_call_ends(how: str, count: int) -> 
 
     said()
     assert dead == [True] and len(hooks(said)) == 1
-
-
-@pytest.mark.parametrize("errors", ["group", "isolate"])
-@pytest.mark.usefixtures("no_logging")
-def test_weak_subscriber_that_failed_is_freed(errors: str) -> None:
-    class Failing(Listener):
-        def hear(self, n: Any) -> None:
-            raise ValueError
-
-    said, kept, dead = made(errors=errors), [Failing()], list[bool]()
-    ref = weakref.ref(kept[0])
-    said.on(kept[0].hear, weak=True, when=lambda: bool(kept))
-
-    @said.on
-    def kill() -> None:
-        kept.clear()
-        dead.append(ref() is None)
-
-    with pytest.raises(ExceptionGroup) if errors == "group" else contextlib.nullcontext():
-        said()
-    # A failure that waits for the others holds the frame that it comes from.
-    assert dead == [errors == "isolate"] and ref() is None
 
 
 # Options that refer to objects

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from aspecthook._core.law.answers import Args, Return, Values, proceed_with, revise, settled
-from aspecthook._core.law.call import Call
+from aspecthook._core.law.call import Call, Site
 from aspecthook._core.law.guard import Entry
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.invoke import Hooks, Target, checked, invoke, is_due

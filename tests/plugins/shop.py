@@ -6,7 +6,6 @@ import itertools
 import textwrap
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType, ModuleType
 from typing import Any
@@ -154,16 +153,6 @@ class Failing:
     @on
     def sold(self) -> None:
         raise self.error
-
-
-@dataclass
-class Sums:
-    total: list[float] = field(default_factory=list)
-
-    @on
-    def sold(self, price: float) -> float:
-        self.total.append(price)
-        return sum(self.total)
 
 
 def message(error: type[BaseException], act: Callable[[], object]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -10,64 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import Args, HookOrderError, PluginError, Return, always, around, event, hooks, on, pre
+from aspecthook import HookOrderError, PluginError, event, hooks, on
 from aspecthook.plugins import Plugins
 from tests.plugins.shop import Failing, Seller, fresh_host, message, module_of, trace_left, unchanged
-
-
-def test_answers_have_the_names_of_the_plugins(shop: Any, plugins: Plugins) -> None:
-    class Everywhere:
-        def __init__(self, step: int) -> None:
-            self.step = step
-
-        @on
-        def sold(self, item: str) -> str | None:
-            return f"{item} {self.step}" if self.step != 2 else None
-
-        @on
-        def quote(self, price: float) -> float:
-            return price + self.step
-
-        @on
-        def authenticate(self, user: str) -> str | None:
-            return f"{user} {self.step}" if self.step > 1 else None
-
-    for step in (1, 2, 3):
-        plugins.register(Everywhere(step), name=f"p{step}")
-    hooks(shop.sold).on(lambda: Return(None), name="guest")
-    assert plugins.answers("sold", "tea") == [("p1", "tea 1"), ("p3", "tea 3"), ("guest", None)]
-    assert plugins.answers("quote", "tea", price=10) == [("p1", 11), ("p2", 13), ("p3", 16)]
-    assert plugins.answers("authenticate", user="ann") == [("p2", "ann 2")]
-    plugins.disable("p2")
-    assert plugins.answers("authenticate", "ann") == [("p3", "ann 3")]
-
-
-def test_looking_at_the_answers_lets_the_event_happen_once_with_all_its_hooks(shop: Any, plugins: Plugins) -> None:
-    trail: list[str] = []
-
-    class Kinds:
-        @pre("sold")
-        def first(self) -> Args:
-            trail.append("pre")
-            return Args(item="cake")
-
-        @around("sold")
-        def second(self) -> Generator[None]:
-            trail.append("around")
-            yield
-
-        @on(once=True)
-        def sold(self, item: str) -> str:
-            trail.append("on")
-            return item
-
-        @always("sold")
-        def last(self) -> None:
-            trail.append("always")
-
-    plugin = plugins.register(Kinds())
-    assert plugins.answers("sold", "tea") == [("Kinds", "cake")] and trail == ["pre", "around", "on", "always"]
-    assert plugins.answers("sold", "tea") == [] and [hook.kind for hook in plugin.hooks] == ["pre", "around", "always"]
 
 
 def test_answers_of_a_plain_function_are_refused(shop: Any, plugins: Plugins) -> None:

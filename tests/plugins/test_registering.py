@@ -10,17 +10,12 @@ from typing import Any
 import pytest
 
 from aspecthook import (
-    Args,
     AspecthookError,
     HookOptionError,
     HookOrderError,
     HookSignatureError,
     HookTypeError,
     PluginError,
-    Return,
-    always,
-    around,
-    exception,
     on,
     post,
     pre,
@@ -39,85 +34,6 @@ from tests.plugins.shop import (
     plugin_module,
     unchanged,
 )
-
-
-def test_a_plugin_has_hooks_of_every_kind(shop: Any, plugins: Plugins) -> None:
-    class Everything:
-        def __init__(self) -> None:
-            self.trail: list[str] = []
-
-        @pre("sold")
-        def before_it(self, item: str) -> Args:
-            self.trail.append("pre")
-            return Args(item=item.strip())
-
-        @around("sold")
-        def around_it(self, proceed: Callable[[], list[Any]]) -> list[Any]:
-            self.trail.append("around")
-            return [*proceed(), "around"]
-
-        @on
-        def sold(self, item: str, price: float) -> str:
-            self.trail.append("on")
-            return f"{item}{1 / price}"
-
-        @exception("sold", ZeroDivisionError, OverflowError)
-        def fails(self, exc: Exception) -> Return[list[str]]:
-            self.trail.append("exception")
-            return Return([type(exc).__name__])
-
-        @post("sold")
-        def after_it(self, result: list[Any]) -> list[Any]:
-            self.trail.append("post")
-            return [*result, "post"]
-
-        @always("sold")
-        def in_the_end(self, result: Any, exc: Any) -> None:
-            self.trail.append("always")
-
-    everything = Everything()
-    with unchanged():
-        plugin = plugins.register(everything, name="all")
-        assert shop.sold(" tea ") == ["tea1.0", "around", "post"]
-        assert everything.trail == ["pre", "around", "on", "post", "always"]
-        everything.trail.clear()
-        assert shop.sold("tea", 0) == ["ZeroDivisionError"]
-        assert everything.trail == ["pre", "around", "on", "exception", "always"]
-        with pytest.raises(TypeError):
-            shop.sold("tea", "x")
-        assert [hook.kind for hook in plugin.hooks] == ["pre", "around", "on", "exception", "post", "always"]
-        assert {hook.name for hook in plugin.hooks} == {"all"} and plugin.implements == ("sold",)
-        assert plugin.hooks[3].types == (ZeroDivisionError, OverflowError)
-        plugin.disable()
-        everything.trail.clear()
-        assert shop.sold(" tea ") == [] and everything.trail == []
-        plugin.unregister()
-
-
-def test_marked_methods_are_inherited_and_overridden(shop: Any, plugins: Plugins) -> None:
-    class Base:
-        @on
-        def sold(self) -> str:
-            return "base"
-
-        @on
-        def quote(self, price: float) -> float:
-            return price + 1
-
-        @on("authenticate")
-        def who(self) -> str:
-            return "base"
-
-    class Derived(Base):
-        @on(priority="HIGH")
-        def sold(self) -> str:
-            return f"derived of {super().sold()}"
-
-        who = None  # type: ignore[assignment]
-
-    plugin = plugins.register(Derived())
-    assert shop.sold("tea") == ["derived of base"] and shop.quote("tea", 1) == 2 and shop.authenticate("ann") is None
-    assert set(plugin.implements) == {"sold", "quote"}
 
 
 @pytest.mark.parametrize("name", ["name", "priority"])
@@ -266,7 +182,6 @@ GIVEN: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"before": 5}, PluginError, "Shop: plugin 'Seller' has before=5; give the name of another plugin"),
     ({"after": ["x", 5]}, PluginError, "Shop: plugin 'Seller' has after=5; give the name of another plugin"),
     ({"after": b"x"}, PluginError, "Shop: plugin 'Seller' has after=b'x'; give the name of another plugin"),
-    ({"enabled": "no"}, PluginError, "Shop: plugin 'Seller' has enabled='no'; give True or False"),
     ({"before": "Seller"}, HookOrderError, "these hooks cannot be ordered: 'Seller' before 'Seller'"),
 ]
 
@@ -275,7 +190,7 @@ GIVEN: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_arguments_of_register_are_checked(
     plugins: Plugins, options: dict[str, Any], error: type[Exception], says: str
 ) -> None:
-    """`before=5` was a TypeError of Python's, `enabled="no"` was true."""
+    """`before=5` was a TypeError of Python's."""
     with unchanged():
         assert says in message(error, lambda: plugins.register(Seller(), **options))
         assert len(plugins) == 0

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, MountError, PluginError, event, hooks, item, post, pre
+from aspecthook import Args, PluginError, event, hooks, item, post, pre
 from aspecthook.plugins import Plugins
 from tests.plugins.shop import (
     EVENTS,
@@ -159,23 +159,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 @pytest.mark.parametrize(("act", "says"), REFUSED)
 def test_a_host_without_the_event_is_refused(act: Callable[[], object], says: str) -> None:
     assert message(PluginError, act) == says
-
-
-def test_an_instance_that_cannot_be_referred_to_weakly_is_refused_with_what_to_do() -> None:
-    class Slotted:
-        __slots__ = ("__dict__",)
-
-        @event
-        def sold(self) -> None: ...
-
-    assert "add '__weakref__' to its __slots__" in message(MountError, lambda: Plugins(Slotted()))
-
-    class Better(Slotted):
-        __slots__ = ("__weakref__",)
-
-    better: Any = Better()
-    Plugins(better).register(Seller())
-    assert better.sold() == ["seller"]
 
 
 # Hosts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 
 import pytest
 from hypothesis import given
@@ -13,20 +14,9 @@ from aspecthook import HookOptionError
 from aspecthook._values import shown_time
 from aspecthook.record import read, record
 from aspecthook.record._reading import first, summary
-from aspecthook.record._saving import slices
 
 from . import programs
 from .programs import TARGETS, start
-
-
-@given(program=programs.programs())
-def test_slices_of_a_thread_are_inside_each_other_or_apart(program):
-    with record(*TARGETS) as tape:
-        start(program)
-    for rows in slices(tape).values():
-        for place, row in enumerate(rows):
-            for other in rows[place + 1 :]:
-                assert other.begin >= row.end or row.begin <= other.begin <= other.end <= row.end
 
 
 @given(program=programs.programs(), most=st.integers(1, 10))
@@ -66,20 +56,36 @@ def above(call):
 
 
 @given(program=programs.programs())
-def test_a_chrome_trace_has_each_slice_and_an_async_slice_of_what_has_turns(program, tmp_path_factory):
+def test_the_slices_of_a_chrome_trace_are_the_calls_and_turns_inside_each_other_or_apart(program, tmp_path_factory):
     path = tmp_path_factory.mktemp("out") / "trace.json"
     with record(*TARGETS) as tape:
         start(program)
     tape.save(path)
     events = json.loads(path.read_text())["traceEvents"]
-    complete = [one for one in events if one["ph"] == "X"]
-    assert len(complete) == sum(len(call.turns) or 1 for call in tape)
-    assert all(one["dur"] >= 0 and {"name", "pid", "tid", "ts", "args"} <= one.keys() for one in complete)
-    begins = [one["id"] for one in events if one["ph"] == "b"]
-    assert begins == [call.number for call in tape if call.turns]
-    assert sorted(begins) == sorted(one["id"] for one in events if one["ph"] == "e")
+    slices = [one for one in events if one["ph"] == "X"]
+    assert len(slices) == sum(len(call.turns) or 1 for call in tape)
     named = {(one["pid"], one["tid"]) for one in events if one["ph"] == "M" and one["name"] == "thread_name"}
-    assert named == {(one["pid"], one["tid"]) for one in complete}
+    assert named == {(one["pid"], one["tid"]) for one in slices}
+    lanes = defaultdict(list)
+    for one in slices:
+        begin = round(one["ts"] * 1e3)
+        lanes[one["tid"]].append((begin, begin + round(one["dur"] * 1e3)))
+    for rows in lanes.values():
+        rows.sort(key=lambda row: (row[0], -row[1]))
+        for place, (_, end) in enumerate(rows):
+            assert all(other >= end or after <= end for other, after in rows[place + 1 :])
+
+
+def test_a_call_that_has_not_ended_is_an_open_slice(tmp_path):
+    path = tmp_path / "trace.json"
+
+    def inside():
+        tape.save(path)
+
+    with record(inside) as tape:
+        inside()
+    (event,) = [one for one in json.loads(path.read_text())["traceEvents"] if one["ph"] != "M"]
+    assert event["ph"] == "B" and event["name"].endswith("inside")
 
 
 @pytest.mark.parametrize("name", ["calls.txt", "calls.folded"])

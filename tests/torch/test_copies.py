@@ -82,13 +82,6 @@ def test_a_traced_graph_is_copied_without_hooks_and_made_anew_with_them() -> Non
     assert torch.equal(twin(x), plain) and torch.equal(graph(x), plain)
 
 
-def test_a_graph_calls_the_hooks_of_its_modules() -> None:
-    net, x = made(), inputs()
-    graph = torch.fx.symbolic_trace(net)
-    with weave(net, "first", post=lambda result: result * 0):
-        assert torch.equal(graph(x), net(x))
-
-
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_hooks_are_in_traced_models() -> None:
     net, x = made(), inputs().detach()

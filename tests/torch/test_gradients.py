@@ -14,30 +14,18 @@ from .nets import gone_through, inputs, made, nn, same, state, torch, untouched
 pytestmark = pytest.mark.torch
 
 
-def by_hand(register: str, *functions: Any, layer: str = "first") -> tuple[Any, ...]:
-    """Return what comes of hooks that PyTorch itself runs, one after another."""
-    net = made()
-    for function in functions:
-        getattr(net.get_submodule(layer), register)(function)
-    return gone_through(net, inputs())
-
-
-def test_a_backward_hook_replaces_what_goes_on_to_the_inputs() -> None:
-    net = made()
-    want = by_hand("register_full_backward_hook", lambda module, gi, go: (gi[0] * 2,))
-    with weave(net, "first", backward=lambda grad_input: (grad_input[0] * 2,)):
-        assert same(gone_through(net, inputs()), want)
-    with weave(net, "first", backward=lambda grad_input: grad_input[0] * 2):  # one gradient: a tensor will do
-        assert same(gone_through(net, inputs()), want)
-    with weave(net, "first", backward=lambda grad_input: Return((grad_input[0] * 2,))):
-        assert same(gone_through(net, inputs()), want)
-
-
-def test_a_backward_pre_hook_replaces_what_has_come_to_the_output() -> None:
-    net = made()
-    want = by_hand("register_full_backward_pre_hook", lambda module, go: (go[0].clamp(-1, 1),))
-    with weave(net, "first", backward_pre=lambda grad_output: grad_output[0].clamp(-1, 1)):
-        assert same(gone_through(net, inputs()), want)
+def test_a_backward_hook_answers_with_a_tuple_or_if_there_is_one_gradient_with_a_tensor() -> None:
+    by_hand, net = made(), made()
+    by_hand.first.register_full_backward_hook(lambda module, gi, go: (gi[0] * 2,))
+    want = gone_through(by_hand, inputs())
+    answers: list[Any] = [
+        lambda grad_input: (grad_input[0] * 2,),
+        lambda grad_input: grad_input[0] * 2,
+        lambda grad_input: Return((grad_input[0] * 2,)),
+    ]
+    for answer in answers:
+        with weave(net, "first", backward=answer):
+            assert same(gone_through(net, inputs()), want)
 
 
 def test_backward_hooks_ask_for_the_module_its_name_and_both_gradients() -> None:

@@ -153,7 +153,7 @@ POINTCUTS: list[tuple[str, tuple[str, ...]]] = [
     ("ahw_shop:value.b", ("an object of type int, not a class; for this object pass its method itself",)),
     ("os:environ.get", ("weave(os.environ.get, ...), for all of its class write 'os:_Environ.get'",)),
     ("os:path.join", ("os:path is a module; write 'os.path:join'",)),
-    ("ahw_shop:Till.open.x", ("a property, which has fget, fset and fdel, and has no 'x'; name it",)),
+    ("ahw_shop:Till.open.x", ("ahw_shop:Till.open is not a class, and has no 'x'; name it alone",)),
     ("ahw_shop:Till.open.fset", ("name what it has: 'ahw_shop:Till.open.fget'",)),
     # Of C, and ours
     ("builtins:dict", ("builtins:dict cannot be woven: it is an immutable C type",)),
@@ -176,7 +176,7 @@ def test_a_pointcut_that_is_wrong_is_refused_with_what_to_write(shop: Any, text:
 
 OBJECTS: list[tuple[Any, str]] = [
     *((value, "it is a value, of type ") for value in (None, 5, True, b"a:b", [], {}, {"a": ten}, object())),
-    *((several, "a weaving has one target; weave each of them, or name them in one") for several in ([ten], (ten,))),
+    ([ten], "it is a value, of type list; give a function, a method, a class, a module, a pointcut such as"),
     (types.ModuleType("ahw_empty"), "ahw_empty cannot be woven: it defines no public functions of its own; name what"),
     (type("Empty", (), {"value": 5}), "it defines no public Python methods of its own; weave the class that does, or"),
     (functools.partial(int, "7"), "is in no imported module, so there is nowhere to put a hook"),

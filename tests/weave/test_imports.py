@@ -9,7 +9,6 @@ import importlib.machinery
 import importlib.util
 import os
 import re
-import runpy
 import subprocess
 import sys
 import textwrap
@@ -23,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookSignatureError, WeaveError, WeaveWarning, Weaving, hooks, weave
+from aspecthook import HookSignatureError, WeaveError, WeaveWarning, Weaving, weave
 from aspecthook.weave import _finding, _imports
 from tests.threads import at_once
 from tests.weave.conftest import Write
@@ -44,20 +43,6 @@ def ten(result: int) -> int:
 
 def load(name: str) -> Any:
     return importlib.import_module(name)
-
-
-def caught(call: Callable[[], object]) -> BaseException | None:
-    """Return what a call raises."""
-    try:
-        call()
-    except BaseException as error:
-        return error
-    return None
-
-
-def loaders(module: Any) -> tuple[type[Any], type[Any]]:
-    """Return the types of the loaders of a module; to be compared with those of a module that nobody weaves."""
-    return type(module.__loader__), type(module.__spec__.loader)
 
 
 def assert_clean(module: Any, name: str = "one") -> None:
@@ -107,21 +92,6 @@ def run(source: str, *args: str, cwd: Path | None = None) -> str:
 # Waiting, and the end of the import
 
 
-def test_a_weaving_waits_until_its_module_is_imported(write: Write, woven: Weave) -> None:
-    write({"ahw_a.py": ONE})
-    weaving = woven("ahw_a:one", post=ten)
-    assert (weaving.state, weaving.mounts, weaving.hooks) == ("waiting", (), ())
-    assert "ahw_a" not in sys.modules
-    a = load("ahw_a")
-    assert (weaving.state, a.one()) == ("woven", 10)
-    assert weaving.mounts == (hooks(a.one),)
-    assert [hook.function for hook in weaving.hooks] == [ten]
-    weaving.check()
-    weaving.remove()
-    assert weaving.state == "removed"
-    assert_clean(a)
-
-
 OWN_MODULE = """
     import sys, types
     class Own(types.ModuleType):
@@ -138,21 +108,6 @@ OWN_CLASS = """
     class Own(types.ModuleType):
         def __call__(self): return 5
     sys.modules[__name__].__class__ = Own
-"""
-TILL = """
-    class Till:
-        def total(self): return 1
-        @classmethod
-        def make(cls): return 2
-        @staticmethod
-        def fee(): return 3
-        @property
-        def open(self): return 4
-        def _own(self): return 5
-        class Drawer:
-            def coins(self): return 6
-    before = dict(vars(Till))
-    def till_is_plain(): return dict(vars(Till)) == before
 """
 BASE = "class Base:\n    def total(self): return 1\n    def _own(self): return 1\n"
 CHILD = "from ahw_a import Base\nclass Child(Base):\n    def total(self): return 2\n"
@@ -174,26 +129,6 @@ IMPORTED: dict[str, tuple[dict[str, str], str, str, dict[str, tuple[object, obje
             "ahw_b.seven()": (70, 7),
             "ahw_b.seven is ahw_a.seven": (True, True),
             "ahw_b.seven is ahw_a.kept[0]": (False, True),
-        },
-    ),
-    "an excluding term": (
-        {"ahw_a.py": ONE + "    def two(): return 2\n"},
-        "ahw_*:*, !ahw_a:one",
-        "ahw_a",
-        {"ahw_a.one()": (1, 1), "ahw_a.two()": (20, 2)},
-    ),
-    "a class is hooked by its methods": (
-        {"ahw_a.py": TILL},
-        "ahw_a:Till",
-        "ahw_a",
-        {
-            "ahw_a.Till().total()": (10, 1),
-            "ahw_a.Till.make()": (20, 2),
-            "ahw_a.Till.fee()": (30, 3),
-            "ahw_a.Till().open": (40, 4),
-            "ahw_a.Till()._own()": (5, 5),
-            "ahw_a.Till.Drawer().coins()": (6, 6),
-            "ahw_a.till_is_plain()": (True, True),
         },
     ),
     "two modules import each other": (
@@ -362,19 +297,6 @@ def test_a_weaving_removed_while_importlib_asks_the_finders_has_none_of_them_pas
         sys.meta_path[:] = finders
 
 
-@pytest.mark.filterwarnings("ignore:.* waits. there is no module")
-def test_finders_that_others_add_and_take_meanwhile_stay_as_they_are(woven: Weave) -> None:
-    before, after = Silent(), Silent()
-    finders = list(sys.meta_path)
-    sys.meta_path.append(before)
-    weaving = woven("ahw_none:one", post=ten)
-    sys.meta_path.insert(0, after)
-    weaving.remove()
-    assert sys.meta_path == [after, *finders, before]
-    sys.meta_path.remove(after)
-    sys.meta_path.remove(before)
-
-
 def test_a_weaving_paused_while_it_waits_is_woven_paused(write: Write, woven: Weave) -> None:
     write({"ahw_a.py": ONE})
     weaving = woven("ahw_a:one", post=ten)
@@ -425,21 +347,6 @@ def test_a_failed_reload_keeps_what_was_woven_and_the_next_weaves_again(write: W
     weaving.remove()
     assert_clean(a)
     assert first() == 1
-
-
-def test_a_reload_that_mends_a_wrong_name_mends_the_weaving(write: Write, woven: Weave) -> None:
-    root = write({"ahw_a.py": "def won(): return 1\n"})
-    weaving = woven("ahw_a:one", post=ten)
-    with pytest.warns(WeaveWarning):
-        a = load("ahw_a")
-    (root / "ahw_a.py").write_text(textwrap.dedent(ONE) + "# longer than before\n")
-    importlib.invalidate_caches()
-    importlib.reload(a)
-    assert (a.one(), weaving.state) == (10, "woven")
-    weaving.check()
-
-
-# An import that fails
 
 
 # Circular imports, and weaving from inside
@@ -588,16 +495,6 @@ def test_a_module_that_replaces_itself_by_an_object_is_woven_or_refused_but_neve
         assert "did you mean" not in str(caught.value)
 
 
-def test_a_module_made_by_hand_is_woven_though_it_has_no_spec(monkeypatch: pytest.MonkeyPatch, woven: Weave) -> None:
-    made: Any = types.ModuleType("ahw_hand")
-    exec(textwrap.dedent(ONE), vars(made))
-    monkeypatch.setitem(sys.modules, "ahw_hand", made)
-    weaving = woven("ahw_hand:one", post=ten)
-    assert made.one() == 10
-    weaving.remove()
-    assert_clean(made)
-
-
 def lazily(name: str, root: Path) -> Any:
     loader = importlib.util.LazyLoader(SourceFileLoader(name, str(root / f"{name}.py")))
     spec = importlib.util.spec_from_file_location(name, root / f"{name}.py", loader=loader)
@@ -610,16 +507,6 @@ def lazily(name: str, root: Path) -> Any:
 
 def is_asleep(module: Any) -> bool:
     return type(module) is not types.ModuleType
-
-
-def test_an_exact_name_in_a_lazy_module_is_woven(write: Write, woven: Weave) -> None:
-    root = write({"ahw_a.py": ONE})
-    a = lazily("ahw_a", root)
-    weaving = woven("ahw_a:one", post=ten)
-    assert a.one() == 10
-    assert weaving.state == "woven"
-    weaving.remove()
-    assert_clean(a)
 
 
 def test_a_glob_wakes_no_lazy_module(write: Write, woven: Weave) -> None:
@@ -658,17 +545,6 @@ def test_a_name_that_a_module_loads_lazily_is_woven(write: Write, woven: Weave, 
     assert_clean(pkg)
 
 
-# Finders and loaders
-
-
-def test_runpy_runs_a_module_that_is_waited_for(write: Write, woven: Weave) -> None:
-    write({"ahw_a.py": ONE + "    name = __name__\n    loader = type(__loader__)\n"})
-    weaving = woven("ahw_a:one", post=ten)
-    space = runpy.run_module("ahw_a", run_name="ahw_main")
-    assert (space["name"], space["one"]()) == ("ahw_main", 1)
-    assert weaving.state == "waiting"
-
-
 # Names that are wrong
 
 
@@ -681,17 +557,6 @@ def test_check_says_that_a_misspelt_module_is_not_there_and_names_the_nearest(wo
     assert weaving.state == "waiting"
 
 
-def test_check_says_that_a_module_is_there_but_not_imported(write: Write, woven: Weave) -> None:
-    write({"ahw_a.py": ONE})
-    weaving = woven("ahw_a:one", post=ten)
-    with pytest.raises(WeaveError, match=r"'ahw_a:one'.*'ahw_a'.*imported") as caught:
-        weaving.check()
-    assert "did you mean" not in str(caught.value)
-    assert "ahw_a" not in sys.modules
-    assert load("ahw_a").one() == 10
-    weaving.check()
-
-
 # A name that nothing can be imported by is warned of at once
 
 
@@ -699,15 +564,10 @@ def test_check_says_that_a_module_is_there_but_not_imported(write: Write, woven:
     ("target", "near"),
     [
         ("jsno:dumps", "json"),  # asyncio was imported, and json was not
-        ("jsno.*:*", "json"),
-        ("jsno.decoder:JSONDecoder+.decode", "json"),
         ("json:dumps, aysncio:run", "asyncio"),
-        ("maht:sin", "math"),
-        ("Json:dumps", "json"),
         ("pytset:raises", "pytest"),
         ("_jsno:make_encoder", "_json"),
         ("json.decodr:JSONDecoder.decode", "json.decoder"),  # its package is imported
-        ("json.decodr.*:*", "json.decoder"),
     ],
 )
 def test_a_name_that_nothing_can_be_imported_by_is_warned_of_with_the_nearest_installed(
@@ -786,34 +646,12 @@ def test_a_warning_made_an_error_names_the_module_and_leaves_the_other_weavings_
     write({"ahw_a.py": ONE})
     woven("ahw_a:onne", post=ten)
     right = woven("ahw_a:one", post=ten)
-    error = caught(lambda: load("ahw_a"))  # pytest makes every warning an error
-    assert error is None or "ahw_a" in str(error)
+    with pytest.raises(WeaveWarning, match="ahw_a"):  # pytest makes every warning an error
+        load("ahw_a")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeaveWarning)
         a = load("ahw_a")
     assert (a.one(), right.state) == (10, "woven")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "near"),
-    [
-        ("json:dmps", "dumps"),
-        ("json:JSONEncodr", "JSONEncoder"),
-        ("json:JSONEncoder.encod", "encode"),
-        ("json:JSONEncoder.encode, json:dmps", "dumps"),
-        ("ahw_later:one, json:dmps", "dumps"),
-    ],
-)
-def test_a_misspelt_name_in_an_imported_module_is_refused_at_once_with_the_nearest(
-    woven: Weave, wrong: str, near: str
-) -> None:
-    import json
-
-    finders, code = list(sys.meta_path), json.JSONEncoder.encode.__code__
-    with pytest.raises(WeaveError, match=rf"json.*did you mean '{near}'\?"):
-        woven(wrong, post=ten)
-    assert sys.meta_path == finders
-    assert json.JSONEncoder.encode.__code__ is code
 
 
 # Class+
@@ -841,9 +679,6 @@ def test_subclasses_imported_later_are_woven_as_their_import_ends(write: Write, 
     weaving.remove()
     assert [one().total() for one in (a.Base, b.Child, c.Grand, c.Heir)] == [1, 2, 3, 2]
     assert all("__wrapped__" not in vars(one.total) for one in (a.Base, b.Child, c.Grand))
-
-
-# Import hooks of others that wrap loaders, as ours does
 
 
 # Other threads

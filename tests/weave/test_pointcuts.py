@@ -414,42 +414,6 @@ def test_a_pointcut_chooses(world: types.SimpleNamespace, text: str, expected: s
     assert names(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", " ", ",", "wov:f,", ",wov:f", "wov:f,,wov:fa", "!", "wov:*,!"])
-def test_an_empty_pattern_is_refused_with_the_form_to_write(world: types.SimpleNamespace, text: str) -> None:
-    with pytest.raises(WeaveError, match="'module:name'"):
-        weave(text, pre=lambda: None)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("wov", "'wov:*'"),
-        ("wov.a.f", "'wov.a:f'"),
-        (":f", "'module:name'"),
-        ("wov:", "'module:name'"),
-        ("wov:f:g", "'module:name'"),
-        ("wov:f wov:g", "'module:name'"),
-        ("wov:A..m", "empty name"),
-        ("wov:.m", "empty name"),
-        ("wov:A++", "empty name"),
-        ("wov:+", "empty name"),
-        ("!wov:f", "only excludes"),
-        ("wov:fb", "did you mean 'f'"),
-        ("wov:A.mm", "did you mean"),
-        ("wov:B*", "chooses nothing"),
-        ("wov:A.m.x", "not a class"),
-        ("wov:f.x", "not a class"),
-        ("wov:*, !wov:*", "chooses nothing"),
-    ],
-)
-def test_a_bad_pattern_is_refused_and_says_what_is_wrong(world: types.SimpleNamespace, text: str, says: str) -> None:
-    before = [(owner, dict(vars(owner))) for owner in (world.wov, world.a, world.wov.A)]
-    with pytest.raises(WeaveError) as caught:
-        weave(text, pre=lambda: None)
-    assert says in str(caught.value)
-    assert [(owner, dict(vars(owner))) for owner in (world.wov, world.a, world.wov.A)] == before
-
-
 @given(st.text(alphabet="wov:*.,!+?[] _fA", max_size=14))
 @settings(max_examples=300)
 def test_every_text_is_a_pointcut_or_is_refused_with_a_weave_error(text: str) -> None:

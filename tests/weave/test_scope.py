@@ -204,19 +204,6 @@ def test_every_kind_is_kept_to_its_context(subject: Subject) -> None:
 # Blocks in blocks, and blocks of the same weaving
 
 
-def test_nested_blocks_may_end_in_another_order() -> None:
-    first = weave(double, pre=lambda: log.append("first"), scope="context")
-    second = weave(double, pre=lambda: log.append("second"), scope="context")
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    double(1)
-    assert log == ["second"]
-    second.__exit__(None, None, None)
-    double(1)
-    assert log == ["second"]
-
-
 def test_the_same_hook_in_two_tasks_acts_in_each_while_its_own_block_lasts() -> None:
     def note() -> None:
         task = asyncio.current_task()
@@ -271,9 +258,6 @@ def test_a_task_that_outlives_its_block_is_outside_though_the_weaving_is_entered
     assert log == []
 
 
-# What inherits
-
-
 # Threads may inherit the context from 3.14 on, and do without the GIL; who has copied it cannot be told there.
 COPIED = [] if getattr(sys.flags, "thread_inherit_context", False) else ["pre"]
 
@@ -287,20 +271,6 @@ def test_threads_do_not_inherit_the_block_unless_they_run_in_a_copy_of_the_conte
         assert log == COPIED
 
 
-def test_to_thread_inherits_the_block_and_an_executor_does_not() -> None:
-    async def main() -> None:
-        with weave(double, pre=lambda: log.append("pre"), scope="context"):
-            await asyncio.to_thread(double, 1)
-            assert log == COPIED
-            await asyncio.get_running_loop().run_in_executor(None, double, 1)
-
-    asyncio.run(main())
-    assert log == COPIED
-
-
-# With the other conditions
-
-
 # The end of the block
 
 
@@ -312,30 +282,6 @@ def test_a_call_that_began_inside_a_block_ends_well_outside_it() -> None:
     assert list(stream) == [1, 2]
     assert log[0] == "pre"
     assert log.count("pre") == 1
-
-
-def test_a_coroutine_that_began_inside_a_block_keeps_its_hooks_to_its_end() -> None:
-    # Law 2: the call sees the chain as it was when the call began. What a pre hook opens, its always hook closes.
-    async def main() -> None:
-        with weave(
-            later,
-            pre=lambda: log.append("pre"),
-            post=lambda: log.append("post"),
-            always=lambda: log.append("always"),
-            scope="context",
-        ):
-            task = asyncio.create_task(later(1))
-            await asyncio.sleep(0)
-            assert log == ["pre"]
-        await task
-
-    asyncio.run(main())
-    assert log == ["pre", "post", "always"]
-
-
-def test_an_unknown_scope_is_refused_and_nothing_is_woven() -> None:
-    with pytest.raises(Exception, match="scope='task'"):
-        weave(double, pre=lambda: None, scope="task")  # type: ignore[arg-type]
 
 
 # Async generators keep their task and context: whatever is done with them, the log is that of the unwoven one
@@ -444,26 +390,6 @@ async def _cancelled() -> None:
     await asyncio.sleep(0)
 
 
-async def _closed_by_another_task_while_it_runs() -> None:
-    stream = stuck()
-    log.append(await stream.__anext__())
-
-    async def step() -> None:
-        await stream.__anext__()
-
-    runner = asyncio.create_task(step(), name="runner")
-    await asyncio.sleep(0)
-    for act in (stream.aclose, stream.__anext__, lambda: stream.athrow(KeyError())):
-        try:
-            await act()
-        except RuntimeError as error:
-            log.append(("refused", str(error)))
-    runner.cancel()
-    await asyncio.wait([runner])
-    log.append(("runner cancelled", runner.cancelled()))
-    await stream.aclose()
-
-
 async def _dropped() -> None:
     stream = source()
     log.append(await stream.__anext__())
@@ -476,13 +402,6 @@ async def _dropped() -> None:
     ]
 
 
-async def _kept_to_the_end_of_the_loop() -> None:
-    # The loop closes it in a task of its own, whose number is not the same each time.
-    stream = stuck()
-    kept.append(stream)
-    log.append(await stream.__anext__())
-
-
 kept: list[object] = []
 unwoven: dict[object, list[object]] = {}  # what a script notes where nothing is woven; the same each time
 
@@ -491,9 +410,7 @@ SCRIPTS = [
     _steps,
     _timeout_around_a_step,
     _cancelled,
-    _closed_by_another_task_while_it_runs,
     _dropped,
-    _kept_to_the_end_of_the_loop,
 ]
 
 
@@ -541,42 +458,6 @@ def test_a_woven_async_generator_does_what_the_unwoven_does(
 
 
 # Many at once
-
-
-def test_twenty_tasks_and_eight_threads_count_only_their_own() -> None:
-    rounds, calls = 12, 3
-    code = double.__code__
-
-    def counting(mine: list[int]) -> Callable[[], None]:
-        return lambda: mine.append(1)
-
-    async def work(number: int) -> None:
-        for turn in range(rounds):
-            mine: list[int] = []
-            with weave(double, pre=counting(mine), priority=number, scope="context"):
-                for _ in range(calls):
-                    assert double(2) == 4
-                    await asyncio.sleep(0)
-            double(2)
-            assert len(mine) == calls, (number, turn, len(mine))
-            await asyncio.sleep(0)
-
-    async def tasks() -> None:
-        await asyncio.gather(*(work(number) for number in range(20)))
-
-    def thread(number: int) -> None:
-        for turn in range(rounds):
-            mine: list[int] = []
-            with weave(double, pre=counting(mine), priority=number, scope="context"):
-                for _ in range(calls):
-                    assert double(2) == 4
-            double(2)
-            assert len(mine) == calls, (number, turn, len(mine))
-
-    works = [lambda number=number: thread(number) for number in range(8)]
-    at_once(lambda: asyncio.run(tasks()), *works, switching=1e-5)
-    assert double.__code__ is code
-    assert type(vars(double)) is dict and "__aspecthook__" not in vars(double)
 
 
 def test_a_block_that_raises_ends_while_another_of_the_same_weaving_goes_on() -> None:

@@ -9,10 +9,9 @@ import functools
 import gc
 import inspect
 import json
-import sys
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pytest
 
@@ -237,55 +236,6 @@ def test_a_pointcut_on_the_new_of_one_enum_leaves_the_others() -> None:
         assert Color(2) is Color.BLUE
         assert log == [Color]
     assert inspect.getattr_static(Color, "__new__") is plain
-
-
-@functools.total_ordering
-class Version:
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self.number == other.number
-
-    def __lt__(self, other: Version) -> bool:
-        return self.number < other.number
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Named(Protocol):
-    def name(self) -> str: ...
-
-
-class Sized(Protocol):
-    def size(self) -> int: ...
-
-
-@runtime_checkable
-class Checked(Protocol):
-    def name(self) -> str: ...
-
-
-def test_the_init_of_one_protocol_leaves_the_others() -> None:
-    class Second(Sized):
-        pass
-
-    class First(Named):
-        pass
-
-    with weave(f"{HERE}:Named.__init__", pre=note):
-        Second()
-        assert log == []
-        First()
-        assert len(log) == 1
-    with pytest.raises(TypeError, match="Protocols cannot be instantiated"):
-        Named()  # type: ignore[misc]
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="it does not look at its caller any more")
-def test_a_hook_of_protocols_that_looks_at_its_caller_is_refused() -> None:
-    with pytest.raises(WeaveError, match="looks at its caller"):
-        weave(f"{HERE}:Checked.__subclasshook__", pre=note)
 
 
 def test_a_proxy_for_an_ordinary_function_of_a_class_takes_any_first_argument() -> None:

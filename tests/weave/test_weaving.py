@@ -6,10 +6,8 @@ import contextvars
 import enum
 import functools
 import gc
-import os
 import sys
 import types
-import warnings
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Return, WeaveError, hookable, hooks, weave
+from aspecthook import Return, hookable, hooks, weave
 from aspecthook.weave import _weaving
 from tests.threads import at_once
 
@@ -173,27 +171,6 @@ def test_a_weaving_that_is_removed_and_kept_keeps_no_proxy_and_not_its_target(so
 # Blocks
 
 
-def test_a_removed_weaving_does_nothing_when_it_is_paused_resumed_or_checked_and_cannot_be_entered() -> None:
-    weaving = weave(double, pre=note)
-    weaving.remove()
-    with pytest.raises(WeaveError, match="weave again"), weaving:
-        pass
-    weaving.pause()
-    weaving.resume()
-    weaving.check()
-    assert noted() == []
-    assert weaving.state == "removed"
-
-
-def test_a_nested_everywhere_block_of_one_weaving_lasts_until_the_outer_one_ends() -> None:
-    weaving = weave(double, pre=note)
-    with weaving:
-        with weaving:
-            assert noted() == ["note"]
-        assert noted() == ["note"]
-    assert noted() == []
-
-
 # Together with `hookable`
 
 
@@ -213,17 +190,6 @@ def test_a_function_that_becomes_hookable_while_it_is_woven_stays_so() -> None:
     assert noted(function) == []
     assert function.__code__ is code
     assert hasattr(function, "pre")
-
-
-def test_a_wrapped_of_somebody_else_is_left_alone() -> None:
-    @functools.wraps(double)
-    def wrapper(n: int) -> int:
-        return double(n)
-
-    with weave(wrapper, pre=note):
-        assert noted(wrapper) == ["note"]
-        assert wrapper.__wrapped__ is double  # type: ignore[attr-defined]
-    assert wrapper.__wrapped__ is double  # type: ignore[attr-defined]
 
 
 # What is freed
@@ -332,45 +298,6 @@ def test_threads_that_weave_one_function_leave_no_trace() -> None:
     count = len(calls)
     double(1)
     assert len(calls) == count
-
-
-def test_threads_that_pause_and_resume_and_remove_end_with_nothing() -> None:
-    weaving = weave(f"{__name__}:double, zlib:crc32", pre=note)
-
-    def work(act: Callable[[], object]) -> None:
-        for _ in range(50):
-            act()
-            double(1)
-
-    at_once(
-        functools.partial(work, weaving.pause),
-        functools.partial(work, weaving.resume),
-        functools.partial(work, lambda: weaving.state),
-    )
-    weaving.resume()
-    assert noted() == ["note"]
-    weaving.remove()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs Unix")
-def test_a_fork_while_woven_carries_the_hooks_and_each_side_removes_its_own() -> None:
-    code = double.__code__
-    plain = zlib.crc32
-    with weave(f"{__name__}:double, zlib:crc32", post=lambda result: result + 1) as weaving:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forks beside threads, as xdist has
-            pid = os.fork()
-        if pid == 0:
-            good = False
-            try:
-                good = double(1) == 3 and zlib.crc32(b"") == 1
-                weaving.remove()
-                good = good and double(1) == 2 and zlib.crc32 is plain and double.__code__ is code
-            finally:
-                os._exit(0 if good else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert double(1) == 3
-        assert zlib.crc32(b"") == 1
 
 
 # How hooks are given

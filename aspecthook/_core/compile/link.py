@@ -13,7 +13,7 @@ ourselves, such as that of one instance, can have its objects in cells.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 
@@ -86,7 +86,7 @@ class Template:
     `traced`.
     """
 
-    __slots__ = ("cells", "code", "layers", "links", "open_pins", "text")
+    __slots__ = ("cells", "code", "layers", "links", "open_pins", "places", "text")
 
     def __init__(self, text: Text, *, free: int = 0, cells: bool = False, traced: bool = False) -> None:
         self.text = text
@@ -97,6 +97,8 @@ class Template:
         self.open_pins = [(pin, role) for pin, role in text.pins.items() if pin not in TABLE]
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
+        # The places of the constants that linking may replace.
+        self.places = [n for n, const in enumerate(self.code.co_consts) if type(const) in (str, tuple, CodeType)]
 
 
 # Linked code, by its template. Only code whose constants are the same for all chains of its shape is kept here.
@@ -157,7 +159,7 @@ class Linker:
         if code is None:
             model = self.model
             # Picklers may meet all code but that in cells, which belongs to a function that nobody can name.
-            code = self._put(template.code, values, filename, ours=not template.cells)
+            code = self._put(template.code, values, filename, template.places, ours=not template.cells)
             code = code.replace(
                 co_name=model.co_name,
                 co_qualname=model.co_qualname,
@@ -182,17 +184,26 @@ class Linker:
         code, links = self.link(template, chain, codes, facts)
         return FunctionType(code, self.space, self.model.co_name, None, tuple(map(CellType, links)))
 
-    def _put(self, code: CodeType, values: dict[str, object], filename: str, *, ours: bool = False) -> CodeType:
+    def _put(
+        self,
+        code: CodeType,
+        values: dict[str, object],
+        filename: str,
+        places: Iterable[int] | None = None,
+        *,
+        ours: bool = False,
+    ) -> CodeType:
         """Return code of a template, and all code inside it, with objects and names in place."""
         names = self.signature.names
-        consts: list[object] = []
-        for const in code.co_consts:
-            if isinstance(const, CodeType):
-                consts.append(self._put(const, values, filename, ours=ours))
-            elif isinstance(const, str) and const.startswith(PIN):
-                consts.append(values[const.removeprefix(PIN)])
-            else:
-                consts.append(_filled(const, names) if isinstance(const, (str, tuple)) else const)
+        consts: list[Any] = list(code.co_consts)
+        for place in range(len(consts)) if places is None else places:
+            const = consts[place]
+            if isinstance(const, str) and const.startswith(PIN):
+                consts[place] = values[const.removeprefix(PIN)]
+            elif isinstance(const, (str, tuple)):
+                consts[place] = _filled(const, names)
+            elif isinstance(const, CodeType):
+                consts[place] = self._put(const, values, filename, ours=ours)
         return code.replace(
             co_consts=Constants((*consts, self.facts["first"], self.model)) if ours else tuple(consts),
             co_varnames=_all_named(code.co_varnames, names),

@@ -8,7 +8,7 @@ and ``$2`` is the third parameter of the target: targets that differ only in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from itertools import groupby
@@ -77,32 +77,29 @@ class Text(NamedTuple):
         Parameters have placeholders for names. Where a pin is to be a constant, an expression stands of which the
         compiler makes a string constant: a conditional one, as it would warn of a call of a bare string.
         """
-        source, head, layers = self.template.partition(f"def ${LINKED}(")
-
-        def put(word: str) -> str:
-            constant = f'"\\0{PIN[1:]}{word}"'
-            return f"({constant} if {constant} else None)" if word in constants else put_in_layers(word)
-
-        def put_in_layers(word: str) -> str:
-            return PLACEHOLDER + word if word.isdigit() else word
-
-        return _filled(source, put), _filled(head + layers, put_in_layers)
+        first, *parts = self.template.split("$")
+        in_layers = False
+        for place, part in enumerate(parts):
+            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+            in_layers = in_layers or word == LINKED
+            if word.isdigit():
+                parts[place] = PLACEHOLDER + part
+            elif word in constants and not in_layers:
+                constant = f'"\\0{PIN[1:]}{word}"'
+                parts[place] = f"({constant} if {constant} else None){part[len(word) :]}"
+        source, head, layers = (first + "".join(parts)).partition(f"def {LINKED}(")
+        return source, head + layers
 
     def shown(self, names: tuple[str, ...]) -> str:
         """Return the source that is shown, with the names of the parameters."""
         idents = [
             name if is_plain(name) else unlike(f"{PLACEHOLDER}{place}", names) for place, name in enumerate(names)
         ]
-        return _filled(self.template, lambda word: idents[int(word)] if word.isdigit() else unlike(word, names))
-
-
-def _filled(template: str, put: Callable[[str], str]) -> str:
-    """Return a template with what is put in the place of its words."""
-    first, *parts = template.split("$")
-    for place, part in enumerate(parts):
-        word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
-        parts[place] = put(word) + part[len(word) :]
-    return first + "".join(parts)
+        first, *parts = self.template.split("$")
+        for place, part in enumerate(parts):
+            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+            parts[place] = (idents[int(word)] if word.isdigit() else unlike(word, names)) + part[len(word) :]
+        return first + "".join(parts)
 
 
 # The names of the parameters in the source that is compiled: this, and their places. The constants that stand for pins

@@ -107,12 +107,11 @@ def _sync_folder(folder: Path) -> None:
         return
     try:
         number = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # the folder may be writable but not readable
-        return
-    try:
-        os.fsync(number)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync folders
+        # A folder may be writable but not readable, and some network file systems cannot sync folders.
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP):
             raise
-    finally:
-        os.close(number)

@@ -57,6 +57,7 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
     Example:
         >>> import tempfile
         >>> import numpy as np
+        >>> from aspecthook.training.checkpoint import load
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save(f"{folder}/epoch_1.safetensors", {"epoch": 1, "weight": np.ones(2)})
         ...     load(f"{folder}/epoch_1.safetensors")

@@ -13,7 +13,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
-from aspecthook.training.loop._logs import VAL, validation_numbers, without_validation
+from aspecthook.training.loop._logs import VAL, of_mode, without_mode
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import is_divided
 
@@ -129,7 +129,7 @@ class EvalHook(BestCheckpoint):
 
     def _validate(self, runner: Run) -> None:
         """Validate; the metrics are complete before any other hook is called after the validation."""
-        runner.logs = without_validation(runner.logs)  # those of the last validation
+        runner.logs = without_mode("val", runner.logs)  # those of the last validation
         rows: list[tuple[Any, Any]] = []
         validated = False
 
@@ -140,8 +140,8 @@ class EvalHook(BestCheckpoint):
             nonlocal validated
             proceed()
             validated = True
-            self.metrics = broadcast({**self._computed(rows), **validation_numbers(runner.logs)})
-            runner.logs = without_validation(runner.logs)
+            self.metrics = broadcast({**self._computed(rows), **of_mode("val", runner.logs)})
+            runner.logs = without_mode("val", runner.logs)
             runner.log(self.metrics)  # in their order
 
         with ExitStack() as stack:

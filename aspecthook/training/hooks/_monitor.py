@@ -10,7 +10,7 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.loop._logs import VAL, validation_numbers
+from aspecthook.training.loop._logs import VAL, of_mode
 
 Rule: TypeAlias = Literal["greater", "less"]
 
@@ -39,7 +39,7 @@ def known_rule(name: str) -> Rule | None:
 
 def find_score(who: str, wanted: str, logs: Mapping[str, Any]) -> str:
     """Return the name of a score in the logs of a validation; ``"loss"`` means ``"val_loss"``, ``"auto"`` the first."""
-    found = validation_numbers(logs)
+    found = of_mode("val", logs)
     names = list(found) if wanted == "auto" else [name for name in (f"{VAL}{wanted}", wanted) if name in logs]
     if names:
         return names[0]

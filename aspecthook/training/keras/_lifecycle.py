@@ -21,7 +21,7 @@ from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._row import values_of
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Method, Stage, named
-from aspecthook.training.loop._logs import Means, logged_by, validation_numbers
+from aspecthook.training.loop._logs import Means, logged_by, of_mode
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import validation_follows
 
@@ -159,7 +159,7 @@ class KerasLifecycle(Hook):
         """Take the numbers of a validation; one before the first batch of an epoch does not belong to it."""
         epoch = self.epoch
         if self.running and (epoch.phase != "open" or runner.progress.inner_iter > 0):
-            epoch.val = {**(epoch.val or {}), **validation_numbers(runner.logs)}
+            epoch.val = {**(epoch.val or {}), **of_mode("val", runner.logs)}
         if epoch.phase == "trained" and not validation_follows(runner):
             epoch.phase = "over after val"
 
@@ -168,7 +168,7 @@ class KerasLifecycle(Hook):
         if self.epoch.phase == "open":
             return {}
         # Other hooks may have added numbers since the validation.
-        val = {} if self.epoch.val is None else {**self.epoch.val, **validation_numbers(self.model.runner.logs)}
+        val = {} if self.epoch.val is None else {**self.epoch.val, **of_mode("val", self.model.runner.logs)}
         return _sorted(broadcast({**self.epoch.train.now(), **val}))
 
     def end_epoch(self, turns: Turns) -> None:

@@ -171,7 +171,9 @@ class EarlyStopping(MonitorCallback):
         self._reset()
 
     def _reset(self) -> None:
-        self.wait = self.stopped_epoch = self.best_epoch = 0
+        self.wait: int = 0
+        self.stopped_epoch: int = 0
+        self.best_epoch: int = 0
         self.best = None
         self.best_weights: list[Any] | None = None  # Any: arrays
 
@@ -278,7 +280,6 @@ class ReduceLROnPlateau(MonitorCallback):
             return
         if self.in_cooldown():
             self.cooldown_counter -= 1
-            self.wait = 0
         if self.is_better(value, self.best):
             self.best, self.wait = value, 0
         elif not self.in_cooldown():

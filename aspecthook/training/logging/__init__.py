@@ -2,5 +2,5 @@
 
 `_row` decides what a row is, what a number is, and how it looks. `LoggerHook` in `_loggers` decides which numbers are
 in a row and when it is due. Sinks write rows: `_files` has text, JSON lines and CSV, `_tensorboard` event files;
-`_progress` shows them on a terminal.
+`_progress` shows them on a terminal, and `_report` draws them.
 """

@@ -27,7 +27,7 @@ from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
 from ._loggers import LoggerHook, eta_of
-from ._row import Row, duration_text, number_text, one_line
+from ._row import Row, Sink, duration_text, number_text, one_line
 
 
 class LineFile:
@@ -262,7 +262,7 @@ class _FileLoggerHook(LoggerHook):
     def _begin(self, runner: Run) -> None:
         path = self.path or own_path(folder_of(runner.work_dir, type(self).__name__, "path=..."), self.default)
         mark = None if self._loaded is None else self._loaded["file"]
-        self.sink = self.kind(path, runner.logger, mark, is_new=runner.progress.iter == 0)
+        self.sink: Sink | None = self.kind(path, runner.logger, mark, is_new=runner.progress.iter == 0)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the file ends too."""

@@ -128,7 +128,8 @@ class LoggerHook(Hook):
             self._take(runner, self._newest(runner))
             self._mode = ""
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
+    before_test_epoch = before_val_epoch
+    before_predict_epoch = before_val_epoch
     after_test_epoch = after_val_epoch
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
@@ -286,13 +287,15 @@ class IterTimerHook(Hook):
         """End the iteration if a hook validates within it."""
         self._end(runner)
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
+    before_test_epoch = before_val_epoch
+    before_predict_epoch = before_val_epoch
 
     def always_val_epoch(self) -> None:
         """Continue measuring."""
         self._since = perf_counter()
 
-    always_test_epoch = always_predict_epoch = always_val_epoch
+    always_test_epoch = always_val_epoch
+    always_predict_epoch = always_val_epoch
 
     def _end(self, runner: Run) -> None:
         if self._inside:

@@ -162,7 +162,10 @@ class ProgressHook(LoggerHook):
         if self._screen is None or self._screen.is_terminal:
             self._show(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
 
-    before_train_epoch = before_val_epoch = before_test_epoch = before_predict_epoch = before_epoch
+    before_train_epoch = before_epoch
+    before_val_epoch = before_epoch
+    before_test_epoch = before_epoch
+    before_predict_epoch = before_epoch
 
     def after_iter(self, runner: Run) -> None:
         """Show how far the training, or a validation, a test or a prediction has come."""

@@ -17,7 +17,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
 from ._loggers import LoggerHook
-from ._row import TIMES, Row
+from ._row import TIMES, Row, Sink
 
 
 @final
@@ -108,4 +108,4 @@ class TensorboardLoggerHook(LoggerHook):
     def _begin(self, runner: Run) -> None:
         done = runner.progress.iter
         folder = self.log_dir or own_path(folder_of(runner.work_dir, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
-        self.sink = EventFile(folder, done + 1 if done else 0)
+        self.sink: Sink | None = EventFile(folder, done + 1 if done else 0)

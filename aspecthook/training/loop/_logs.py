@@ -20,16 +20,6 @@ def without_mode(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in logs.items() if not name.startswith(f"{mode}_")}
 
 
-def validation_numbers(logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers that a validation has logged."""
-    return of_mode("val", logs)
-
-
-def without_validation(logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers that no validation has logged."""
-    return without_mode("val", logs)
-
-
 def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a mode has logged, by names without the mode."""
     return {name.removeprefix(f"{mode}_"): value for name, value in of_mode(mode, logs).items()}

@@ -9,21 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from typing import final
+from typing import NamedTuple, final
 
 _MOST = 2  # copies in memory: `CheckpointHook` may save the best checkpoint and the one that is due at the same time
 
 
-@final
-@dataclass(slots=True)
-class _Write:
+class _Write(NamedTuple):
     """A file that is being written, and what to call once it is, or once it is known that it cannot be."""
 
     future: Future[None]
-    outcomes: list[tuple[Callable[[], None], Callable[[], None]]] = field(
-        default_factory=list[tuple[Callable[[], None], Callable[[], None]]]
-    )
+    outcomes: list[tuple[Callable[[], None], Callable[[], None]]]
 
 
 @final
@@ -49,7 +44,7 @@ class Writes:
             write()
 
         self._pool = self._pool or ThreadPoolExecutor(1, "aspecthook: save a checkpoint")
-        self._under_way.append(_Write(self._pool.submit(write_after_it)))
+        self._under_way.append(_Write(self._pool.submit(write_after_it), []))
 
     def then(self, done: Callable[[], None], failed: Callable[[], None]) -> None:
         """Call one of two functions once the newest file has been written, or has failed; in the thread of the run."""

@@ -1,7 +1,7 @@
 """Hooks that set learning rates and momenta by a policy.
 
-Progress is counted in epochs, or in steps of the optimizer rather than the batches that make up a step. To resume, a
-schedule needs only the run's own counters and the values that it started from.
+Progress is counted in epochs, or in steps of the optimizer rather than the batches that make up a step. A schedule has
+no state: the values that it started from are in the parameter groups, which the state of the optimizer has.
 """
 
 from __future__ import annotations
@@ -47,26 +47,30 @@ class _Updater(Hook):
         if by_epoch and self._name in BY_STEP:
             raise ConfigError(f"{who}: {self._name} only counts steps; leave by_epoch out, or give False")
         if warmup is not None:  # otherwise the other options have no effect; a config may have inherited them
-            check(who, "warmup", warmup)
-            check(who, "warmup_iters", warmup_iters)
-            check(who, "warmup_ratio", ratio)
-            check(who, "warmup_by_epoch", warmup_by_epoch)
+            given = {"warmup": warmup, "warmup_iters": warmup_iters, "warmup_ratio": ratio}
+            for option, value in {**given, "warmup_by_epoch": warmup_by_epoch}.items():
+                check(who, option, value)
         self.by_epoch = by_epoch
         self.warmup = warmup
         self.warmup_iters = warmup_iters
         self.warmup_ratio: float = ratio
         self.warmup_by_epoch = warmup_by_epoch
-        self._starts: list[float] = []
-        self._loaded: list[float] | None = None
         self._end: float | None = None  # of the run, in epochs or steps; it changes with the length of the data
         self._counts_epochs: bool | None = None
 
     def before_run(self, runner: Run) -> None:
-        """Read the values that the schedule starts from, and keep them in the parameter groups too."""
+        """Keep the values that the schedule starts from in the parameter groups, and so in checkpoints."""
         self._end = None
         by_epoch = runner.max_epochs is not None and self._name not in BY_STEP
         self._counts_epochs = by_epoch if self.by_epoch is None else self.by_epoch
-        self._note_starts(runner)
+        groups: list[dict[str, Any]] = runner.optimizer.param_groups
+        if len(self._policies) not in (1, len(groups)):
+            raise TrainingError(
+                f"{type(self).__name__}: max_{self.word} has values for {len(self._policies)} parameter groups, and "
+                f"the optimizer has {len(groups)}; give equally many"
+            )
+        for place, group in enumerate(groups):
+            self._start(group, place)
         if self._counts_epochs:  # otherwise the end depends on the length of the data, which an epoch begins with
             self._find_end(runner)
 
@@ -84,64 +88,44 @@ class _Updater(Hook):
         if self.warmup is not None:
             length: float = self.warmup_iters
             if self.warmup_by_epoch:
-                length = _steps(runner, length * _length(runner, "warmup_by_epoch=True"))
+                length = ceil(length * _length(runner, "warmup_by_epoch=True") / runner.accumulate)
             if runner.step <= length:
                 self._set(runner, warmup_factor(self.warmup, runner.step, length, self.warmup_ratio))
                 return
         if not self._counts_epochs:
             self._set(runner, 1.0)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the values that the schedule started from, one for each parameter group."""
-        return {f"initial_{self.word}": list(self._starts)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the values that the resumed run started from, at the next epoch or step."""
-        self._loaded = list(map(float, state.get(f"initial_{self.word}", ()))) or None
-
-    def _note_starts(self, runner: Run) -> None:
-        groups: list[dict[str, Any]] = runner.optimizer.param_groups
-        several = self._policies if len(self._policies) > 1 else None
-        for what, rows in ((f"max_{self.word} has", several), ("the checkpoint has", self._loaded)):
-            if rows is not None and len(rows) != len(groups):
-                raise TrainingError(
-                    f"{type(self).__name__}: {what} values for {len(rows)} parameter groups, and the optimizer has "
-                    f"{len(groups)}; give equally many"
-                )
+    def _start(self, group: dict[str, Any], place: int) -> float:
+        """Return the value that a group started from, which it keeps, and the optimizer's state with it."""
         key = f"initial_{self.word}"
-        for place, group in enumerate(groups):
-            if self._loaded is not None:
-                group[key] = self._loaded[place]
-            elif key not in group:
-                group[key] = float(self._value(group, place))
-        self._starts, self._loaded = [float(group[key]) for group in groups], None
+        if key not in group:
+            group[key] = float(self._value(group, place))
+        start: float = group[key]
+        return start
 
     def _find_end(self, runner: Run) -> float:
         """Return where the run ends, and compute the first and the last value, so that errors are raised now."""
-        end = (runner.max_epochs or inf) if self._counts_epochs else _steps(runner, _batches(runner))
-        if end == self._end:
-            return end
-        self._end = end
-        for place in range(len(self._starts)):
-            for progress in (0, end - 1) if end < inf else (0,):
-                try:
-                    self._regular(place, progress, end)
-                except ConfigError as error:
-                    raise ConfigError(f"{type(self).__name__}: {self.policy}: {error}") from None
+        end = (runner.max_epochs or inf) if self._counts_epochs else _steps(runner)
+        if end != self._end:
+            self._end = end
+            for place, group in enumerate(runner.optimizer.param_groups):
+                for progress in (0, end - 1) if end < inf else (0,):
+                    try:
+                        self._regular(group, place, progress, end)
+                    except ConfigError as error:
+                        raise ConfigError(f"{type(self).__name__}: {self.policy}: {error}") from None
         return end
 
-    def _regular(self, place: int, progress: float, end: float) -> float:
+    def _regular(self, group: dict[str, Any], place: int, progress: float, end: float) -> float:
         """Return the value of a parameter group without the warm-up."""
         policy = self._policies[place if len(self._policies) > 1 else 0]
-        return policy(self._starts[place], progress, end)
+        return policy(self._start(group, place), progress, end)
 
     def _set(self, runner: Run, factor: float) -> None:
-        if self._loaded is not None:
-            self._note_starts(runner)
         end = self._find_end(runner)
         progress = runner.epoch if self._counts_epochs else runner.step
         for place, group in enumerate(runner.optimizer.param_groups):
-            self._put(group, self._regular(place, progress, end), factor)
+            self._put(group, self._regular(group, place, progress, end), factor)
 
     def _value(self, group: dict[str, Any], place: int) -> Any:
         raise NotImplementedError
@@ -238,11 +222,13 @@ class MomentumUpdaterHook(_Updater):
             group["betas"] = (regular / factor, *group["betas"][1:])
 
 
-def _batches(runner: Run) -> float:
-    """Return the number of batches that a run trains on."""
+def _steps(runner: Run) -> float:
+    """Return the number of steps of a run, each of which may be made of several batches."""
     if runner.max_iters is not None:
-        return runner.max_iters
-    return inf if runner.max_epochs is None else runner.max_epochs * _length(runner, "a schedule by steps")
+        return ceil(runner.max_iters / runner.accumulate)
+    if runner.max_epochs is None:
+        return inf
+    return ceil(runner.max_epochs * _length(runner, "a schedule by steps") / runner.accumulate)
 
 
 def _length(runner: Run, what: str) -> int:
@@ -253,7 +239,3 @@ def _length(runner: Run, what: str) -> int:
             f"{what} must know how many batches an epoch has, but {brief(runner.data_loader)} has no length; give it "
             "one, or give the run max_iters"
         ) from None
-
-
-def _steps(runner: Run, batches: float) -> float:
-    return batches if batches == inf else ceil(batches / runner.accumulate)

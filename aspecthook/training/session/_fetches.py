@@ -127,7 +127,10 @@ class Reader:
     def check(self, fetches: Nested, run: Run, who: str) -> list[str]:
         """Return the names in fetches; raise if a step has no value of one of them."""
         names: list[str] = []
-        mapped(fetches, names.append, who)
+        if type(fetches) is str:  # as most are
+            names.append(fetches)
+        else:
+            mapped(fetches, names.append, who)
         for name in names:
             if name not in self._checked:
                 _check_name(name, run, who)

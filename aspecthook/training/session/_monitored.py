@@ -32,29 +32,15 @@ from ._protocol import (
     CREATES,
     QUIET,
     AbortedError,
+    Caller,
     OutOfRangeError,
     SessionRunArgs,
-    SessionRunContext,
     SessionRunHook,
-    SessionRunValues,
     bindings,
     session_state,
 )
 
 Pauses: TypeAlias = Generator[None, None, None]
-
-
-@final
-class _Caller(SessionRunHook):
-    """The hook that fetches and feeds what the caller of a step asks for."""
-
-    results: Nested = None
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        return run_context.original_args
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
-        self.results = run_values.results
 
 
 @final
@@ -114,7 +100,7 @@ class MonitoredTrainingSession:
         self.runner: Runner = runner
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._state = state = session_state(runner)
-        self._caller = _Caller()
+        self._caller = Caller()
         self._answered = False  # whether the step that the user waits for is made
         self._thrown: BaseException | None = None  # what the user's code has raised
         self._through = False  # whether all steps are made, and only the end of the run is still to come

@@ -182,6 +182,19 @@ class SessionRunHook:
         """Called when the run has ended; not if it has failed."""
 
 
+@final
+class Caller(SessionRunHook):
+    """The hook that fetches and feeds what the caller of a step asks for."""
+
+    results: Nested = None
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return run_context.original_args
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
+        self.results = run_values.results
+
+
 # Errors
 
 
@@ -259,16 +272,14 @@ class SessionState:
         self.feeders: dict[object, str] = {}
         self._global_step = 0
 
-    # The step. These three are called for each hook at each step: what is the same for all hooks is done once.
+    # The step. What is the same for all hooks is done once, since these are called for each hook at each step.
 
-    def step_of(self, call: Call, run: Run) -> SessionRunContext:
-        """Return the context of a step, which begins with the first hook that asks."""
-        if self.call is not call:
-            assert self.session is not None
-            self.call, self.values, self.asked, self.feeders = call, None, {}, {}
-            self.context = SessionRunContext(self.original_args, self.session)
-            self._global_step = run.step  # the number before the step, which is what TensorFlow reads
-            self.reader.begin_step()
+    def begin_step(self, call: Call, run: Run) -> SessionRunContext:
+        """Begin a step, with the first hook that is called in it, and return its context."""
+        self.call, self.values, self.asked, self.feeders = call, None, {}, {}
+        self.context = SessionRunContext(self.original_args, self.session or Session(run, self.reader))
+        self._global_step = run.step  # the number before the step, which is what TensorFlow reads
+        self.reader.begin_step()
         return self.context
 
     def take(self, hook: SessionRunHook, who: str, answer: object, batch: Nested, run: Run) -> Args | None:
@@ -288,14 +299,17 @@ class SessionState:
 
     def values_of(self, hook: SessionRunHook, run: Run) -> SessionRunValues | None:
         """Return the values that a hook has fetched; None if the step was skipped, or a hook has ended the run."""
-        if self.quiet is not None or (self.training and run.progress.iter <= run.iter):
-            return None
         if self.values is None:
+            if self.quiet is not None or (self.training and run.progress.iter <= run.iter):
+                return None
             self.values = {}
             if self.asked:
                 read = self.reader.read(self.reader.wanted, run, self._global_step)
                 for key, fetches in self.asked.items():
-                    self.values[key] = SessionRunValues(mapped(fetches, read.__getitem__, "the step"))
+                    # Most hooks fetch one name, which is read without a walk through nested names.
+                    is_name = type(fetches) is str
+                    found = read[fetches] if is_name else mapped(fetches, read.__getitem__, "the step")
+                    self.values[key] = SessionRunValues(found)
         return self.values.get(id(hook), _NO_VALUES)
 
     # The session
@@ -348,7 +362,7 @@ class SessionState:
     def end_quietly(self, run: Run, error: BaseException) -> None:
         """End the loop as if a hook had asked for it."""
         run.logger.info("the run ends: %s %s", type(error).__name__, error)
-        self.quiet = error
+        self.quiet, self.values = error, None
         run.request_stop()
 
     def close(self) -> None:
@@ -409,10 +423,10 @@ def _creates(state: SessionState, _: SessionRunHook, method: Method) -> Method:
 
 
 def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
-    who = f"the session hook {type(hook).__name__}"
+    who = "the caller of the step" if isinstance(hook, Caller) else f"the session hook {type(hook).__name__}"
 
     def before_run(call: Call, runner: Run, batch: Nested) -> Args | None:
-        answer = method(state.step_of(call, runner))
+        answer = method(state.context if state.call is call else state.begin_step(call, runner))
         return None if answer is None else state.take(hook, who, answer, batch, runner)
 
     return before_run
@@ -420,7 +434,7 @@ def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Me
 
 def _after_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
     def after_run(call: Call, runner: Run) -> None:
-        context = state.step_of(call, runner)
+        context = state.context if state.call is call else state.begin_step(call, runner)
         values = state.values_of(hook, runner)
         if values is None:
             return

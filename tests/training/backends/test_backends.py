@@ -152,24 +152,6 @@ def test_a_state_of_another_model_is_refused_with_all_that_differs(lib: Library)
     np.testing.assert_equal(backend.state(model), before)
 
 
-# Gradients
-
-
-@both
-@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, float("inf")])
-@pytest.mark.parametrize("share", [0.1, 3.0])
-def test_gradients_are_clipped_to_a_norm(lib: Library, norm_type: float, share: float) -> None:
-    model = lib.model()
-    backend = backend_of(model)
-    lib.loss(model).backward()
-    before = backend.gradients(model)
-    whole = np.linalg.norm(np.concatenate([g.ravel() for g in before.values()]), norm_type)
-    given_norm = backend.clip_gradients(model, float(whole) * share, norm_type)
-    assert isinstance(given_norm, float) and given_norm == pytest.approx(whole, rel=1e-5)
-    for name, gradient in backend.gradients(model).items():
-        np.testing.assert_allclose(gradient, before[name] * min(share, 1.0), rtol=1e-4, atol=1e-7)
-
-
 # Averages
 
 
@@ -322,51 +304,6 @@ def test_all_random_generators_are_restored(lib: Library) -> None:
     assert draw() == seeded != first
 
 
-@both
-@given(st.data())
-@settings(max_examples=12)
-def test_a_run_resumes_bit_by_bit_from_any_iteration(library: str, data: Any) -> None:
-    """In the middle of an epoch, with shuffling, dropout, momentum and, in PyTorch, batch normalisation."""
-    from aspecthook.training.data import ArrayDataset, DataLoader
-
-    lib = Library(library)
-    rng = np.random.default_rng(0)
-    arrays = rng.normal(size=(14, 3)).astype(np.float32), rng.normal(size=(14, 2)).astype(np.float32)
-
-    def made(seed: int) -> Any:
-        model = lib.model(seed, dropout=0.5)
-        return model, lib.optimizer(model, "SGD", momentum=0.9), DataLoader(ArrayDataset(*arrays), 3, shuffle=True)
-
-    def run(model: Any, optimizer: Any, loader: Any, steps: int) -> None:
-        backend = backend_of(model)
-        while steps:
-            for batch in loader:
-                x, y = backend.to_device(batch, model)
-                optimizer.zero_grad()
-                loss = nn.mse(model(x), y) if lib.name == "numpy" else lib.nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                optimizer.step()
-                steps -= 1
-                if not steps:
-                    break
-
-    cut = data.draw(st.integers(1, 13))
-    whole, parted, resumed = made(0), made(0), made(1)
-    backend = backend_of(whole[0])
-    backend.seed(5)
-    run(*whole, 14)
-    backend.seed(5)
-    run(*parted, cut)
-    state = backend.state(parted[0]), backend.optimizer_state(parted[1]), backend.rng_state(), parted[2].state_dict()
-    backend.seed(99)
-    backend.load_state(resumed[0], state[0])
-    backend.load_optimizer_state(resumed[1], state[1])
-    backend.set_rng_state(plain_copy(state[2]))
-    resumed[2].load_state_dict(state[3])
-    run(*resumed, 14 - cut)
-    np.testing.assert_equal(backend.state(resumed[0]), backend.state(whole[0]))
-
-
 def plain_copy(tree: Any) -> Any:
     """Through JSON, arrays aside."""
     if isinstance(tree, dict):
@@ -383,43 +320,6 @@ def plain_copy(tree: Any) -> Any:
 def test_numpy_has_no_mixed_precision() -> None:
     with pytest.raises(TrainingError, match="amp=True: mixed precision is PyTorch's"):
         backend_of(nn.Linear(1, 1)).amp(True, None)
-
-
-@with_torch
-@pytest.mark.parametrize("kind", [True, "bf16", "fp16"])
-def test_mixed_precision_trains_and_its_state_comes_back(kind: bool | str) -> None:
-    lib = Library("torch")
-    model = lib.model()
-    backend = backend_of(model)
-    amp, optimizer = backend.amp(kind, model), lib.optimizer(model)
-    with amp.autocast():
-        out = model(lib.array(5, 3))
-    assert str(out.dtype) == ("torch.float16" if kind == "fp16" else "torch.bfloat16")
-    before = backend.state(model)
-    amp.scale(lib.loss(model)).backward()
-    amp.unscale(optimizer)
-    amp.unscale(optimizer)
-    assert backend.clip_gradients(model, 1.0) < 100, "unscaled, once"
-    amp.step(optimizer)
-    assert (backend.state(model)["0.weight"] != before["0.weight"]).any()
-    state = json.loads(json.dumps(amp.state_dict()))
-    other = backend.amp(kind, model)
-    other.load_state_dict(state)
-    assert other.state_dict() == amp.state_dict()
-    assert bool(state) == (kind == "fp16")
-
-
-@with_torch
-def test_mixed_precision_skips_a_step_that_overflows_and_lowers_the_scale() -> None:
-    lib = Library("torch")
-    model = lib.model()
-    backend = backend_of(model)
-    amp, optimizer = backend.amp("fp16", model), lib.optimizer(model)
-    before, scale = backend.state(model)["0.weight"], amp.state_dict()["scale"]
-    amp.scale(lib.loss(model) * float("inf")).backward()
-    amp.step(optimizer)
-    np.testing.assert_array_equal(backend.state(model)["0.weight"], before)
-    assert amp.state_dict()["scale"] == scale / 2
 
 
 @with_torch

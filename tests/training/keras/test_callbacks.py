@@ -195,28 +195,6 @@ def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> Non
     assert path.read_text() == ""
 
 
-def test_a_resumed_csv_file_has_no_lines_of_epochs_that_are_trained_again(tmp_path: Path) -> None:
-    def made(epochs: int) -> Runner:
-        return run_of("numpy", max_epochs=epochs, hooks=[k.CSVLogger(tmp_path / "log.csv")])
-
-    runner = made(5)
-    runner.register_hook(k.ModelCheckpoint(tmp_path / "{epoch}"))
-    runner.fit(data(2))
-    expected = (tmp_path / "log.csv").read_bytes()
-    assert expected.count(b"\r\n") == 6
-    for epoch in (1, 3, 5):
-        again = made(5)
-        again.resume(tmp_path / str(epoch))
-        again.fit(data(2))
-        assert (tmp_path / "log.csv").read_bytes() == expected
-    (tmp_path / "log.csv").unlink()
-    again = made(5)
-    again.resume(tmp_path / "3")
-    again.fit(data(2))
-    lines = expected.split(b"\r\n")
-    assert (tmp_path / "log.csv").read_bytes().split(b"\r\n") == [lines[0], *lines[4:]]
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_other_ranks_write_no_files(rank: int, tmp_path: Path) -> None:
     runner = run_of("numpy", max_epochs=2)

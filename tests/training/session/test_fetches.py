@@ -95,26 +95,21 @@ Pair = namedtuple("Pair", "first second")
 
 
 @pytest.mark.parametrize(
-    "fetches",
-    ["loss", ["loss", ("lr", "lr")], {"a": {"b": ["iter"]}, "c": "epoch"}, Pair("loss", Pair(None, "lr")), [], {}],
+    ("fetches", "results"),
+    [
+        ("loss", 3.0),
+        (["loss", ("lr", "lr")], [3.0, (0.1, 0.1)]),
+        ({"a": {"b": ["iter"]}, "c": "epoch"}, {"a": {"b": [0]}, "c": 0}),
+        (Pair("loss", Pair(None, "lr")), Pair(3.0, Pair(None, 0.1))),
+        ([], []),
+        ({}, {}),
+    ],
 )
-def test_results_have_the_shape_of_the_fetches(fetches: Any) -> None:
-    values = {"loss": 3.0, "lr": 0.1, "iter": 0, "epoch": 0, None: None}
-
-    def filled(one: Any) -> Any:
-        if isinstance(one, dict):
-            return {key: filled(value) for key, value in one.items()}
-        if isinstance(one, Pair):
-            return Pair(*map(filled, one))
-        return type(one)(map(filled, one)) if isinstance(one, (list, tuple)) else values[one]
-
-    runner, fetch = plain(), Fetch(fetches)
-    runner.register_hook(fetch)
-    runner.fit([3.0])
-    assert fetch.results == [filled(fetches)]
-    assert type(fetch.results[0]) is type(filled(fetches))
-    with MonitoredTrainingSession(plain(), [3.0]) as session:
-        assert session.run(fetches) == filled(fetches)
+def test_results_have_the_shape_of_the_fetches(fetches: Any, results: Any) -> None:
+    fetch = Fetch(fetches)
+    with MonitoredTrainingSession(plain(hooks=[fetch]), [3.0]) as session:
+        assert session.run(fetches) == results
+    assert fetch.results == [results] and type(fetch.results[0]) is type(results)
 
 
 def carried(runner: Runner) -> int:
@@ -258,3 +253,7 @@ def test_an_entry_that_is_not_there_is_refused(batch: Any, feed: Any, says: str)
     runner = plain(hooks=[Trail("hook", [], feed=feed)])
     with pytest.raises(HookOptionError, match=says):
         runner.fit([batch])
+    with MonitoredTrainingSession(plain(), [batch]) as session:
+        with pytest.raises(HookOptionError, match=f"the caller of the step .*{says}"):
+            session.run(feed=feed)
+        assert session.should_stop()

@@ -52,19 +52,6 @@ class Takes(SessionRunHook):
 # The timer
 
 
-@given(st.integers(1, 5), st.lists(st.integers(0, 4), max_size=12))
-def test_a_timer_by_steps_is_due_at_first_and_then_every_so_many(every: int, jumps: list[int]) -> None:
-    timer, last, step = LoggingTensorHook(["loss"], every), None, 0
-    for jump in jumps:
-        step += jump
-        due = last is None or (step != last and step >= last + every)
-        assert timer.is_due(step) is due
-        if due:
-            passed = timer.acts(step)
-            assert (passed and passed[0]) == (None if last is None else step - last)
-            last = step
-
-
 def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
     timer = LoggingTensorHook(["loss"], None, 10)
     assert timer.is_due(0) and timer.acts(0) is None
@@ -117,27 +104,6 @@ def test_stop_at_step_counts_from_the_first_of_several_sessions() -> None:
     assert runner.step == 5
     runner.fit([1.0, 2.0])
     assert runner.step == 10
-
-
-def test_a_run_that_is_resumed_makes_the_rest_of_its_steps(tmp_path: Path) -> None:
-    def made(*hooks: Any) -> Runner:
-        return plain(max_epochs=99, hooks=[StopAtStepHook(num_steps=10), *hooks])
-
-    class Ends(SessionRunHook):
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            if run_context.session.run("global_step") == 4:
-                run_context.request_stop()
-
-    ended = made(Ends())
-    ended.fit([1.0, 2.0, 3.0])
-    again = made()
-    again.resume(ended.save_checkpoint(tmp_path / "4"))
-    again.fit([1.0, 2.0, 3.0])
-    assert again.step == 10
-    more = made()
-    more.resume(again.save_checkpoint(tmp_path / "10"))
-    more.fit([1.0, 2.0, 3.0])
-    assert more.step == 20
 
 
 # NanTensorHook

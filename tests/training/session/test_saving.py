@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aspecthook import hooks
 from aspecthook.training import EMAHook, LrUpdaterHook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.session import (
@@ -21,7 +20,6 @@ from aspecthook.training.session import (
     MonitoredTrainingSession,
     SessionRunHook,
     StopAtStepHook,
-    _hooks,
 )
 from tests.training.kit import both
 from tests.training.session.kit import differences, drive, fit, loader, plain, runner_of
@@ -66,16 +64,6 @@ def test_it_saves_at_creation_every_so_many_steps_and_at_the_end(
     told = [f"{word} {step}" for step in expected for word in ("before", "after")]
     assert log == ["begin", *told, f"end {steps}"]
     assert all(load(hook.path(step))["progress"]["step"] == step for step in expected)
-
-
-def test_by_seconds_it_counts_from_the_last_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(_hooks, "clock", lambda: now[0])
-    runner = plain()
-    hooks(runner.forward).post(lambda: now.__setitem__(0, now[0] + 1.0))
-    runner.register_hook(CheckpointSaverHook(tmp_path, save_secs=2.5))
-    runner.fit([1.0] * 8)
-    assert steps_saved(tmp_path) == [0, 3, 6, 8]
 
 
 def test_a_listener_may_end_the_run_and_all_listeners_are_called(tmp_path: Path) -> None:
