@@ -63,7 +63,7 @@ class BestCheckpoint(Hook):
         """The best score so far."""
         return self.watched.best if self.watched is not None and (self._best.names or self._best.due) else None
 
-    def open(self, runner: Run, *kept: KeptFiles) -> None:
+    def _open(self, runner: Run, *kept: KeptFiles) -> None:
         """Find the folder, remove the files that a killed run had no time to remove, and save those that it owes."""
         folder = (
             self.out_dir if self.out_dir is not None else folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
@@ -211,7 +211,7 @@ class CheckpointHook(BestCheckpoint):
 
     def before_run(self, runner: Run) -> None:
         """Find the folder, and finish what a killed run had no time for."""
-        self.open(runner, self._files)
+        self._open(runner, self._files)
 
     def after_train_epoch(self, runner: Run) -> None:
         """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""

@@ -81,7 +81,7 @@ class EvalHook(BestCheckpoint):
         super().__init__(save_best, rule, out_dir)
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
-        self.loader = loader
+        self.loader: Iterable[Any] = loader
         self.start: int | None = optional_number(who, "start", start, 0)
         self.interval: int = whole_number(who, "interval", interval, 1)
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
@@ -94,7 +94,7 @@ class EvalHook(BestCheckpoint):
     def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint."""
         if self.save_best is not None:
-            self.open(runner)
+            self._open(runner)
 
     def before_train_epoch(self, runner: Run) -> None:
         """Validate before training, if the run begins at `start` or later."""

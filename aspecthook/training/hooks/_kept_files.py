@@ -25,7 +25,7 @@ class KeptFiles:
     __slots__ = ("_most", "due", "folder", "names", "saving")
 
     def __init__(self, folder: Path | None, most: int | None) -> None:
-        self.folder = folder
+        self.folder: Path | None = folder
         self._most = most
         self.names: list[str] = []
         self.due: str | None = None  # a file that is to be saved when the stage is over
