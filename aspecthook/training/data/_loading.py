@@ -104,7 +104,7 @@ class ResumableLoader:
             raise TrainingError(
                 f"{who}(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
             )
-        self.seed = seed
+        self.seed: int = seed
         self.rank = rank
         self.world_size = world_size
         self.epoch: int = 0  # that is being read, or is read next
@@ -193,7 +193,7 @@ class ResumableLoader:
             what = differences({name: value for name, value in there.items() if name not in self._free}, here)
             if what:
                 raise refuse_layout(what)
-        self.seed = there["seed"]
+        self.seed = int(there["seed"])
         if divided_anew:
             origin, position = origin + position * there["batch_size"] * there["world_size"], 0
         self.epoch, self._position, self._origin, self._loaded = int(state["epoch"]), position, origin, True

@@ -60,7 +60,7 @@ class Resumable(ResumableLoader):
             )
         self.dataset: Dataset = loader.dataset
         self._source = source = loader.batch_sampler
-        self.sampler = getattr(source, "sampler", loader.sampler)
+        self.sampler: Any = getattr(source, "sampler", loader.sampler)
         # The loader has made the sampler itself, which knows nothing of other ranks.
         self._shares = type(source) is data.BatchSampler and type(self.sampler) in (
             data.SequentialSampler,
