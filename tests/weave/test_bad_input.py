@@ -189,7 +189,7 @@ OBJECTS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "message"), OBJECTS, ids=[f"{str(one)[:30]}" for one, _ in OBJECTS])
+@pytest.mark.parametrize(("target", "message"), OBJECTS, ids=[message[:40] for _, message in OBJECTS])
 def test_a_target_that_is_no_function_is_refused_with_what_to_give(target: Any, message: str) -> None:
     check_refused(target, {"post": ten}, message)
 
