@@ -109,7 +109,7 @@ def main() -> None:
     try:
         Loading.TestCase().runTest()
     except LawError as error:
-        print(error, *error.__notes__, sep="\n\n")
+        print(error, "", *error.__notes__, sep="\n")
     LoadingRepaired.TestCase().runTest()
     print("With names in the place of handles the law holds.")
 

@@ -34,7 +34,7 @@ def run(*args: str) -> str:
         ("audit", ("The script was stopped", "kept: True", "that it was? True")),
         (
             "plugin_order",
-            ("name='audit')\n    state.load(name='auth')\n    state.call((0,))", "the law holds"),
+            ("state.load(name='audit')\nstate.load(name='auth')\nstate.call(args=(0,))", "the law holds"),
         ),
     ],
 )

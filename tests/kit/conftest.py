@@ -69,7 +69,7 @@ def shop(request):
     run.pytester = pytester
     yield run
     # What a test leaves behind on purpose would be woven on the next `kit_shop` that is imported.
-    for watcher in list(_imports._watchers):
+    for watcher in list(_imports._watchers.values()):
         watcher.imported.__self__.remove()
 
 
