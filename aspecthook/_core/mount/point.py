@@ -467,17 +467,6 @@ class MountPoint(Attribute):
         self._change(store)
 
     @under_lock
-    def regate(self, hook: Hook, gate: Predicate | None, *, paused: bool) -> None:
-        """Change for which calls a hook acts."""
-
-        def store() -> None:
-            hook.gate, hook.paused = gate, paused
-            hook.reshape()
-
-        if hook in self.members and (hook.paused, hook.gate) != (paused, gate):
-            self._change(store)
-
-    @under_lock
     def rearrange(self) -> None:
         """Put the hooks into the order that holds now, at the next call."""
         self._change(lambda: None)
