@@ -21,6 +21,7 @@ from aspecthook import (
     hookable,
     hooks,
 )
+from aspecthook._core.compile.show import FREE_THREADED
 from tests.oracle.laws import check_laws
 
 
@@ -377,7 +378,7 @@ def test_the_mount_point_of_an_instance_that_is_gone_is_not_that_of_the_next_one
         again = Account()
         reused += id(again) == address
         assert hooks(again.withdraw) is not found and not hooks(again.withdraw).members
-    assert reused
+    assert reused or FREE_THREADED  # its allocator seldom gives an address again at once
 
 
 class Alike:
