@@ -211,7 +211,7 @@ def elsewhere(tmp_path: Path, shop: Path) -> dict[str, str]:
     [
         (["--version"], "aspecthook "),
         (["--help"], "Commands:"),
-        (["doctor"], "attach: "),
+        (["doctor"], "aspecthook "),
         (["match", "shop:*"], "5 taken"),
         (["explain", "shop:price"], "# shop:price, 1 hook"),
         (["trace", "shop:*", "--", "-c", "import shop; shop.order(1)"], "shop:order(item=1)"),
