@@ -13,13 +13,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-def entry_points_of(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group."""
-    from importlib import metadata
-
-    return [*metadata.entry_points(group=group)]
-
-
 def shown(point: EntryPoint) -> str:
     """Return an entry point as messages show it."""
     of = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "no distribution"
@@ -31,9 +24,18 @@ def plugins_of(group: str, exclude: Iterable[str], known: Iterable[str], label: 
 
     They come in the order of their names: they are found in the order of folders on a disk, which differs by machine.
     """
+    from importlib import metadata
+
     left_out = {*([exclude] if isinstance(exclude, str) else exclude), *known}
+    try:
+        found = metadata.entry_points(group=group)
+    except ValueError as error:  # from Python 3.15 on, if any of any distribution is malformed
+        raise PluginError(
+            f"{label}: Python cannot read the entry points that are installed, since one of them is malformed: "
+            f"{brief(error, 200)}; fix or uninstall its distribution"
+        ) from error
     points: dict[str, list[EntryPoint]] = {}
-    for point in entry_points_of(group):
+    for point in found:
         if point.name not in left_out:
             points.setdefault(point.name, []).append(point)
     for name, several in points.items():

@@ -251,5 +251,4 @@ BROKEN: dict[str, tuple[str, dict[str, str], type[Exception]]] = {
     "raises": ("plugged_b:A", {"plugged_b": "1 / 0"}, ZeroDivisionError),
     "syntax": ("plugged_b:A", {"plugged_b": "def"}, SyntaxError),
     "attribute": ("plugged_b:A", {"plugged_b": "B = 1"}, AttributeError),
-    "malformed": ("!", {}, Exception),
 }

@@ -66,6 +66,19 @@ def test_a_broken_entry_point_is_named_and_none_is_registered(plugins: Plugins, 
     assert [one.name for one in plugins.load_entry_points(GROUP, exclude=["broken"])] == ["a", "z"]
 
 
+def test_a_malformed_entry_point_is_named_and_nothing_is_registered(plugins: Plugins, install: Install) -> None:
+    install("good", {"a": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
+    install("wreck", {"broken": "!"}, {})
+    said = r"entry point broken = ! of wreck 1\.2 fails with "
+    if sys.version_info >= (3, 15):  # Python reads none if one is malformed
+        said = (
+            "Python cannot read the entry points that are installed, since one of them is malformed: .*'!'.*; fix or "
+            "uninstall its distribution"
+        )
+    with unchanged(), pytest.raises(PluginError, match=f"^Shop: .*{said}"):
+        plugins.load_entry_points(GROUP)
+
+
 def test_one_name_of_two_distributions_is_refused(plugins: Plugins, install: Install) -> None:
     """Which of them was registered was luck."""
     for name in ("one", "two"):
