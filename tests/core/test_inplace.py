@@ -411,3 +411,15 @@ def test_the_defaults_of_a_hooked_function_are_the_objects_that_they_were() -> N
     assert price() == constant
     hooks(mounted).clear()
     assert price() is half and price.__defaults__ is defaults and defaults is not None and defaults[0] is half
+
+
+def test_a_block_that_raises_removes_its_hook(target: types.FunctionType) -> None:
+    with pytest.raises(KeyError), hooks(target).add("pre", noting("block")):
+        raise KeyError
+    assert not hooks(target).members
+
+
+def test_one_function_for_other_exceptions_is_another_hook(target: types.FunctionType) -> None:
+    mount, hook = hooks(target), noting("failed")
+    first, second = mount.add("exception", hook, KeyError), mount.add("exception", hook, ValueError)
+    assert mount.members == (first, second) and mount.add("exception", hook, KeyError) is first
