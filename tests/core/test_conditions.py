@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aspecthook import Return, hookable, hooks
+from aspecthook import HookSignatureError, Return, hookable, hooks
 from tests.threads import at_once
 
 PLAIN_KINDS = ("pre", "exception", "post", "always")
@@ -390,3 +390,40 @@ def test_a_hook_that_is_removed_in_the_middle_of_a_call_runs_to_its_end(till: Ti
         hooks(till.pay).add("pre", till.hook(f"times={times}"), times=times)
     till.pay()
     assert till.ran == ["times=1", "times=2"] and not hooks(till.pay)
+
+
+def test_calls_that_a_predicate_refuses_are_not_counted(till: Till) -> None:
+    till.add("pre", when=lambda amount: amount > 1, times=1)
+    for amount in (1, 2, 3):
+        till.pay(amount)
+    assert till.ran == ["pre"]
+
+
+def test_a_hook_that_is_not_reentrant_runs_again_after_it_has_raised(till: Till) -> None:
+    def fails() -> None:
+        till.ran.append("pre")
+        raise KeyError
+
+    hooks(till.pay).pre(fails, reentrant=False)
+    for _ in range(2):
+        with suppress(KeyError):
+            till.pay()
+    assert till.ran == ["pre", "pre"]
+
+
+def test_a_hook_that_is_not_reentrant_leaves_those_of_other_functions_alone(till: Till) -> None:
+    other = Till()
+    other.add("pre", reentrant=False)
+
+    def pays_there() -> None:
+        other.pay()
+
+    hooks(till.pay).pre(pays_there, reentrant=False)
+    till.pay()
+    assert other.ran == ["pre"]
+
+
+def test_the_predicate_of_an_around_hook_is_not_given_proceed(till: Till) -> None:
+    with pytest.raises(HookSignatureError, match="proceed"):
+        till.add("around", when=lambda proceed: True)
+    assert not hooks(till.pay).members
