@@ -394,3 +394,17 @@ def test_a_sync_around_hook_that_says_it_hands_on_what_proceed_gives_serves_sync
         hooks(fetch).add("around", hook)
         assert read() == asyncio.run(fetch()) == "page"
     assert log == ["around", "around", "method", "method"]
+
+
+def test_any_awaitable_that_a_hook_of_a_coroutine_function_returns_is_awaited() -> None:
+    class Later:
+        def __await__(self) -> Iterator[None]:
+            yield from ()
+            return 5
+
+    @hookable
+    async def fetch() -> object:
+        return 1
+
+    fetch.post(Later)
+    assert asyncio.run(fetch()) == 5  # type: ignore[arg-type]
