@@ -407,4 +407,4 @@ def test_any_awaitable_that_a_hook_of_a_coroutine_function_returns_is_awaited() 
         return 1
 
     fetch.post(Later)
-    assert asyncio.run(fetch()) == 5  # type: ignore[arg-type]
+    assert asyncio.run(fetch()) == 5
