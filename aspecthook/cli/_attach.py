@@ -132,7 +132,7 @@ def _hand_over(process: int, *paths: Path) -> None:
 
 
 def _ask(process: int, place: Path, wait: float, **request: Any) -> dict[str, Any]:
-    """Have a process do something, and return its answer.
+    """Send a process what to do, and return its answer.
 
     Args:
         process: Its number.

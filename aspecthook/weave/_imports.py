@@ -165,7 +165,7 @@ def _follow(name: str) -> None:
 
 
 def _notice(spec: Any) -> None:
-    """Have a spec notify the watchers when its import ends. Specs of other classes than importlib's are left alone."""
+    """Let a spec notify the watchers when its import ends. Specs of other classes than importlib's are left alone."""
     if type_of(spec) is machinery.ModuleSpec:
         spec.__class__ = _Noticed
 

@@ -231,6 +231,7 @@ async def awithin(
     site: Site, function: object, hook: Any, opened: Callable[[], AsyncGenerator[Any, Any]]
 ) -> AsyncGenerator[Any, Any]:
     """Open and run an async stream at the yield of a one-yield around hook, which may be sync or async."""
+    # The loop is that of `arelay`, written out again, since an async function has no `yield from` to delegate to it.
     asynchronous = hasattr(hook, "asend")
     await abegin(site, function, hook) if asynchronous else begin(site, function, hook)
     try:
