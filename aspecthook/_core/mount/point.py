@@ -262,7 +262,7 @@ class MountPoint(Attribute):
             function: The hook; it is given what its parameters ask for by name.
             types: What an exception hook takes; `Exception` if none is named.
             options: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``, ``every``,
-                ``isolate``, ``reentrant``, ``weak``; and ``again=True``, to add a second hook of the same callable.
+                ``isolate``, ``reentrant``; and ``again=True``, to add a second hook of the same callable.
 
         Raises:
             HookSignatureError: It asks for something that the mount point does not offer.

@@ -92,7 +92,8 @@ def _conditions(hook: Hook) -> Iterator[str]:
         yield "once" if had.times == 1 else f"times={had.times}"
     if had.every is not None:
         yield f"every={had.every}"
-    yield from [word for word in ("isolate", "weak") if getattr(had, word)]
+    if had.isolate:
+        yield "isolate"
     if not had.reentrant:
         yield "reentrant=False"
     if hook.paused:
