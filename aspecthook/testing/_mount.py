@@ -20,7 +20,7 @@ from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.law.order import Chain, graph, ties_broken_by
 from aspecthook._core.law.streams import start
-from aspecthook._core.mount.hookable import callables_of, hooks
+from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
@@ -39,7 +39,6 @@ __all__ = [
     "MountPoint",
     "Options",
     "Return",
-    "callables_of",
     "graph",
     "hooks",
     "levels_of",
