@@ -52,22 +52,14 @@ def show(code: CodeType, text: Text, names: tuple[str, ...], origins: tuple[Orig
         _shown[entry.filename] = entry
 
 
-def hide(code: CodeType) -> object:
-    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free.
-
-    Return its entry, which `show_again` can put back.
-    """
+def hide(code: CodeType) -> None:
+    """Remove the source of code that only a collection will free."""
     if _gone:
         _sweep()
-    return linecache.cache.pop(code.co_filename, None)
+    linecache.cache.pop(code.co_filename, None)
 
 
-def show_again(code: CodeType, entry: Any) -> None:
-    """Put back the entry of code whose source was hidden."""
-    linecache.cache[code.co_filename] = entry
-
-
-def file_name(label: str) -> str:
+def file_name(label: str, *, numbered: bool = True) -> str:
     """Return a new file name for generated code of a mount point, whose name is printable.
 
     Debuggers look for no file if a name begins with `<` and ends with `>` (`bdb.Bdb.canonic`). `warnings` (with
@@ -75,6 +67,8 @@ def file_name(label: str) -> str:
     line that called the mount point, as they do without hooks.
     """
     start = f"<aspecthook {label}"
+    if not numbered:
+        return f"{start} importlib._bootstrap>"
     if _unused is not None:
         try:
             return _unused[start].pop()
@@ -157,8 +151,8 @@ class _Entry(weakref.ref[CodeType]):
 
 
 # File names of code that is gone. A garbage collection may free code while `linecache.checkcache` iterates over the
-# entries, which fails if one vanishes (before CPython 3.14). So an entry is emptied at once, and removed at the next
-# change.
+# entries, which fails if one vanishes (before CPython 3.14). So an entry is emptied at once, and removed when
+# other code is shown.
 _gone: list[str] = []
 
 
