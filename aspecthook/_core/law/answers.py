@@ -111,19 +111,6 @@ def meant_argument(site: Site, kind: Kind, function: object) -> str:
     return asked[0] if len(asked) == 1 else (offered or ("name",))[-1]
 
 
-def proceed_with(
-    site: Site, function: object, unnamed: Sequence[object], changes: dict[str, object], values: Values
-) -> list[object]:
-    """Return the arguments of a call of `proceed`: those of the call, with some replaced by name.
-
-    Raises:
-        HookAnswerError: A value has no name, or the target has no parameter of that name.
-    """
-    if unnamed:
-        raise unnamed_values(site, function, unnamed)
-    return revise(site, "around", function, changes, values)
-
-
 def unnamed_values(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
     """Return the error for values without names that `proceed` is called with."""
     names = [name for name in site.signature.names[: site.signature.positional] if name not in ("self", "cls")]
