@@ -230,8 +230,7 @@ class Runner(Run):
         self.stopping = False
         length = length_of(train)
         note_length(self, length, length)
-        if self.seed is not None and not self.resumed and not self._seeded:
-            self._seeded = True
+        if self.seed is not None and not self.resumed and not self.iter:
             random.seed(self.seed)
             self.backend.seed(self.seed)
 
@@ -397,16 +396,13 @@ class Runner(Run):
     # Checkpoints
 
     @hookable(provides=STATE)
-    def save_checkpoint(
-        self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None, *, asynchronous: bool = False
-    ) -> Path:
+    def save_checkpoint(self, path: str | os.PathLike[str], *, asynchronous: bool = False) -> Path:
         """Save everything that is needed to resume the run, and return the path.
 
         Several ranks call it together, since a checkpoint has a state of each, and rank 0 writes it.
 
         Args:
             path: The file.
-            meta: What else to save under ``"meta"``.
             asynchronous: Only copy the state, and let a thread write it: see `finish_saving`. Checkpoints are written
                 in the order of the calls. If two are not written yet, this waits for the first. An error is raised
                 after the iteration of the run in which it is noticed, or by `finish_saving`.
@@ -414,9 +410,9 @@ class Runner(Run):
         file = path_of("save_checkpoint", path)
         if not asynchronous:
             self.writes.wait()
-            return self.write_checkpoint(file, self.state_dict(meta))
+            return self.write_checkpoint(file, self.state_dict())
         self.writes.make_room()
-        state = self.state_dict(meta)
+        state = self.state_dict()
         return self.write_checkpoint(file, dict(state), copied=_state.copied_arrays(state))
 
     @hookable(provides=STATE)
@@ -484,9 +480,9 @@ class Runner(Run):
             )
         return aside
 
-    def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        return _state.state_of(self, meta)
+        return _state.state_of(self)
 
     def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
