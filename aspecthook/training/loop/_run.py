@@ -224,13 +224,17 @@ class Run:
         groups: list[dict[str, Any]] = self.optimizer.param_groups
         return groups
 
+    def finish_saving(self) -> None:
+        """Wait until the checkpoint that a thread writes is written, and raise the error if it could not be."""
+        self.writes.finish()
+
     def leave(self) -> None:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
         self.busy = self.running = False
         self.after_stage_calls.clear()
         self.logged = {}
         try:
-            self.writes.finish()
+            self.finish_saving()
         except Exception:  # logged, since the caller gets the error that has ended the run
             self.logger.exception("a checkpoint could not be saved in the background")
 

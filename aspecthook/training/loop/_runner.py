@@ -403,39 +403,27 @@ class Runner(Run):
 
         Args:
             path: The file.
-            asynchronous: Only copy the state, and let a thread write it: see `finish_saving`. Checkpoints are written
-                in the order of the calls. If two are not written yet, this waits for the first. An error is raised
-                after the iteration of the run in which it is noticed, or by `finish_saving`.
+            asynchronous: Only copy the state, and let a thread write it, once the one before is written. An error is
+                raised after the iteration of the run in which it is noticed, by the next save or by `finish_saving`.
         """
         file = path_of("save_checkpoint", path)
-        if not asynchronous:
-            self.writes.wait()
-            return self.write_checkpoint(file, self.state_dict())
-        self.writes.make_room()
+        self.finish_saving()
         state = self.state_dict()
-        return self.write_checkpoint(file, dict(state), copied=_state.copied_arrays(state))
+        if not asynchronous:
+            return self.write_checkpoint(file, state)
+        return self.write_checkpoint(file, state, asynchronous=True)
 
     @hookable(provides=STATE)
-    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Mapping[int, Any] | None = None) -> Path:
-        """Write a checkpoint; a pre hook may change what is written.
-
-        Args:
-            path: The file.
-            checkpoint: The state of the run.
-            copied: For a thread that writes it: those arrays that are copies already, by their identities.
-        """
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], *, asynchronous: bool = False) -> Path:
+        """Write a checkpoint; a pre hook may change what is written."""
         if self.rank == 0:
             tree, arrays = packed(checkpoint)
-            if copied is None:
-                write_packed(path, tree, arrays)
+            if asynchronous:  # some of the arrays may be those that a hook works with
+                copies = {name: array.copy() for name, array in arrays.items()}
+                self.writes.add(lambda: write_packed(path, tree, copies))
             else:
-                kept = {name: array if id(array) in copied else array.copy() for name, array in arrays.items()}
-                self.writes.add(lambda: write_packed(path, tree, kept))
+                write_packed(path, tree, arrays)
         return path
-
-    def finish_saving(self) -> None:
-        """Wait until all checkpoints have been written, and raise the error of one that could not be."""
-        self.writes.finish()
 
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
@@ -472,7 +460,7 @@ class Runner(Run):
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        self.writes.wait()  # a hook may have begun a save before the run, and what it writes would be swept away
+        self.finish_saving()  # a hook may have begun a save before the run, and what it writes would be swept away
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
-from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
 from ._dialect import named
@@ -93,17 +92,6 @@ def state_of(run: Run) -> dict[str, Any]:
         "random": generators[0],
         "ranks": generators[1:],  # the random generators of the others
     }
-
-
-def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
-    """Return the arrays that `state_of` has copied, by their identities; a hook's may be those that it works with.
-
-    They are kept alive: a hook may replace one, and the next array might then have its identity.
-    """
-    found: dict[int, Any] = {}
-    parts = [state[name] for name in ("model", "optimizer", "gradients", "random")]
-    map_leaves(lambda leaf: found.setdefault(id(leaf), leaf), parts)
-    return found
 
 
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:

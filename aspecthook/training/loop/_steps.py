@@ -116,8 +116,7 @@ def count_iteration(run: Run) -> bool:
     while run.after_stage_calls:
         run.after_stage_calls.pop(0)()
     run.iter, run.step, run.logged = progress.iter, progress.step, {}
-    if run.writes:
-        run.writes.poll()
+    run.writes.poll()
     if progress.inner_iter == progress.length:
         end_pass(run)
         return True

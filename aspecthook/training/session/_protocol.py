@@ -406,7 +406,6 @@ _DIALECT: Final = Dialect(
     SessionRunHook,
     [*_TABLE],
     looks_like="(before|after)_.*",
-    others=("before_save", "after_save"),  # one object may be a hook and a listener to checkpoints
 )
 
 
