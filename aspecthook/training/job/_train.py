@@ -131,8 +131,8 @@ class Classifier:
     """A network that scores classes, with its training step and its validation step.
 
     Args:
-        net: A module for NumPy or PyTorch, from images of shape (n, height, width) and values from 0 to 1, to scores of
-            shape (n, classes).
+        net: A module for NumPy or PyTorch, from pixels of shape (n, height · width) and values from 0 to 1, to scores
+            of shape (n, classes).
         loss: A function of scores and labels.
     """
 
@@ -141,19 +141,19 @@ class Classifier:
         self.train, self.eval = net.train, net.eval  # the runner switches between the two modes
 
     def __call__(self, images: Tensor) -> Tensor:
-        return self.net(images)
+        return self.net(images.reshape(len(images), -1))
 
     def train_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
         """Return the loss of a batch."""
         images, labels = batch
-        scores = self.net(images)
+        scores = self(images)
         loss = self.loss(scores, labels)
         return {"loss": loss, "log_vars": {"loss": loss.item()}, "num_samples": len(labels), "scores": scores}
 
     def val_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
         """Return the loss and the accuracy of a batch."""
         images, labels = batch
-        scores = self.net(images)
+        scores = self(images)
         right = (scores.argmax(axis=1) == labels).sum().item() / len(labels)
         numbers = {"loss": self.loss(scores, labels).item(), "accuracy": right}
         return {"log_vars": numbers, "num_samples": len(labels), "scores": scores}
@@ -177,7 +177,7 @@ def _runner(settings: Settings, seed: int, shape: Sequence[int], classes: int) -
         nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
     models = {"mlp": partial(_mlp, nn, int(np.prod(shape)), classes)}
     model = Classifier(_built("model", models, settings["model"]), loss)
-    optimizers = {name: getattr(optim, name) for name in ("SGD", "Adam", "AdamW")}
+    optimizers = {name: getattr(optim, name) for name in ("SGD", "AdamW")}
     optimizer = _built("optimizer", optimizers, {**settings["optimizer"], "params": model.net.parameters()})
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
     runner = Runner(model, optimizer=optimizer, seed=seed, meta={"config": settings}, **options)
@@ -207,7 +207,7 @@ def _built(section: str, known: Mapping[str, Callable[..., object]], config: Set
 
 def _mlp(nn: Library, size: int, classes: int, hidden: object = None, dropout: float = 0.3) -> Library:
     """Return fully connected layers."""
-    layers = [nn.Flatten()]
+    layers: list[Library] = []
     for width in _sizes([256, 128] if hidden is None else hidden):
         layers += [nn.Linear(size, width), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
         size = width
