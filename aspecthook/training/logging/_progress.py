@@ -7,13 +7,9 @@ import random
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
-from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
-from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
@@ -27,7 +23,9 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-_REDRAW = 0.1  # seconds; more often than that nobody can read it
+# Seconds after which the bar is drawn again, as nobody can read it faster, and without a bar a line is printed.
+_REDRAW = 0.1
+_SILENCE = 30.0
 
 
 class Screen:
@@ -79,9 +77,8 @@ class Screen:
         """Draw the bar, if there is one."""
         if not self.is_terminal:
             return
-        encoding = self._bar.console.encoding
-        texts = one_line(head, encoding), one_line(numbers, encoding)
-        self._bar.update(self._task, description=texts[0], numbers=texts[1], completed=done, total=total)
+        head, numbers = (one_line(text, self._bar.console.encoding) for text in (head, numbers))
+        self._bar.update(self._task, description=head, numbers=numbers, completed=done, total=total)
         if not self._bar.live.is_started:
             self._start()
         self._bar.refresh()
@@ -116,7 +113,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 @HOOKS.register
 class ProgressHook(LoggerHook):
-    """Show the progress of the run: on a terminal a bar with the newest numbers, elsewhere a line now and then.
+    """Show the progress of the run: on a terminal a bar with the newest numbers, elsewhere a line each half a minute.
 
     Each epoch prints a line with its means and the time since the line before, and so does each validation, and a test
     after the run. A run by iterations prints lines at each validation and at its end. With an `IterTimerHook` the bar
@@ -124,25 +121,22 @@ class ProgressHook(LoggerHook):
     Only rank 0 shows anything. If the terminal is closed, the run continues. Needs rich.
 
     Args:
-        seconds: Without a bar: print a line after so many seconds without one.
         file: The file to write to; stdout if not given.
 
     Example:
-        >>> ProgressHook(seconds=60).priority
+        >>> ProgressHook().priority
         'VERY_LOW'
     """
 
-    def __init__(self, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
+    needs: ClassVar[tuple[str, ...]] = ("rich",)
+
+    def __init__(self, *, file: TextIO | None = None) -> None:
         super().__init__(None, 0, ignore_last=False)
-        self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
-        if find_spec("rich") is None:
-            raise TrainingError("ProgressHook needs rich; pip install rich")
         self._running = False
         self._screen: Screen | None = None  # made when something is shown, as it imports rich
         self._is_closed = False  # whether the terminal was closed
-        # When the last results were printed, when the last line was, and when the bar was drawn.
-        self._result_at = self._printed_at = self._drawn_at = 0.0
+        self._result_at = self._shown_at = 0.0  # when the last results were printed, and when anything was shown
 
     # When
 
@@ -150,7 +144,7 @@ class ProgressHook(LoggerHook):
         """Begin to show the training."""
         self.by_epoch: bool = runner.by_epoch
         self._running, self._is_closed = True, False
-        self._result_at = self._printed_at = perf_counter()
+        self._result_at = self._shown_at = perf_counter()
         super().before_run(runner)
 
     def before_epoch(self, runner: Run) -> None:
@@ -171,18 +165,15 @@ class ProgressHook(LoggerHook):
         """Show how far the training, or a validation, a test or a prediction has come."""
         if runner.mode == "train" and self._running:
             super().after_train_iter(runner)
-        now, is_due = perf_counter(), False
         if self._screen is not None:
-            last, pause = (self._drawn_at, _REDRAW) if self._screen.is_terminal else (self._printed_at, self.seconds)
-            is_due = now - last >= pause
-        if is_due:
-            self._show(runner, runner.inner_iter + 1)
+            pause = _REDRAW if self._screen.is_terminal else _SILENCE
+            if perf_counter() - self._shown_at >= pause:
+                self._show(runner, runner.inner_iter + 1)
 
     after_train_iter = after_iter
 
-    def always_run(self, runner: Run, exc: BaseException | None) -> None:
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002
         """Leave the terminal as it was."""
-        super().always_run(runner, exc)
         self._running = False
         self._stop()
 
@@ -190,15 +181,17 @@ class ProgressHook(LoggerHook):
 
     def _write(self, runner: Run, row: Row) -> None:
         """Print a row of results."""
-        head = [_place(runner, row.epoch, row.iter)] if self._running else []
-        head += [row.mode] if row.mode != "train" else []
         rates, now = rates_of(runner.optimizer), perf_counter()
         numbers = {name: value for name, value in row.numbers.items() if name not in rates}
         if row.mode == "train" and "lr" in rates:
             numbers["lr"] = rates["lr"]
-        took = [duration_text(now - self._result_at)] if self._running else []
-        self._call(runner, Screen.print, "  ".join([" ".join(head), *_texts(numbers), *took]))
-        self._result_at = self._printed_at = now
+        head, took = "", []
+        if self._running:
+            head, took = _place(runner, row.epoch, row.iter), [duration_text(now - self._result_at)]
+        if row.mode != "train":
+            head = f"{head} {row.mode}".lstrip()
+        self._call(runner, Screen.print, "  ".join([head, *_texts(numbers), *took]))
+        self._result_at = now
 
     def _show(self, runner: Run, done: int) -> None:
         """Draw the bar of the pass over the data that is under way; print it as a line where there is no terminal."""
@@ -212,12 +205,10 @@ class ProgressHook(LoggerHook):
             total = runner.max_iters
             head = _place(runner, 0, done)
         numbers = "  ".join(self._numbers(runner)) if trains else ""
-        self._drawn_at = perf_counter()
         if self._screen is None or self._screen.is_terminal:
             self._call(runner, Screen.draw, head, numbers, done, total)
         elif done != total:  # else a line of results follows
             self._call(runner, Screen.print, f"{head}  {numbers}".rstrip())
-            self._printed_at = self._drawn_at
 
     def _numbers(self, runner: Run) -> list[str]:
         """Return the newest numbers of the training, the most important first."""
@@ -237,6 +228,7 @@ class ProgressHook(LoggerHook):
             self._is_closed = True
             self._stop()
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
+        self._shown_at = perf_counter()
 
     def _stop(self) -> None:
         screen, self._screen = self._screen, None

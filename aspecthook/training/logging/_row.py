@@ -5,7 +5,7 @@ Text, JSON lines, CSV, TensorBoard, a bar and curves are all sinks of rows, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol
@@ -42,19 +42,27 @@ class Row(NamedTuple):
         """Return the place and the numbers in one dict, as files have them."""
         return {"mode": self.mode, "epoch": self.epoch, "iter": self.iter, **self.numbers}
 
+    @classmethod
+    def of_state(cls, state: Sequence[Any]) -> Row:
+        """Return the row that a checkpoint has as a list; raise if it is none."""
+        mode, epoch, place, total, numbers = state
+        found = values_of(numbers)
+        if len(found) != len(numbers):
+            raise ValueError("the state has values that no row can hold")
+        return cls(str(mode), int(epoch), int(place), int(total), found)
+
 
 class Sink(Protocol):
     """Where rows go: an object with these two methods.
 
     Example:
-        >>> class Losses:
-        ...     def __init__(self):
-        ...         self.losses = []
-        ...
+        >>> class Print:
         ...     def write(self, row):
-        ...         self.losses.append(row.numbers["loss"])
+        ...         print(row.mode, row.iter, row.numbers["loss"])
         ...
         ...     def close(self): ...
+        >>> Print().write(Row("train", 2, 10, 110, {"lr": 0.1, "loss": 0.5}))
+        train 10 0.5
     """
 
     def write(self, row: Row, /) -> object:
@@ -100,25 +108,18 @@ def rates_of(optimizer: object) -> dict[str, float | str]:
 
     Example:
         >>> from types import SimpleNamespace
-        >>> rates_of(SimpleNamespace(param_groups=[{"lr": 0.1, "betas": (0.9, 0.99)}, {"lr": 0.2, "name": "head"}]))
-        {'lr': 0.1, 'lr_head': 0.2, 'momentum': 0.9}
+        >>> rates_of(SimpleNamespace(param_groups=[{"lr": 0.1, "betas": (0.9, 0.99)}, {"lr": 0.2}]))
+        {'lr': 0.1, 'lr_1': 0.2, 'momentum': 0.9}
     """
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
     found: dict[str, float | str] = {}
     for word in ("lr", "momentum"):
         # The first beta of Adam is its momentum.
-        rates = [
-            number_of(group.get(word, group.get("betas", (None,))[0] if word == "momentum" else None))
-            for group in groups
-        ]
-        if not rates or rates[0] is None or (word == "momentum" and not any(rates)):
-            continue
-        found[word] = rates[0]
-        if any(rate != rates[0] for rate in rates):
-            rest = list(zip(groups, rates, strict=True))[1:]
-            found.update(
-                (f"{word}_{group.get('name', n)}", rate) for n, (group, rate) in enumerate(rest, 1) if rate is not None
-            )
+        given = [group.get(word, group.get("betas", (None,))[0] if word == "momentum" else None) for group in groups]
+        rates = [rate for rate in map(number_of, given) if rate is not None]
+        if rates and (word == "lr" or any(rates)):
+            shown = rates if any(rate != rates[0] for rate in rates) else rates[:1]
+            found.update((f"{word}_{n}" if n else word, rate) for n, rate in enumerate(shown))
     return found
 
 

@@ -30,6 +30,7 @@ from aspecthook.training import (
     Hook,
     LrUpdaterHook,
     OptimizerHook,
+    ReportHook,
     Runner,
     TrainingError,
 )
@@ -39,7 +40,7 @@ from aspecthook.training.logging._loggers import IterTimerHook, LoggerHook
 from aspecthook.training.logging._row import Row
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
 from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed
-from tests.training.kit import Loss, Optimizer, registered
+from tests.training.kit import Clock, Loss, Optimizer, registered
 
 FILES = (TextLoggerHook, JsonLoggerHook, CsvLoggerHook)
 
@@ -255,7 +256,6 @@ def test_times_are_averaged_by_iterations_and_come_last() -> None:
         ([{"lr": 0.1, "momentum": 0}], {"lr": 0.1}),
         ([{"lr": np.float32(0.5), "betas": (0.75, 0.99)}], {"lr": 0.5, "momentum": 0.75}),
         ([{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.1}], {"lr": 0.1, "lr_1": 0.2, "lr_2": 0.1}),
-        ([{"lr": 0.1}, {"lr": 0.2, "name": "head"}], {"lr": 0.1, "lr_head": 0.2}),
         ([{"lr": 0.1, "momentum": 0.0}, {"lr": 0.1, "momentum": 0.5}], {"lr": 0.1, "momentum": 0.0, "momentum_1": 0.5}),
         ([{"params": []}], {}),
     ],
@@ -489,21 +489,46 @@ def test_what_is_impossible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         CsvLoggerHook(1.5)  # type: ignore[arg-type]
     with pytest.raises(HookTypeError, match=r"sink=\[\] has no write\(row\) and close\(\)"):
         LoggerHook([])  # type: ignore[arg-type]
-    monkeypatch.setattr("aspecthook.training.logging._tensorboard.find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"needs tensorboardX; pip install tensorboardX"):
-        TensorboardLoggerHook()
+    monkeypatch.setattr("aspecthook.training.logging._loggers.find_spec", lambda name: None)
+    with pytest.raises(TrainingError, match=r"ReportHook needs jinja2 and matplotlib; pip install jinja2 matplotlib"):
+        ReportHook()
 
 
-def test_a_sink_that_fails_gets_no_more_rows_and_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sink_that_fails_does_not_end_the_run_and_gets_what_it_has_missed(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Rows):
+        fails = 2
+
         def write(self, row: Row) -> None:
+            self.fails -= 1
+            if self.fails in (0, 1):
+                raise ConnectionError("no network")
             super().write(row)
-            raise ConnectionError("no network")
 
     sink = Broken()
     make(logged, LoggerHook(sink, interval=1)).fit([0] * 3)
-    assert len(sink.rows) == 1 and sink.closed == 0
-    assert caplog.messages == ["the sink Broken has failed, and gets no more rows; the run continues"]
+    assert [row["iter"] for row in sink.rows] == [1, 2, 3] * 2 and sink.closed == 1
+    assert caplog.messages == [
+        "the sink Broken cannot be written: ConnectionError('no network'); the run continues, and what is missing is "
+        "written as soon as that works",
+        "the sink Broken is written again, with all that was missing",
+    ]
+
+
+def test_a_sink_that_takes_long_to_fail_is_not_waited_for_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, sink = Clock(), Rows()
+    monkeypatch.setattr("aspecthook.training.logging._loggers.perf_counter", clock)
+    tried: list[int] = []
+
+    def wait(row: Row) -> None:
+        tried.append(row.total_iter)
+        clock.now += 5
+        raise TimeoutError
+
+    sink.write = wait  # type: ignore[method-assign]
+    runner = make(logged, LoggerHook(sink, interval=1), max_iters=150)
+    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 1))
+    runner.fit([0] * 150)
+    assert tried == [1, 1, 1]  # after 100 seconds, and when the run ends
 
 
 def test_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -784,7 +809,7 @@ def test_tensorboard_logs_numbers_at_the_iterations_of_the_run(tmp_path: Path) -
 @pytest.mark.parametrize("at", range(6))
 def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None:
     def run(folder: str, *extra: Any) -> Runner:
-        hook = TensorboardLoggerHook(interval=2, log_dir=tmp_path / folder)
+        hook = TensorboardLoggerHook(interval=2, path=tmp_path / folder)
         return make(logged, *extra, hook, max_epochs=2)
 
     run("whole").fit([0] * 3, [1])

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError, hooks
-from aspecthook.training import EvalHook, Hook, Runner, TrainingError
+from aspecthook import hooks
+from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training.logging import _progress as progress
 from aspecthook.training.logging._loggers import IterTimerHook
 from aspecthook.training.logging._progress import ProgressHook
@@ -41,6 +41,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(progress, "perf_counter", made)
+    monkeypatch.setattr(progress, "_SILENCE", 1e9)
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "JUPYTER_COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -114,8 +115,8 @@ def steady(place: int) -> dict[str, Any]:
     return {"log_vars": {"loss": place / 2, "accuracy": 0.25}, "num_samples": 1}
 
 
-def run(file: Any, *extra: Any, rows: Any = steady, seconds: float = 1e9, **options: Any) -> Runner:
-    return make(rows, *extra, ProgressHook(seconds=seconds, file=file), **options)
+def run(file: Any, *extra: Any, rows: Any = steady, **options: Any) -> Runner:
+    return make(rows, *extra, ProgressHook(file=file), **options)
 
 
 def without_times(line: str) -> str:
@@ -211,10 +212,13 @@ def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one() -> None:
 # Lines meanwhile
 
 
-def test_without_a_terminal_a_line_is_printed_after_so_many_seconds_without_one(clock: Clock) -> None:
+def test_without_a_terminal_a_line_is_printed_after_so_many_seconds_without_one(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_SILENCE", 10)
     clock.step = 0.0
     file = File()
-    runner = run(file, IterTimerHook(), seconds=10, max_epochs=1)
+    runner = run(file, IterTimerHook(), max_epochs=1)
     for stage in (runner.train_iter, runner.val_iter):
         hooks(stage).pre(lambda: setattr(clock, "now", clock.now + 4))
     runner.fit([0] * 6, [1] * 4)
@@ -231,8 +235,9 @@ def test_without_a_terminal_a_line_is_printed_after_so_many_seconds_without_one(
 def test_without_a_terminal_there_are_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setattr(progress, "_SILENCE", 1e-9)
     file = File()
-    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}, seconds=1e-9).fit([0] * 4, [1] * 3)
+    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}).fit([0] * 4, [1] * 3)
     assert file.getvalue().replace("\n", "").isprintable()
     assert len(file.lines) == 2 * (3 + 1 + 2 + 1)
 
@@ -395,8 +400,9 @@ def test_a_terminal_that_is_closed_does_not_end_the_run(
     error: OSError, tty: bool, after: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "stdout", Gone(tty, after, error))
+    monkeypatch.setattr(progress, "_SILENCE", 1e-9)
     before = program()
-    runner = run(None, seconds=1e-9)
+    runner = run(None)
     runner.fit([0] * 4, [1])
     assert runner.iter == 8
     assert before == program()
@@ -421,16 +427,6 @@ def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     runner.fit([0] * 4, [1])
     runner.test([1])
     assert file.raw == ""
-
-
-def test_what_is_impossible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HookOptionError, match="ProgressHook: seconds=0; give a number above 0"):
-        ProgressHook(seconds=0)
-    with pytest.raises(HookTypeError, match="seconds=None is not a number"):
-        ProgressHook(seconds=None)  # type: ignore[arg-type]
-    monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install rich"):
-        ProgressHook()
 
 
 def test_the_random_numbers_of_a_run_are_those_without_its_progress() -> None:
