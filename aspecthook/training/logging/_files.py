@@ -33,19 +33,13 @@ from ._row import Row, duration_text, number_text, one_line
 class LineFile:
     """A file of lines, which is open only while one is written.
 
-    Args:
-        path: The file.
-        logger: Gets the warnings.
-        mark: Where the file ended at the checkpoint that the run was resumed from: what came later is removed, since
-            the run will write it again. A resumed run without a mark continues after the lines in the file.
-        is_new: Whether the run is new, so that an older file is kept under another name.
+    The mark says where the file ended at the checkpoint that the run was resumed from. What came later is removed,
+    since the run will write it again. Without a mark the file is new, and an older one is kept under another name.
     """
 
-    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, Any] | None, *, is_new: bool) -> None:
+    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, Any] | None) -> None:
         self.path = path
-        self._logger = logger
-        self._mark = mark
-        self._is_new = is_new and mark is None
+        self._logger, self._mark = logger, mark
         self._is_begun = False
         self._size = self._sum = 0  # of the file, and its checksum
         self._columns: Sequence[str] = ()  # of a table, as its header has them
@@ -78,10 +72,9 @@ class LineFile:
 
     def _kept(self, found: bytes) -> bytes | None:
         """Return what the run continues of a file; None if the file is that of another run."""
-        whole = found[: found.rfind(b"\n") + 1]
         if self._mark is None:
-            return None if self._is_new else whole
-        size = int(self._mark["size"])
+            return None
+        whole, size = found[: found.rfind(b"\n") + 1], int(self._mark["size"])
         kept = self._as_of(self._mark, whole)[:size]
         if len(kept) < size:
             self._logger.warning(
@@ -213,7 +206,7 @@ class _LineLoggerHook(FileLoggerHook):
 
     def _begin(self, runner: Run) -> None:
         mark = None if self._loaded is None else self._loaded["file"]
-        self.sink = self.kind(self.target(runner), runner.logger, mark, is_new=runner.progress.iter == 0)
+        self.sink = self.kind(self.target(runner), runner.logger, mark)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the file ends too."""
@@ -270,9 +263,7 @@ def _number(name: str, value: float | str) -> str:
 
 @HOOKS.register
 class JsonLoggerHook(_LineLoggerHook):
-    """Log rows as JSON lines: one object a line, to ``log.jsonl`` in the run's `work_dir`.
-
-    NaN and infinity become ``null``, since JSON has neither.
+    """Log rows as JSON lines to ``log.jsonl`` in the run's `work_dir`; NaN and infinity become ``null``.
 
     Each line is written at once. A resumed run removes the lines after its checkpoint, so that the file ends up as if
     the run had never stopped; a new run renames an older file to ``log.1.jsonl``. If the disk is full, the run
@@ -290,8 +281,8 @@ class JsonLoggerHook(_LineLoggerHook):
     default = "log.jsonl"
 
     def _write(self, runner: Run, row: Row) -> None:
-        cells = row.flat().items()
-        self._send(runner, json.dumps({k: None if isinstance(v, float) and not isfinite(v) else v for k, v in cells}))
+        numbers = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.flat().items()}
+        self._send(runner, json.dumps(numbers))
 
 
 @HOOKS.register

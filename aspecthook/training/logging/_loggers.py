@@ -123,13 +123,8 @@ class LoggerHook(Hook):
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
         """Write what the sink has missed, and close it."""
-        if runner.rank == 0 and self.sink is not None:
-            self._retry_at = min(self._retry_at, perf_counter())
-            self._send(runner)
-            try:
-                self.sink.close()
-            except Exception as error:
-                runner.logger.warning("%s cannot be closed", self._sink_name(), exc_info=error)
+        if runner.rank == 0:
+            self._send(runner, is_last=True)
 
     # Rows
 
@@ -182,35 +177,34 @@ class LoggerHook(Hook):
     def _write(self, runner: Run, row: Row) -> None:
         self._send(runner, row)
 
-    def _send(self, runner: Run, *items: Any) -> None:
+    def _send(self, runner: Run, *items: Any, is_last: bool = False) -> None:
         """Write to the sink. While that fails, keep what it has missed, and try again now and then."""
         if self.sink is None:
             return
         self._waiting += items
         begun, has_failed = perf_counter(), self._retry_at > 0
-        if begun < self._retry_at:
+        if begun < self._retry_at and not is_last:
             return
+        name = getattr(self.sink, "path", type(self.sink).__name__)
         try:
             while self._waiting:
                 self.sink.write(self._waiting[0])
                 del self._waiting[0]
+            if is_last:
+                self.sink.close()
         except Exception as error:
             self._retry_at = perf_counter() + PAUSE * (perf_counter() - begun)
             if not has_failed:
                 runner.logger.warning(
                     "%s cannot be written: %s; the run continues, and what is missing is written as soon as that works",
-                    self._sink_name(),
+                    name,
                     getattr(error, "strerror", None) or repr(error),
                     exc_info=None if isinstance(error, OSError) else error,
                 )
         else:
             self._retry_at = 0.0
             if has_failed:
-                runner.logger.warning("%s is written again, with all that was missing", self._sink_name())
-
-    def _sink_name(self) -> str:
-        path = getattr(self.sink, "path", None)
-        return f"the sink {type(self.sink).__name__}" if path is None else f"the log {path}"
+                runner.logger.warning("%s is written again, with all that was missing", name)
 
     # The state for a checkpoint
 
@@ -269,8 +263,9 @@ class IterTimerHook(Hook):
     priority: int | str = "LOW"
 
     def __init__(self) -> None:
-        self._since = 0.0  # the end of the last iteration, or of the validation after it
-        self._inside = False
+        self._since = 0.0  # the end of the last iteration
+        self._paused_at = 0.0  # when the validation under way began; 0 if there is none, as where a hook skips it
+        self._inside = False  # whether an iteration is under way
         self._count, self._total = 0, 0.0
 
     @property
@@ -293,40 +288,29 @@ class IterTimerHook(Hook):
         runner.log(data_time=perf_counter() - self._since)
 
     def after_train_iter(self, runner: Run) -> None:
-        """Log how long the iteration took."""
-        self._end(runner)
-        self._since = perf_counter()
+        """Log how long the iteration took, unless a hook has skipped it."""
+        now = perf_counter()
+        if self._inside:
+            runner.log(time=now - self._since)
+            self._count, self._total = self._count + 1, self._total + now - self._since
+        self._inside, self._since = False, now
 
-    def before_val_epoch(self, runner: Run) -> None:
-        """End the iteration if a hook validates within it."""
-        self._end(runner)
-
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
+    def before_val_epoch(self) -> None:
+        """Stop the clock: a hook may validate within an iteration, or between two."""
+        self._paused_at = perf_counter()
 
     def always_val_epoch(self) -> None:
-        """Continue measuring."""
-        self._since = perf_counter()
+        """Let the clock run on."""
+        if self._paused_at:
+            self._since += perf_counter() - self._paused_at
+            self._paused_at = 0.0
 
-    always_test_epoch = always_val_epoch
-    always_predict_epoch = always_val_epoch
-
-    def _end(self, runner: Run) -> None:
-        if self._inside:
-            self._inside = False
-            took = perf_counter() - self._since
-            runner.log(time=took)
-            self._count, self._total = self._count + 1, self._total + took
+    before_test_epoch = before_predict_epoch = before_val_epoch
+    always_test_epoch = always_predict_epoch = always_val_epoch
 
 
 def eta_of(runner: Run) -> float | None:
-    """Return how many seconds the rest of a training takes by its timer; None if it has none, or no estimate yet.
-
-    If the length of an epoch is unknown, it is taken from the past epochs.
-    """
+    """Return how many seconds the rest of a training takes by its timer; None if that cannot be known."""
     mean = next((hook.mean for hook in runner.hooks if isinstance(hook, IterTimerHook)), None)
-    done = runner.progress
-    total: float | None = runner.max_iters
-    if total is None and runner.max_epochs is not None and done.epoch:
-        total = (done.iter - done.inner_iter) / done.epoch * runner.max_epochs
-    return None if total is None or mean is None else max(0.0, total - done.iter) * mean
+    total = runner.max_iters  # of a run by epochs too, as soon as their length is known
+    return None if total is None or mean is None else max(0, total - runner.progress.iter) * mean

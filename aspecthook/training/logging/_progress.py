@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-# Seconds after which the bar is drawn again, as nobody can read it faster, and without a bar a line is printed.
-_REDRAW = 0.1
-_SILENCE = 30.0
+_REDRAW = 0.1  # seconds; more often than that nobody can read it
 
 
 class Screen:
@@ -113,12 +111,12 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 @HOOKS.register
 class ProgressHook(LoggerHook):
-    """Show the progress of the run: on a terminal a bar with the newest numbers, elsewhere a line each half a minute.
+    """Show the progress of the run: a line for each epoch, and on a terminal a bar with the newest numbers.
 
-    Each epoch prints a line with its means and the time since the line before, and so does each validation, and a test
-    after the run. A run by iterations prints lines at each validation and at its end. With an `IterTimerHook` the bar
-    has an estimate of the remaining time. Files, pipes and simple terminals get plain lines without control characters.
-    Only rank 0 shows anything. If the terminal is closed, the run continues. Needs rich.
+    The line of an epoch has its means and the time since the line before. Each validation has a line too, and so has a
+    test after the run. A run by iterations prints lines at each validation and at its end. With an `IterTimerHook` the
+    bar has an estimate of the remaining time. Files, pipes and simple terminals get the lines, without control
+    characters. Only rank 0 shows anything. If the terminal is closed, the run continues. Needs rich.
 
     Args:
         file: The file to write to; stdout if not given.
@@ -136,7 +134,7 @@ class ProgressHook(LoggerHook):
         self._running = False
         self._screen: Screen | None = None  # made when something is shown, as it imports rich
         self._is_closed = False  # whether the terminal was closed
-        self._result_at = self._shown_at = 0.0  # when the last results were printed, and when anything was shown
+        self._printed_at = self._drawn_at = 0.0
 
     # When
 
@@ -144,7 +142,7 @@ class ProgressHook(LoggerHook):
         """Begin to show the training."""
         self.by_epoch: bool = runner.by_epoch
         self._running, self._is_closed = True, False
-        self._result_at = self._shown_at = perf_counter()
+        self._printed_at = perf_counter()
         super().before_run(runner)
 
     def before_epoch(self, runner: Run) -> None:
@@ -153,8 +151,7 @@ class ProgressHook(LoggerHook):
             super().before_val_epoch(runner)
             if runner.mode == "val" and not runner.by_epoch:
                 self._write_training(runner)
-        if self._screen is None or self._screen.is_terminal:
-            self._show(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
+        self._draw(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
 
     before_train_epoch = before_epoch
     before_val_epoch = before_epoch
@@ -165,10 +162,8 @@ class ProgressHook(LoggerHook):
         """Show how far the training, or a validation, a test or a prediction has come."""
         if runner.mode == "train" and self._running:
             super().after_train_iter(runner)
-        if self._screen is not None:
-            pause = _REDRAW if self._screen.is_terminal else _SILENCE
-            if perf_counter() - self._shown_at >= pause:
-                self._show(runner, runner.inner_iter + 1)
+        if perf_counter() - self._drawn_at >= _REDRAW:
+            self._draw(runner, runner.inner_iter + 1)
 
     after_train_iter = after_iter
 
@@ -181,41 +176,30 @@ class ProgressHook(LoggerHook):
 
     def _write(self, runner: Run, row: Row) -> None:
         """Print a row of results."""
-        rates, now = rates_of(runner.optimizer), perf_counter()
-        numbers = {name: value for name, value in row.numbers.items() if name not in rates}
-        if row.mode == "train" and "lr" in rates:
-            numbers["lr"] = rates["lr"]
-        head, took = "", []
-        if self._running:
-            head, took = _place(runner, row.epoch, row.iter), [duration_text(now - self._result_at)]
-        if row.mode != "train":
-            head = f"{head} {row.mode}".lstrip()
-        self._call(runner, Screen.print, "  ".join([head, *_texts(numbers), *took]))
-        self._result_at = now
+        now = perf_counter()
+        head = _place(runner, row.epoch, row.iter) if self._running else ""
+        head = head if row.mode == "train" else f"{head} {row.mode}".lstrip()
+        took = [duration_text(now - self._printed_at)] if self._running else []
+        self._call(runner, Screen.print, "  ".join([head, *_texts(runner, row.mode, row.numbers), *took]))
+        self._printed_at = now
 
-    def _show(self, runner: Run, done: int) -> None:
-        """Draw the bar of the pass over the data that is under way; print it as a line where there is no terminal."""
-        if not self._running:
+    def _draw(self, runner: Run, done: int) -> None:
+        """Draw the bar of the pass over the data that is under way."""
+        if not self._running or (self._screen is not None and not self._screen.is_terminal):
             return
-        trains, now, total = runner.mode == "train", runner.progress, length_of(runner.data_loader)
-        head = _place(runner, now.epoch + bool(trains or now.inner_iter), now.iter)
-        head = f"{head}{'' if trains else f' {runner.mode}'} {done}{'' if total is None else f'/{total}'}"
-        if trains and not runner.by_epoch:  # all passes of the training are one
-            done += now.iter - now.inner_iter
-            total = runner.max_iters
-            head = _place(runner, 0, done)
-        numbers = "  ".join(self._numbers(runner)) if trains else ""
-        if self._screen is None or self._screen.is_terminal:
-            self._call(runner, Screen.draw, head, numbers, done, total)
-        elif done != total:  # else a line of results follows
-            self._call(runner, Screen.print, f"{head}  {numbers}".rstrip())
-
-    def _numbers(self, runner: Run) -> list[str]:
-        """Return the newest numbers of the training, the most important first."""
-        first, *rest = _texts(self._means(runner)) or [""]
-        eta, rates = eta_of(runner), rates_of(runner.optimizer)
-        left = "" if eta is None else f"eta {duration_text(eta)}"
-        return [text for text in (first, left, *_texts(rates)[:1], *rest) if text]
+        now, mode, total = runner.progress, runner.mode, length_of(runner.data_loader)
+        head = _place(runner, now.epoch + bool(mode == "train" or now.inner_iter), now.iter)
+        head = f"{head}{'' if mode == 'train' else f' {mode}'} {done}{'' if total is None else f'/{total}'}"
+        numbers: list[str] = []
+        if mode == "train":
+            eta = eta_of(runner)
+            numbers = [] if eta is None else [f"eta {duration_text(eta)}"]
+            numbers += _texts(runner, mode, self._means(runner))
+            if not runner.by_epoch:  # all passes of the training are one
+                done, total = done + now.iter - now.inner_iter, runner.max_iters
+                head = _place(runner, 0, done)
+        self._call(runner, Screen.draw, head, "  ".join(numbers), done, total)
+        self._drawn_at = perf_counter()
 
     def _call(self, runner: Run, method: Callable[..., None], *args: object) -> None:
         """Call a method of the screen. If the terminal was closed, warn and continue the run."""
@@ -228,7 +212,6 @@ class ProgressHook(LoggerHook):
             self._is_closed = True
             self._stop()
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
-        self._shown_at = perf_counter()
 
     def _stop(self) -> None:
         screen, self._screen = self._screen, None
@@ -241,5 +224,10 @@ def _place(runner: Run, epoch: int, done: int) -> str:
     return f"{word} {count}" if total is None else f"{word} {count:>{len(str(total))}}/{total}"
 
 
-def _texts(values: Mapping[str, float | str]) -> list[str]:
-    return [f"{name} {number_text(value)}" for name, value in values.items() if name not in TIMES]
+def _texts(runner: Run, mode: str, numbers: Mapping[str, float | str]) -> list[str]:
+    """Return the numbers of a mode as texts, without times, and of the training with its rate last."""
+    rates = rates_of(runner.optimizer)
+    shown = {name: value for name, value in numbers.items() if name not in rates and name not in TIMES}
+    if mode == "train" and "lr" in rates:
+        shown["lr"] = rates["lr"]
+    return [f"{name} {number_text(value)}" for name, value in shown.items()]

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 import platform
-import re
 import sys
 import traceback
 import warnings
@@ -21,10 +19,9 @@ from importlib.resources import files
 from math import isfinite, nan
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, TypeAlias, cast, final
+from typing import Any, ClassVar, TypeAlias, final
 from urllib.parse import quote
 
-from aspecthook._errors import brief
 from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import put
 from aspecthook.training.hooks._guards import EarlyStoppingHook
@@ -36,7 +33,7 @@ from aspecthook.training.loop._run import Run
 
 from ._files import FileLoggerHook, LineFile
 from ._loggers import PAUSE, LoggerHook
-from ._row import TIMES, Row, duration_text, number_text
+from ._row import TIMES, Row, number_text
 
 Curve: TypeAlias = list[tuple[int, float]]  # the iteration of the run, and a number
 
@@ -48,7 +45,6 @@ _LONGEST_TITLE = 40  # characters
 _MODES = {"train": "#2563c9", "val": "#d2660a", "test": "#178a54"}
 _FOLDER = "aspecthook.training.logging"  # of the template
 _MOST_TRACE = 20_000  # characters
-_LONGEST_SETTING = 2000  # characters
 
 
 @HOOKS.register
@@ -121,10 +117,8 @@ class PlotHook(FileLoggerHook):
         begun = perf_counter()
         try:
             put(self._target, self.content(runner))
-        except OSError as error:
-            runner.logger.warning("%s could not be written: %s", self._target, error.strerror)
         except Exception as error:
-            runner.logger.error("%s could not be made: %s", self._target, error, exc_info=error)
+            runner.logger.warning("%s could not be written: %s; the run continues", self._target, error, exc_info=error)
         self._due = perf_counter() + PAUSE * (perf_counter() - begun)
 
     def content(self, runner: Run) -> bytes:  # noqa: ARG002
@@ -193,11 +187,10 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]], kind: str) -> bytes:
 @final
 @HOOKS.register
 class ReportHook(PlotHook):
-    """Write a report of the run as one HTML file: its outcome, its curves, what ran, and links to its log.
+    """Write a report of the run as one HTML file: its outcome, its curves, what ran, and links to its log and config.
 
     It is written now and then, and when the run ends, even if it fails or is interrupted. Tests after the run are
-    added. The settings are the ``"config"`` in the ``meta`` of the runner, or all of that; what is a secret by its name
-    (``api_token``) is redacted. The page runs no scripts. Needs Jinja and matplotlib.
+    added. The page runs no scripts. Needs Jinja and matplotlib.
 
     Args:
         interval: The iterations of a point in the curves; of long runs a point has more of them.
@@ -214,27 +207,24 @@ class ReportHook(PlotHook):
     needs: ClassVar[tuple[str, ...]] = ("jinja2", "matplotlib")
     default = "report.html"
 
-    _trace = ""  # of the error that has ended the run
-    _began, _since, _took = "", 0.0, 0.0
+    _began = ""  # when the run began
+    _trace = ""  # of the error that has ended it
 
     def before_run(self, runner: Run) -> None:
         """Begin, or continue where the resumed run had stopped."""
-        self._trace = ""
-        self._began, self._since = datetime.now().astimezone().isoformat(" ", "minutes"), perf_counter()
+        self._began, self._trace = _now(), ""
         super().before_run(runner)
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Write the report for the last time."""
         if exc is not None and not isinstance(exc, INTERRUPTS):
             self._trace = "".join(traceback.format_exception(exc))[-_MOST_TRACE:]
-        self._took = perf_counter() - self._since
         super().always_run(runner, exc)
 
     def content(self, runner: Run) -> bytes:
         """Return the page."""
         from jinja2 import Environment, StrictUndefined
 
-        config = runner.meta.get("config", runner.meta)
         curves = curves_of(self.rows)
         environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
         page = environment.from_string((files(_FOLDER) / "report.html.jinja").read_text("utf-8")).render(
@@ -245,20 +235,22 @@ class ReportHook(PlotHook):
             curves=base64.b64encode(drawn(curves, "svg")).decode() if curves else "",
             numbers=list(_numbers_of(curves)),
             logs=_logs_of(runner, self._target),
-            settings=json.dumps(redacted(config), indent=2, ensure_ascii=False) if config else "",
             facts=_facts_of(runner),
         )
         return page.encode(errors="replace")
 
     def _progress(self, runner: Run) -> list[str]:
-        """Return how far the run has come, how long it took, when it began, and why it has stopped."""
+        """Return how far the run has come, when it began, when it was so far, and why it has stopped."""
         now = runner.progress
         texts = [f"{now.epoch:,} of {runner.max_epochs:,} epochs"] if runner.max_epochs else []
         texts.append(f"{now.iter:,}{'' if texts or not runner.max_iters else f' of {runner.max_iters:,}'} iterations")
-        texts.append(duration_text(perf_counter() - self._since if self.end == "Running" else self._took))
-        texts.append(f"{'resumed' if runner.resumed else 'started'} {self._began}")
+        texts += [f"{'resumed' if runner.resumed else 'started'} {self._began}", f"written {_now()}"]
         stopped = (hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook))
         return [*texts, *(why for why in stopped if why is not None and self.end == "Stopped early")]
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(" ", "minutes")
 
 
 def _numbers_of(curves: Mapping[str, Mapping[str, Curve]]) -> Iterator[tuple[str, ...]]:
@@ -275,44 +267,23 @@ def _numbers_of(curves: Mapping[str, Mapping[str, Curve]]) -> Iterator[tuple[str
 
 
 def _logs_of(runner: Run, report: Path | None) -> list[tuple[str, str]]:
-    """Return the names of the files of the log, and where they are as seen from the report."""
+    """Return the names of the files of the log and of the config, and where they are as seen from the report."""
     sinks = [hook.sink for hook in runner.hooks if isinstance(hook, LoggerHook)]
-    paths = [sink.path for sink in sinks if isinstance(sink, LineFile) and sink.path.exists()]
-    return [(path.name, quote(os.path.relpath(path, report.parent if report else None))) for path in paths]
+    paths = [sink.path for sink in sinks if isinstance(sink, LineFile)]
+    paths += [runner.work_dir / "config.json"] if runner.work_dir else []
+    folder = report.parent if report else None
+    return [(path.name, quote(os.path.relpath(path, folder))) for path in paths if path.exists()]
 
 
 def _facts_of(runner: Run) -> list[tuple[str, str]]:
     """Return what ran, and where."""
-    modules = {name: sys.modules.get(name) for name in ("aspecthook", "numpy", "safetensors", "torch", "jax", "keras")}
-    packages = [f"{name} {getattr(one, '__version__', '')}" for name, one in modules.items() if one is not None]
+    packages = [name for name in ("aspecthook", "numpy", "safetensors", "torch", "keras") if name in sys.modules]
     return [
         ("seed", "none" if runner.seed is None else str(runner.seed)),
         ("model", type(runner.model).__name__),
         ("optimizer", type(runner.optimizer).__name__),
         ("hooks", ", ".join(name for name, _ in named(runner))),
         ("backend", f"{runner.backend.name}, {runner.world_size} ranks"),
-        ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
-        ("platform", f"{platform.platform()}, {os.cpu_count()} CPUs"),
-        ("packages", ", ".join(packages)),
+        ("Python", f"{platform.python_version()} on {platform.platform()}, {sys.executable}"),
+        ("packages", ", ".join(f"{name} {getattr(sys.modules[name], '__version__', '')}" for name in packages)),
     ]
-
-
-_SECRET = re.compile(
-    r"auth$|authorization|bearer|cookie|credential|passphrase|passwd|password|^pwd$|secret|token$"
-    r"|(access|account|api|encryption|private|signing|ssh)[_-]?key",
-    re.IGNORECASE,
-)
-
-
-def redacted(value: object, name: str = "") -> object:
-    """Return settings as JSON holds them, without what is secret by its name: ``AWSSecretKey``; not ``max_tokens``."""
-    if _SECRET.search(name) and (value or not isinstance(value, (str, bool, type(None)))):
-        return "(redacted)"
-    if isinstance(value, Mapping):
-        return {str(key): redacted(inner, str(key)) for key, inner in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [redacted(inner) for inner in cast("Sequence[object]", value)]
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    text = value if isinstance(value, str) else brief(value, _LONGEST_SETTING)
-    return re.sub(r"(\w://[^/@:\s]*:)[^/@\s]+@", r"\g<1>(redacted)@", text)[:_LONGEST_SETTING]  # passwords of URLs

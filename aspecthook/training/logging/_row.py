@@ -6,6 +6,7 @@ Text, JSON lines, CSV, TensorBoard, a bar and curves are all sinks of rows, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol
@@ -141,22 +142,8 @@ def number_text(value: float | str) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration in the unit that suits it.
-
-    Example:
-        >>> [duration_text(seconds) for seconds in (0.0000042, 0.0312, 8.4, 61, 3725, 100000)]
-        ['4.2 µs', '31 ms', '8.4 s', '1 min 1 s', '1 h 2 min', '27 h 46 min']
-    """
-    seconds = min(max(seconds, 0.0), 1e13)  # an estimate may be infinite
-    if seconds < 60:
-        unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
-        return f"{seconds / size:.{int(seconds / size < 10)}f} {unit}"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {rest} s"
-
-
-_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    """Return a duration as mmcv writes it, such as ``1:02:05``."""
+    return str(timedelta(seconds=round(min(seconds, 1e13))))  # an estimate may be infinite
 
 
 def one_line(text: str, encoding: str | None = None) -> str:

@@ -363,7 +363,7 @@ def test_lines_of_text_say_what_a_reader_looks_for(tmp_path: Path, caplog: pytes
         max_epochs=1,
     )
     runner.fit([0] * 2, [1])
-    found = [re.sub(r"(time|eta): [\d.e-]+( [mµn]?s)?", r"\1: …", line) for line in lines(tmp_path / "log.txt")]
+    found = [re.sub(r"(time|eta): [\d.e:-]+", r"\1: …", line) for line in lines(tmp_path / "log.txt")]
     texts = [
         "Epoch [1][2/2]  lr: 1.000e-01, loss: 0.2500, tiny: 3.000e-05, data_time: …, time: …, eta: …",
         "Epoch(val) [1][2]  lr: 1.000e-01, val_acc: 0.5000",
@@ -477,8 +477,8 @@ def test_a_file_that_cannot_be_written_does_not_end_the_run_and_is_written_once_
     hooks(runner.train_iter).pre(lambda iter: path.rmdir() if iter == 2 else None)
     runner.fit([0] * 2)
     cannot, can = caplog.messages
-    assert cannot.startswith(f"the log {path} cannot be written: Is a directory; the run continues")
-    assert can == f"the log {path} is written again, with all that was missing"
+    assert cannot.startswith(f"{path} cannot be written: Is a directory; the run continues")
+    assert can == f"{path} is written again, with all that was missing"
     assert len(lines(path)) == 4 + (kind is CsvLoggerHook)
 
 
@@ -508,9 +508,9 @@ def test_a_sink_that_fails_does_not_end_the_run_and_gets_what_it_has_missed(capl
     make(logged, LoggerHook(sink, interval=1)).fit([0] * 3)
     assert [row["iter"] for row in sink.rows] == [1, 2, 3] * 2 and sink.closed == 1
     assert caplog.messages == [
-        "the sink Broken cannot be written: ConnectionError('no network'); the run continues, and what is missing is "
+        "Broken cannot be written: ConnectionError('no network'); the run continues, and what is missing is "
         "written as soon as that works",
-        "the sink Broken is written again, with all that was missing",
+        "Broken is written again, with all that was missing",
     ]
 
 
@@ -710,19 +710,6 @@ def test_a_log_that_was_cut_short_is_told_and_continued_after_its_last_whole_lin
     assert f"continues after byte {len(kept)}, " in told
     now = path.read_bytes()
     assert now.startswith(kept) and now.count(b"\n") == kept.count(b"\n") + 2 + (not kept and kind is CsvLoggerHook)
-
-
-def test_a_logger_without_a_state_in_the_checkpoint_appends_to_its_file(tmp_path: Path) -> None:
-    runner = make(logged, max_iters=4)
-    runner.fit([0] * 3)
-    saved = runner.save_checkpoint(tmp_path / "saved")
-    (tmp_path / "log.jsonl").write_text('{"mode": "train", "epoch": 1, "iter": 2}\n{"mode": "tr')
-    resumed = make(logged, JsonLoggerHook(interval=2), work_dir=tmp_path, max_iters=6)
-    resumed.resume(saved)
-    resumed.fit([0] * 3)
-    found = objects(tmp_path / "log.jsonl")
-    assert places(found) == [("train", 1, 2), ("train", 2, 2)]
-    assert found[1]["loss"] == logged(4)["log_vars"]["loss"]  # the one iteration of the window that it has seen
 
 
 # Full disks

@@ -14,7 +14,6 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, HookTypeError, hooks
@@ -29,7 +28,7 @@ from aspecthook.training import (
     Runner,
 )
 from aspecthook.training.logging import _report as report_module
-from aspecthook.training.logging._report import curves_of, drawn, redacted
+from aspecthook.training.logging._report import curves_of, drawn
 from aspecthook.training.loop._interrupts import Terminated
 from tests.training.kit import Loss, Optimizer, registered
 
@@ -155,8 +154,8 @@ def test_a_full_disk_and_an_error_while_drawing_do_not_end_the_run(
     monkeypatch.setattr(report_module, "put", full)
     make(tmp_path, PlotHook()).fit(BATCHES)
     assert caplog.messages == [
-        f"{tmp_path / 'written'} could not be made: division by zero",
-        f"{tmp_path / 'curves.png'} could not be written: No space left on device",
+        f"{tmp_path / 'written'} could not be written: division by zero; the run continues",
+        f"{tmp_path / 'curves.png'} could not be written: [Errno 28] No space left on device; the run continues",
     ]
 
 
@@ -321,26 +320,6 @@ def test_the_report_says_running_during_the_run(tmp_path: Path, monkeypatch: pyt
 # Safe
 
 
-def test_secrets_are_not_in_the_report(tmp_path: Path) -> None:
-    config = {
-        "wandb": {"apiKey": "sesame2"},
-        "secrets": {"a": ["sesame3"]},
-        "rows": [{"password": "sesame4", "user": "me"}],
-        "url": "https://me:sesame5@example.org",
-        "max_tokens": 512,
-        "token": None,
-    }
-    page = fit(tmp_path / "one", meta={"config": config, "more": 1})
-    assert "sesame" not in page.text and "512" in page.text and '"apiKey": "(redacted)"' in page.text
-    assert "more" not in page.text and fit(tmp_path / "two", meta={"rate": 3}).text.endswith('{ "rate": 3 }')
-    assert "Configuration" not in fit(tmp_path / "three").text
-    assert redacted({"odd": {1}, "long": "x" * 3000, 3: np.float32}) == {
-        "odd": "{1}",
-        "long": "x" * 2000,
-        "3": "<class 'numpy.float32'>",
-    }
-
-
 def test_hostile_text_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = '"><script>alert("x")</script><img src=x onerror=alert(1)>\x00\ud800'
 
@@ -348,12 +327,11 @@ def test_hostile_text_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         def after_run(self) -> None: ...
 
     Odd.__name__ = bad[:-2]
-    meta = {bad: {bad: bad}, "</style>": "</textarea>{{ 7 * 7 }}"}
     model = Model(*HOSTILE, bad, train=(*HOSTILE, bad))
-    runner = make(tmp_path / "<b>", Odd(), ReportHook(), model=model, max_epochs=2, meta=meta)
+    runner = make(tmp_path / "<b>", Odd(), ReportHook(), model=model, max_epochs=2)
     hooks(runner.train_iter).add("pre", raises(RuntimeError(bad)))
     with pytest.raises(RuntimeError):
         runner.fit(BATCHES, [1.0])
     page = read(runner)
     assert page.tags.count("img") == 1 and not caplog.records
-    assert "RuntimeError" in page.text and 'alert("x")' in page.text and "{{ 7 * 7 }}" in page.text
+    assert "RuntimeError" in page.text and 'alert("x")' in page.text
