@@ -1,8 +1,9 @@
-"""The hook that shows the progress of a run: a bar of rich below all other lines, or lines alone."""
+"""The hook that shows the progress of a run: lines, and a bar of rich below them."""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sys
 from collections.abc import Callable
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
 
 
-class Screen:
-    """A bar below all other lines; where there is no terminal that can show it, lines alone."""
+class Bar:
+    """A bar below all other lines of stdout."""
 
-    def __init__(self, file: TextIO | None) -> None:
+    def __init__(self) -> None:
         # Rich draws a random number as it is imported, and the next numbers are those of the run.
         state = random.getstate()
         from rich.console import Console
@@ -42,50 +43,34 @@ class Screen:
             def on_broken_pipe(self) -> None:
                 raise  # noqa: PLE0704  # re-raise what rich handles here: it would end the program
 
-        # Rich alone would take FORCE_COLOR for a terminal. Markup is off, since names may have brackets. No thread
-        # draws: a step draws what it has changed. A stream that goes to a file is left alone.
-        console = Ours(
-            file=file, force_terminal=_is_terminal(sys.stdout if file is None else file), force_jupyter=False
-        )
-        self.is_terminal: bool = console.is_interactive and not console.is_dumb_terminal
+        console = Ours(force_terminal=True, force_jupyter=False, highlight=False)
         rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-        self._bar: Progress = Progress(
+        # Markup is off, since names may have brackets. No thread draws: a step draws what it has changed. A stream that
+        # goes to a file is left alone.
+        self._progress: Progress = Progress(
             TextColumn("{task.description}", style="bold", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(max(6, min(24, console.width // 5))),
             TextColumn("{task.fields[numbers]}", markup=False, table_column=rest),
             console=console,
             auto_refresh=False,
             transient=True,
-            redirect_stdout=_is_terminal(sys.stdout),
             redirect_stderr=_is_terminal(sys.stderr),
-            disable=not self.is_terminal,
             expand=True,
         )
-        self._task = self._bar.add_task("", total=None, numbers="")
+        self._task = self._progress.add_task("", total=None, numbers="")
         self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []  # handlers that write above the bar
 
-    def print(self, text: str) -> None:
-        """Print a line, which a terminal folds between words."""
-        from rich.text import Text
-
-        console = self._bar.console
-        console.print(Text(one_line(text, console.encoding)), soft_wrap=not self.is_terminal)
-
     def draw(self, head: str, numbers: str, done: int, total: int | None) -> None:
-        """Draw the bar, if there is one."""
-        if not self.is_terminal:
-            return
-        head, numbers = (one_line(text, self._bar.console.encoding) for text in (head, numbers))
-        self._bar.update(self._task, description=head, numbers=numbers, completed=done, total=total)
-        if not self._bar.live.is_started:
-            self._start()
-        self._bar.refresh()
+        """Draw the bar; what the program prints, and what it logs, appears above it from now on."""
+        self._progress.update(self._task, description=_fit(head), numbers=_fit(numbers), completed=done, total=total)
+        if not self._progress.live.is_started:
+            streams = sys.stdout, sys.stderr
+            self._progress.start()
+            self._move_handlers(*streams)
+        self._progress.refresh()
 
-    def _start(self) -> None:
-        """Show the bar; what the program prints, and what it logs, appears above it from now on."""
-        streams = sys.stdout, sys.stderr
-        self._bar.start()
-        # A logging handler keeps the stream that it was made with, and would write into the bar.
+    def _move_handlers(self, *streams: object) -> None:
+        """Let handlers write above the bar: each keeps the stream that it was made with, and would write into it."""
         for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
             for handler in cast("list[Any]", logger.handlers) if isinstance(logger, logging.Logger) else ():
                 for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
@@ -96,15 +81,21 @@ class Screen:
     def stop(self) -> None:
         """Remove the bar, and leave the terminal as it was."""
         with suppress(OSError, ValueError):  # the terminal was closed
-            self._bar.stop()
+            self._progress.stop()
         while self._moved:
             handler, stream = self._moved.pop()
             handler.setStream(stream)
 
 
+def _fit(text: str) -> str:
+    """Return a text as a line that stdout can show; while there is a bar, rich stands in its place."""
+    return one_line(text, getattr(getattr(sys.stdout, "rich_proxied_file", sys.stdout), "encoding", None))
+
+
 def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal that can show a bar."""
     try:
-        return stream is not None and stream.isatty()
+        return stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
     except ValueError:  # closed
         return False
 
@@ -118,9 +109,6 @@ class ProgressHook(LoggerHook):
     bar has an estimate of the remaining time. Files, pipes and simple terminals get the lines, without control
     characters. Only rank 0 shows anything. If the terminal is closed, the run continues. Needs rich.
 
-    Args:
-        file: The file to write to; stdout if not given.
-
     Example:
         >>> ProgressHook().priority
         'VERY_LOW'
@@ -128,11 +116,10 @@ class ProgressHook(LoggerHook):
 
     needs: ClassVar[tuple[str, ...]] = ("rich",)
 
-    def __init__(self, *, file: TextIO | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(None, 0, ignore_last=False)
-        self.file = file
         self._running = False
-        self._screen: Screen | None = None  # made when something is shown, as it imports rich
+        self._bar: Bar | None = None
         self._is_closed = False  # whether the terminal was closed
         self._printed_at = self._drawn_at = 0.0
 
@@ -180,12 +167,13 @@ class ProgressHook(LoggerHook):
         head = _place(runner, row.epoch, row.iter) if self._running else ""
         head = head if row.mode == "train" else f"{head} {row.mode}".lstrip()
         took = [duration_text(now - self._printed_at)] if self._running else []
-        self._call(runner, Screen.print, "  ".join([head, *_texts(runner, row.mode, row.numbers), *took]))
+        text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *took])
+        self._show(runner, lambda: print(_fit(text), flush=True))
         self._printed_at = now
 
     def _draw(self, runner: Run, done: int) -> None:
         """Draw the bar of the pass over the data that is under way."""
-        if not self._running or (self._screen is not None and not self._screen.is_terminal):
+        if not self._running or runner.rank != 0 or not _is_terminal(sys.stdout):
             return
         now, mode, total = runner.progress, runner.mode, length_of(runner.data_loader)
         head = _place(runner, now.epoch + bool(mode == "train" or now.inner_iter), now.iter)
@@ -198,25 +186,25 @@ class ProgressHook(LoggerHook):
             if not runner.by_epoch:  # all passes of the training are one
                 done, total = done + now.iter - now.inner_iter, runner.max_iters
                 head = _place(runner, 0, done)
-        self._call(runner, Screen.draw, head, "  ".join(numbers), done, total)
+        bar = self._bar = self._bar or Bar()
+        self._show(runner, lambda: bar.draw(head, "  ".join(numbers), done, total))
         self._drawn_at = perf_counter()
 
-    def _call(self, runner: Run, method: Callable[..., None], *args: object) -> None:
-        """Call a method of the screen. If the terminal was closed, warn and continue the run."""
-        if self._is_closed or runner.rank != 0:
+    def _show(self, runner: Run, function: Callable[[], None]) -> None:
+        """Print or draw. If the terminal was closed, warn and continue the run."""
+        if self._is_closed:
             return
         try:
-            self._screen = self._screen or Screen(self.file)
-            method(self._screen, *args)
+            function()
         except (OSError, ValueError) as error:  # ValueError: the file is closed
             self._is_closed = True
             self._stop()
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
 
     def _stop(self) -> None:
-        screen, self._screen = self._screen, None
-        if screen is not None:
-            screen.stop()
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.stop()
 
 
 def _place(runner: Run, epoch: int, done: int) -> str:
