@@ -110,12 +110,7 @@ class LineFile:
 
 @final
 class TableFile(LineFile):
-    """A CSV file: a header, and a line for each row, each with a cell for every column.
-
-    A new number, such as the first one of a validation, adds a column. The header is at the beginning of the file, so a
-    new file is written beside the old one then, and replaces it in one step: readers find a valid table at any time,
-    even after a kill.
-    """
+    """A CSV file. For a new column the whole file is replaced in one step, so that readers find a valid table then."""
 
     def _kept(self, found: bytes) -> bytes | None:
         kept = super()._kept(found)
@@ -174,10 +169,7 @@ def _rows(data: bytes) -> Iterator[list[str]]:
 
 
 class FileLoggerHook(LoggerHook):
-    """The base of hooks that write a file, or a folder of files.
-
-    A path that is relative is inside the run's `work_dir`.
-    """
+    """The base of hooks that write a file, or a folder of files; a relative path is inside the run's `work_dir`."""
 
     default: ClassVar[str]  # the path unless another is given
 

@@ -62,8 +62,6 @@ class Sink(Protocol):
         ...         print(row.mode, row.iter, row.numbers["loss"])
         ...
         ...     def close(self): ...
-        >>> Print().write(Row("train", 2, 10, 110, {"lr": 0.1, "loss": 0.5}))
-        train 10 0.5
     """
 
     def write(self, row: Row, /) -> object:
@@ -74,9 +72,7 @@ class Sink(Protocol):
 
 
 def number_of(value: object) -> float | None:
-    """Return a single number as an int or a float of Python; None if the value is not a number.
-
-    Numbers of NumPy and PyTorch count, and so do their arrays of one element. Booleans and strings do not.
+    """Return a single number as an int or a float of Python, also that of an array; None for booleans and the rest.
 
     Example:
         >>> import numpy as np
@@ -105,13 +101,7 @@ def is_of(name: str, mode: str) -> bool:
 
 
 def rates_of(optimizer: object) -> dict[str, float | str]:
-    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> rates_of(SimpleNamespace(param_groups=[{"lr": 0.1, "betas": (0.9, 0.99)}, {"lr": 0.2}]))
-        {'lr': 0.1, 'lr_1': 0.2, 'momentum': 0.9}
-    """
+    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
     found: dict[str, float | str] = {}
     for word in ("lr", "momentum"):

@@ -42,7 +42,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(progress, "perf_counter", made)
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "JUPYTER_COLUMNS"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "JUPYTER_COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "100")
@@ -139,13 +139,6 @@ MEANS = ["epoch 1/2  loss 0.7500  accuracy 0.2500", "epoch 2/2  loss 2.7500  acc
 
 
 @pytest.mark.parametrize("kind", [File, Terminal])
-def test_each_epoch_leaves_a_line_with_its_means(kind: type[Any], run: Make) -> None:
-    file = kind()
-    run(file).fit([0] * 4)
-    assert [without_times(line) for line in file.lines] == [f"{line}  lr 0.1000" for line in MEANS]
-
-
-@pytest.mark.parametrize("kind", [File, Terminal])
 @pytest.mark.parametrize("by", ["workflow", "hook", "both"])
 def test_a_validation_leaves_a_line_below_that_of_its_epoch(kind: type[Any], by: str, run: Make) -> None:
     file = kind()
@@ -220,27 +213,21 @@ def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one(monkeypatch
     assert [without_times(line) for line in file.lines] == ["epoch 3/3  loss 4.7500  accuracy 0.2500  lr 0.1000"]
 
 
-def test_without_a_terminal_there_are_no_control_characters(monkeypatch: pytest.MonkeyPatch, run: Make) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    file = File()
-    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}).fit([0] * 4, [1] * 3)
-    assert file.getvalue().replace("\n", "").isprintable()
-    assert len(file.lines) == 2 * 2
-
-
-def test_without_a_standard_output_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, run: Make) -> None:
+def test_without_a_standard_output_nothing_is_shown(run: Make) -> None:
     runner = run(None)
     runner.fit([0] * 4)
     assert runner.iter == 8
 
 
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch, run: Make) -> None:
+@pytest.mark.parametrize("kind", [File, Terminal])
+def test_without_a_terminal_that_shows_a_bar_there_are_no_control_characters(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch, run: Make
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    file = Terminal()
-    run(file).fit([0] * 4)
-    assert "\x1b" not in file.raw and "\r" not in file.raw
-    assert len(file.lines) == 2
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    file = kind()
+    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}).fit([0] * 4, [1] * 3)
+    assert "\x1b" not in "".join(file.lines) and len(file.lines) == 4
 
 
 # The bar
@@ -273,16 +260,11 @@ def test_a_bar_moves_below_the_lines_and_is_gone_after_the_run(run: Make) -> Non
 
 
 def test_the_bar_of_a_run_of_iterations_goes_over_all_its_passes(run: Make) -> None:
-    file, before = Terminal(), program()
-    run(file, EvalHook([1, 1], interval=5, by_epoch=False), max_iters=9).fit([0] * 2)
-    clean(file, before)
+    file = Terminal()
+    run(file, EvalHook([1], interval=3, by_epoch=False), max_iters=4).fit([0] * 2)
     heads = [line.partition(" ━")[0] for line in file.seen if "━" in line]
-    assert list(dict.fromkeys(heads)) == [
-        *[f"iter {n}/9" for n in (0, 1, 2, 3, 4)],
-        *[f"iter 5/9 val {n}/2" for n in (0, 1, 2)],
-        *[f"iter {n}/9" for n in (5, 6, 7, 8, 9)],
-    ]
-    assert file.raw.count("\x1b[?25l") == 1
+    passes = ["0/4", "1/4", "2/4", "3/4 val 0/1", "3/4 val 1/1", "3/4", "4/4"]
+    assert list(dict.fromkeys(heads)) == [f"iter {place}" for place in passes]
 
 
 @pytest.mark.parametrize("width", [1, 12, 40, 60, 200])
@@ -311,7 +293,7 @@ def test_the_bar_has_one_line_however_narrow_the_terminal_is(
         assert any("loss 0.5" in line for line in file.seen)
 
 
-def test_characters_that_an_encoding_lacks_are_replaced(monkeypatch: pytest.MonkeyPatch, run: Make) -> None:
+def test_characters_that_an_encoding_lacks_are_replaced(run: Make) -> None:
     class Ascii(Terminal):
         encoding = "ascii"
 
@@ -340,29 +322,13 @@ def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch, 
 STAGES = ["run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step", "val_epoch", "val_iter"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "error", "priority"), [("pre", ValueError, 0), ("post", ValueError, 100), ("pre", KeyboardInterrupt, 100)]
-)
+@pytest.mark.parametrize("kind", ["pre", "post"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_run_that_fails_leaves_the_terminal_as_it_was(
-    stage: str,
-    kind: Any,
-    priority: int,
-    error: type[BaseException],
-    monkeypatch: pytest.MonkeyPatch,
-    run: Make,
-) -> None:
-    file = Terminal()
-    monkeypatch.setattr(sys, "stderr", file)
-    before = program()
+def test_a_run_that_fails_leaves_the_terminal_as_it_was(stage: str, kind: Any, run: Make) -> None:
+    file, before = Terminal(), program()
     runner = run(file)
-
-    def fail(iter: int) -> None:
-        if iter >= 4 or stage == "run":
-            raise error("broken")
-
-    hooks(getattr(runner, stage)).add(kind, fail, priority=priority)
-    with pytest.raises(error, match="broken"):
+    hooks(getattr(runner, stage)).add(kind, lambda iter: 1 / 0 if iter >= 4 or stage == "run" else None)
+    with pytest.raises(ZeroDivisionError):
         runner.fit([0] * 4, [1] * 2)
     clean(file, before)
 
@@ -370,7 +336,7 @@ def test_a_run_that_fails_leaves_the_terminal_as_it_was(
 class Gone(Terminal):
     """A terminal, or a pipe, that is closed after some lines."""
 
-    def __init__(self, tty: bool, after: int, error: OSError) -> None:
+    def __init__(self, tty: bool, after: int, error: Exception) -> None:
         super().__init__()
         self.tty, self.left, self.error = tty, after, error
 
@@ -384,16 +350,11 @@ class Gone(Terminal):
         return super().write(text)
 
 
-@pytest.mark.parametrize("after", [0, 2, 3])
+@pytest.mark.parametrize("after", [0, 3])
 @pytest.mark.parametrize("tty", [True, False])
-@pytest.mark.parametrize("error", [BrokenPipeError(32, "gone"), OSError(5, "gone")])
+@pytest.mark.parametrize("error", [BrokenPipeError(32, "gone"), OSError(5, "gone"), ValueError("the file is gone")])
 def test_a_terminal_that_is_closed_does_not_end_the_run(
-    error: OSError,
-    tty: bool,
-    after: int,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    run: Make,
+    error: Exception, tty: bool, after: int, caplog: pytest.LogCaptureFixture, run: Make
 ) -> None:
     before = program()
     runner = run(Gone(tty, after, error))
@@ -402,25 +363,6 @@ def test_a_terminal_that_is_closed_does_not_end_the_run(
     assert isinstance(sys.stdout, Gone) and before == program()
     (record,) = caplog.records
     assert re.match(r"the progress cannot be shown any more: .*gone; the run continues", record.message)
-
-
-def test_a_file_that_is_closed_does_not_end_the_run(caplog: pytest.LogCaptureFixture, run: Make) -> None:
-    file = File()
-    runner = run(file)
-    hooks(runner.train_iter).pre(lambda runner: file.close() if runner.iter == 5 else None)
-    runner.fit([0] * 4)
-    assert runner.iter == 8
-    assert "I/O operation on closed file; the run continues" in caplog.text
-
-
-def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch, run: Make) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    file = Terminal()
-    runner = run(file)
-    runner.fit([0] * 4, [1])
-    runner.test([1])
-    assert file.raw == ""
 
 
 def test_the_random_numbers_of_a_run_are_those_without_its_progress() -> None:
