@@ -246,7 +246,7 @@ def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: p
     lines = [line for record in caplog.records for line in record.getMessage().splitlines()]
     assert any("?[2J?" in line for line in lines) and [line for line in lines if not line.isprintable()] == []
     arrays = {evil: np.zeros(1)}
-    save_file(arrays, tmp_path / "broken", {"aspecthook.checkpoint": sealed('{"$\u001b[2J": 1}', arrays)})
+    save_file(arrays, tmp_path / "broken", sealed('{"$\u001b[2J": 1}', arrays))
     with pytest.raises(TrainingError) as caught:
         load(tmp_path / "broken")
     assert str(caught.value).isprintable()
