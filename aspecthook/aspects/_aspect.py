@@ -32,10 +32,10 @@ AnyHook: TypeAlias = Callable[..., Any]
 
 
 class Aspect(Maker):
-    """An around hook that is made anew for each mount point, whose state it keeps.
+    """An around hook with separate state for each mount point.
 
-    It goes on code that is not yours by ``weave(target, aspect=...)``, and on a hookable function as every around hook
-    does. Its name, for ``before=`` and ``after=``, is that of the function that has made it.
+    Put it on code that is not yours with ``weave(target, aspect=...)``, and on a hookable function like any around
+    hook. Its name, for ``before=`` and ``after=``, is the name of the function that made it.
 
     Example:
         >>> from aspecthook import hookable, hooks

@@ -78,9 +78,9 @@ class Site:
 
 @final
 class Call:
-    """One run of a mount point, passed to the hooks that ask for ``call``. It exists only if some hook does.
+    """One call of a mount point, passed to the hooks that ask for ``call``. It is made only if some hook does.
 
-    It is read-only: to change something, a hook answers with `Args`, `Return` or a value.
+    It is read-only: to change something, a hook returns `Args`, `Return` or a value.
 
     Example:
         >>> from aspecthook import hookable
@@ -112,7 +112,7 @@ class Call:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments by the names of the target's parameters, defaults filled in; read-only."""
+        """The arguments by the names of the target's parameters, with defaults filled in; read-only."""
         return MappingProxyType(self._site.arguments(self._values))
 
     @property
@@ -127,12 +127,12 @@ class Call:
 
     @property
     def result(self) -> Any:
-        """The result so far; None before there is one, and if the call failed."""
+        """The result so far; None if there is none yet, or the call failed."""
         return self._result
 
     @property
     def exc(self) -> BaseException | None:
-        """The exception that the call is failing with, or None; once the call is over, None."""
+        """The exception with which the call is failing, or None; None again after the call."""
         return self._exc
 
     @property

@@ -127,10 +127,10 @@ def instead_of(value: object, kind: Kind) -> str:
 
 @final
 class Hook(Handle):
-    """One callable on one mount point: what iterating `hooks(f)` yields, and the handle to remove it by.
+    """One callable on one mount point, and the handle to remove it; `hooks(f)` yields these.
 
-    As a context manager it is removed at the end of the block. Its ``kind``, ``name``, ``function``, ``priority`` (0
-    to 100) and ``failures`` (how often it failed isolated) can be read.
+    As a context manager it is removed at the end of the block. You can read its ``kind``, ``name``, ``function``,
+    ``priority`` (0 to 100) and ``failures`` (how many of its exceptions were isolated).
 
     Example:
         >>> from aspecthook import hookable, hooks
@@ -273,7 +273,7 @@ class Hook(Handle):
 
     @property
     def priority(self) -> int:
-        """Its priority, from 0 to 100: the hook with the lowest one runs first."""
+        """The priority, from 0 to 100: the hook with the lowest one runs first."""
         return self.conditions.priority
 
     @property
@@ -359,7 +359,7 @@ class Hook(Handle):
         logging.getLogger("aspecthook").error("%s: %s failed and was skipped", label, self.who, exc_info=error)
 
     def remove(self) -> None:
-        """Remove this hook; if it was removed before, do nothing."""
+        """Remove this hook. Further calls do nothing."""
         mount = self._mount()
         if mount is not None:
             mount.discard((self,))
