@@ -71,7 +71,6 @@ def stand_in(hook: Hook, function: Callable[..., Any], *, counts: bool) -> Hook:
     clone.function = function
     if not counts and (hook.conditions.times or hook.conditions.every):
         clone.guard = guard_for(hook.conditions._replace(times=None, every=None), clone)
-    clone.weak = None  # it is kept for the length of a call, though the hook may be weak
     clone.reshape()
     return clone
 
