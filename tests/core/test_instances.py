@@ -233,11 +233,15 @@ def test_a_function_without_a_named_first_parameter_has_no_hooks_of_an_instance(
 
 def test_a_new_instance_where_an_old_one_was_has_none_of_its_hooks() -> None:
     Account.withdraw.pre(lambda: None)  # keeps the function hooked
+    kept: Any = None
     for _ in range(200):
         mortal = Account()
         assert mortal.withdraw(10) == 90
-        hooks(mortal.withdraw).post(lambda result: 0)
+        assert hooks(mortal.withdraw) is not kept
+        kept = hooks(mortal.withdraw)
+        kept.post(lambda result: 0)
         assert mortal.withdraw(10) == 0
+        del mortal
 
 
 @pytest.mark.parametrize("step", ["add", "clear"])
