@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-Errors = Literal["raise", "isolate", "group"]
-_ERRORS = ("raise", "isolate", "group")
+Errors = Literal["raise", "isolate"]
+_ERRORS = ("raise", "isolate")
 _NOTHING: Any = object()
 
 
@@ -80,8 +80,7 @@ def event(
         fold: The name of a parameter. Each answer that is not None replaces it for the following subscribers; the call
             returns its last value.
         errors: What happens to an exception of a subscriber. ``"raise"``: it ends the event and is raised in the
-            caller. ``"isolate"``: it is logged and counted, and the other subscribers run. ``"group"``: all run, then
-            one `ExceptionGroup` is raised.
+            caller. ``"isolate"``: it is logged and counted, and the other subscribers run.
 
     Raises:
         MountError: The stub is not a function, is a generator function, or is a mount point already.
@@ -124,7 +123,6 @@ def make_event(stub: Any, name: Any, *, first: bool, fold: str | None, errors: s
         gives="first" if first else "fold" if fold is not None else "list",
         fold=0 if fold is None else signature.index[fold],
         isolate=errors == "isolate",
-        group=errors == "group",
         default=not _is_empty(stub),
     )
     mount = make(stub, name, emission)

@@ -171,17 +171,9 @@ def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
     for hook in hooks:
-        try:
-            if tally.add_answer(hook, ask(hook, call, values=tally.values)):
-                break
-        except Exception as error:
-            tally.add_failure(error)
-    try:
-        if tally.wants_body:
-            tally.result = plain(values)
-    except Exception as error:
-        tally.add_failure_of_body(error)
-    return tally.close()
+        if tally.add_answer(hook, ask(hook, call, values=tally.values)):
+            break
+    return plain(values) if tally.wants_body else tally.result
 
 
 # A generator: the same law, and every item passes through the item hooks.
@@ -277,9 +269,9 @@ def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
 
 
 class Tally:
-    """The answers and failures of an event's subscribers in one interpreted call; the compiled call does the same."""
+    """The answers of an event's subscribers in one interpreted call; the compiled call does the same."""
 
-    __slots__ = ("_emission", "_site", "answered", "failures", "result", "values")
+    __slots__ = ("_emission", "_site", "answered", "result", "values")
 
     def __init__(self, site: Site, values: Values) -> None:
         assert site.signature.emission is not None
@@ -288,7 +280,6 @@ class Tally:
         # The arguments for the next subscriber.
         self.values = values
         self.answered = False
-        self.failures: list[Exception] = []
         gives = self._emission.gives
         self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None
 
@@ -310,41 +301,7 @@ class Tally:
             self.values = (*self.values[:place], value, *self.values[place + 1 :])
         return self._emission.gives == "first"
 
-    def add_failure(self, error: Exception) -> None:
-        """Keep a failure until all have run, if failures are grouped; else raise it, in its `except` block."""
-        try:
-            if not self._emission.group:
-                raise error
-            self.failures.append(error)
-        finally:
-            del error  # else this frame, which is in its traceback, and the exception would keep each other alive
-
-    def add_failure_of_body(self, error: Exception) -> None:
-        """Keep a failure of the stub's body with those of the subscribers; if there are none, raise it as it is."""
-        try:
-            if not self.failures:
-                raise error
-            self.failures.append(error)
-        finally:
-            del error  # for the reason in `add_failure`
-
     @property
     def wants_body(self) -> bool:
         """Whether the stub's own body runs, because nobody has answered."""
         return self._emission.gives == "first" and self._emission.default and not self.answered
-
-    def close(self) -> Any:
-        """Return the result, or raise the failures that were kept."""
-        failures, self.failures = self.failures, []
-        try:
-            if failures:
-                raise _together(self._site, failures)
-            return self.result
-        finally:
-            del failures
-
-
-def _together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]:
-    """Return one error for all failures of subscribers."""
-    count = len(failures)
-    return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
