@@ -98,6 +98,17 @@ def inject(_aspecthook_ends: list[Callable[[], None]]) -> Callable[[object], Inj
     return lambda target, /: Injection(target, _until_end(weave, _aspecthook_ends))
 
 
+@pytest.fixture
+def hook_orders(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Run a check in each order of hooks that is allowed, at most 120, or in that of a seed: ``hook_orders(check)``."""
+    from aspecthook.testing._hook_orders import check_orders
+
+    def hook_orders(check: Callable[[], object], *, seed: int | str = "all") -> None:
+        check_orders(check, str(seed), cast("pytest.Item", request.node).nodeid, mounts)
+
+    return hook_orders
+
+
 # What a run knows of the hooks that its tests add
 
 TAPE: pytest.StashKey[Tape] = pytest.StashKey()
@@ -127,7 +138,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         const="random",
         metavar="SEED",
         help="run each test with the hooks of each mount point in another order that priorities, before= and after= "
-        "allow, by a random seed or this one",
+        "allow, by a random seed or this one; 'all': in each order, at most 120",
     )
 
 
@@ -139,9 +150,9 @@ def pytest_configure(config: pytest.Config) -> None:
     seed: str | None = config.option.hook_orders
     if seed == "random":
         config.option.hook_orders = str(int.from_bytes(os.urandom(3)))  # the workers of xdist are given it
-    elif seed is not None and not seed.isdigit():
+    elif seed not in (None, "all") and not seed.isdigit():
         # pytest takes the word that follows for the seed, be it a path.
-        raise pytest.UsageError(f"--hook-orders={seed}: give a whole number; paths go before --hook-orders")
+        raise pytest.UsageError(f"--hook-orders={seed}: give a whole number or 'all'; paths go before --hook-orders")
     config.addinivalue_line(
         "markers", "hook_orders(seed): run the test as by --hook-orders=SEED; hook_orders(False): never"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice, permutations, zip_longest
 from random import Random
 from typing import NamedTuple, final
 from weakref import WeakKeyDictionary
@@ -20,6 +21,9 @@ from _pytest.runner import runtestprotocol  # what other plugins use that run a 
 from _aspecthook_pytest import ORDERS
 
 from ._mount import Hook, MountPoint, ties_broken_by
+
+_MOST = 120  # orders that "all" tries: those of five hooks
+_LEFT = "make it start from the same state in each run, since what a module or a session holds stays"
 
 
 class Key(NamedTuple):
@@ -114,6 +118,16 @@ def _by_place(keys: Sequence[Key]) -> Callable[[Key], float]:
     return lambda key: places.get(key, len(places))
 
 
+def _all_orders(added: Mapping[Key, int]) -> Iterator[Callable[[Key], float]]:
+    """Yield the ranks for each order of the hooks of each mount point, those of the others as they were added."""
+    rows: dict[tuple[str, str, int], list[Key]] = {}
+    for key in sorted(added, key=added.__getitem__):
+        rows.setdefault((key.label, key.kind, key.priority), []).append(key)
+    # By turns, so that the shorter ones come to an end before the longer ones use up what is tried.
+    for turn in zip_longest(*(islice(permutations(row), 1, None) for row in rows.values())):
+        yield from (_by_place(order) for order in turn if order is not None)
+
+
 def _narrowed(run: Run, rank: Callable[[Key], float], added: Mapping[Key, int]) -> Pair | None:
     """Return the pair whose order decides, of a test that fails by this rank and passes in the order of adding.
 
@@ -152,13 +166,27 @@ def _swaps(present: list[Key], wanted: list[Key]) -> Iterator[int]:
 
 
 def failing(run: Run, seed: str, test: str) -> str | None:
-    """Run a test in another order of hooks. Return what is wrong if it fails in that one alone."""
-    rank = _by_seed(seed, test)
-    failed, added = run(rank)
-    if not failed or len(added) < 2 or run(_by_adding)[0]:
-        return None
-    pair = _narrowed(run, rank, added)
-    return f"{test} fails now and then, whatever the order of its hooks" if pair is None else pair.sentence(test)
+    """Run a test in other orders of hooks; return what is wrong, if it fails in one and not in that of adding.
+
+    A test that fails in both is None if it fails at once, and told if it passes once and then fails in the same order.
+    """
+    ranks: Iterable[Callable[[Key], float]] = (_by_seed(seed, test),)
+    if seed == "all":
+        failed, added = run(_by_adding)
+        if failed:
+            return None
+        ranks = islice(_all_orders(added), _MOST)
+    for rank in ranks:
+        failed, added = run(rank)
+        if failed:
+            if len(added) < 2:
+                return None
+            if run(_by_adding)[0]:
+                return None if seed != "all" else f"{test} passes once, and fails when it is run again: {_LEFT}"
+            pair = _narrowed(run, rank, added)
+            flaky = f"{test} fails now and then, whatever the order of its hooks"
+            return flaky if pair is None else pair.sentence(test)
+    return None
 
 
 # For pytest
@@ -188,10 +216,7 @@ def run_item(
     reports = runs[-1] if not failed else failed[-1]
     if sentence is None and len(failed) == 2 and _why(failed[0]) != _why(failed[1]):
         reports = failed[0]
-        sentence = (
-            f"{item.nodeid} fails in another way when it is run again in the order of adding: make it start from the "
-            "same state in each run, since what a module or a session holds stays"
-        )
+        sentence = f"{item.nodeid} fails in another way when it is run again in the order of adding: {_LEFT}"
     for report in reports:
         if sentence is not None and report.failed:
             report.sections.insert(0, (ORDERS, f"{sentence}\nto see it again: --hook-orders={seed}"))
@@ -209,3 +234,21 @@ def _why(reports: Iterable[pytest.TestReport]) -> list[str]:
 def has_failed(reports: Iterable[pytest.TestReport]) -> bool:
     """Whether a run of a test has failed, or its setup or teardown."""
     return any(report.failed for report in reports)
+
+
+def check_orders(check: Callable[[], object], seed: str, test: str, mounts: Iterable[MountPoint]) -> None:
+    """Raise an `AssertionError` if a check fails in an order of hooks, and passes in that of adding."""
+    errors: list[Exception] = []
+
+    def run(rank: Callable[[Key], float]) -> tuple[bool, Mapping[Key, int]]:
+        ranks, before = Ranks(rank), len(errors)
+        with ordered(ranks, mounts):
+            try:
+                check()
+            except Exception as error:
+                errors.append(error)
+        return len(errors) > before, ranks.added
+
+    sentence = failing(run, seed, test)
+    if errors:
+        raise errors[-1] if sentence is None else AssertionError(sentence) from errors[-1]

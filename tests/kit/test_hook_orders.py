@@ -40,9 +40,9 @@ TOTAL = """
 
 
 def test_the_pair_whose_order_matters_is_named_in_one_sentence(shop):
-    text = outcome(shop(TOTAL, "--hook-orders=1", kit_bill=BILL), failed=1)
-    assert SENTENCE.format("test_total") in text and "hook orders: --hook-orders=1" in text
-    assert text.count("to see it again: --hook-orders=1") == 2  # with the test, and at the end
+    text = outcome(shop(TOTAL, "--hook-orders=all", kit_bill=BILL), failed=1)
+    assert SENTENCE.format("test_total") in text and "hook orders: --hook-orders=all" in text
+    assert text.count("to see it again: --hook-orders=all") == 2  # with the test, and at the end
 
 
 def test_a_seed_gives_the_same_orders_each_time_and_about_half_of_them_find_a_pair(shop):
@@ -59,7 +59,7 @@ def test_a_seed_gives_the_same_orders_each_time_and_about_half_of_them_find_a_pa
 def test_what_a_failed_run_leaves_behind_is_gone_when_the_test_is_run_again(shop, mode):
     leaving = TOTAL.replace("def test_total():", "def test_total():\n        bill.pre(lambda: None, name='left')")
     leaving = leaving.replace("assert bill", "assert len(bill.hooks.pre) == 1 and bill")
-    text = str(shop(leaving, "--hook-orders=1", f"--hook-leaks={mode}", kit_bill=BILL).stdout)
+    text = str(shop(leaving, "--hook-orders=all", f"--hook-leaks={mode}", kit_bill=BILL).stdout)
     assert SENTENCE.format("test_total") in text
     assert ("has left 1 hook behind" in text) == (mode == "warn")
 
@@ -91,37 +91,38 @@ def test_a_suite_whose_constraints_say_what_matters_stays_green_under_fifty_seed
             kit_sound.log.clear()
             assert step(0.25) == 8 and kit_sound.log == [0.25]
     """
-    for seed in range(50):
+    for seed in ("all", *range(50)):
         outcome(shop(test, f"--hook-orders={seed}", kit_sound=SOUND), passed=5)
 
 
 def test_what_fails_in_the_order_of_adding_too_is_reported_as_ever(shop):
-    text = outcome(
-        shop(
-            """
-            from kit_bill import bill
-            runs = []
-            def test_wrong():
-                runs.append(0)
-                assert bill(1) == 7
-            @pytest.fixture
-            def broken():
-                raise OSError("no shop")
-            def test_setup(broken): pass
-            @pytest.mark.xfail
-            def test_known(): assert False
-            @pytest.mark.skip
-            def test_skipped(): assert False
-            """,
-            "--hook-orders=1",
-            kit_bill=BILL,
-        ),
-        failed=1,
-        errors=1,
-        xfailed=1,
-        skipped=1,
-    )
-    assert "fails when" not in text and "no shop" in text
+    for seed in ("all", 1):
+        text = outcome(
+            shop(
+                """
+                from kit_bill import bill
+                runs = []
+                def test_wrong():
+                    runs.append(0)
+                    assert bill(1) == 7
+                @pytest.fixture
+                def broken():
+                    raise OSError("no shop")
+                def test_setup(broken): pass
+                @pytest.mark.xfail
+                def test_known(): assert False
+                @pytest.mark.skip
+                def test_skipped(): assert False
+                """,
+                f"--hook-orders={seed}",
+                kit_bill=BILL,
+            ),
+            failed=1,
+            errors=1,
+            xfailed=1,
+            skipped=1,
+        )
+        assert "fails when" not in text and "no shop" in text
 
 
 def test_a_test_that_fails_now_and_then_is_not_blamed_on_a_pair(shop):
@@ -133,9 +134,9 @@ def test_a_test_that_fails_now_and_then_is_not_blamed_on_a_pair(shop):
             def test_flaky():
                 bill(1)
                 runs.append(0)
-                assert len(runs) != 1
+                assert len(runs) != 2
             """,
-            "--hook-orders=1",
+            "--hook-orders=all",
             kit_bill=BILL,
         ),
         failed=1,
@@ -176,7 +177,7 @@ def test_hooks_of_fixtures_of_instances_of_events_and_of_weavings_are_reordered(
                 weave("kit_shop:price", post=lambda result: result * 2, name="second")
                 assert kit_shop.price("tea") == 7
             """,
-            "--hook-orders=61",
+            "--hook-orders=all",
             kit_bill=BILL,
         ),
         failed=4,
@@ -217,7 +218,7 @@ def test_plugins_and_async_tests_are_run_in_other_orders(shop):
                 weave("kit_shop:fetch", post=lambda result: result + "2", name="two")
                 assert await kit_shop.fetch("") == "12"
             """,
-            "--hook-orders=9",
+            "--hook-orders=all",
             plugins=("asyncio",),
         ),
         failed=2,
@@ -245,7 +246,7 @@ def test_the_marker_asks_for_orders_and_forbids_them(shop):
             """
             from kit_bill import bill
             def check(): assert bill(9.8) == 12.5
-            @pytest.mark.hook_orders(1)
+            @pytest.mark.hook_orders("all")
             def test_asked(): check()
             def test_not_asked(): check()
             """,
@@ -262,11 +263,34 @@ def test_the_marker_asks_for_orders_and_forbids_them(shop):
             @pytest.mark.hook_orders(False)
             def test_never(): assert bill(9.8) == 12.5
             """,
-            "--hook-orders=1",
+            "--hook-orders=all",
             kit_bill=BILL,
         ),
         passed=1,
     )
+
+
+def test_the_fixture_makes_a_check_in_each_order_and_leaves_that_of_adding(shop):
+    text = outcome(
+        shop(
+            """
+            from kit_bill import bill
+            def test_right(hook_orders):
+                hook_orders(lambda: bill(8))
+                assert [hook.name for hook in hooks(bill)][3] == "round"
+            def test_wrong(hook_orders):
+                def check(): assert bill(9.8) == 12.5
+                hook_orders(check)
+            def test_always_wrong(hook_orders):
+                def check(): raise OSError("closed")
+                hook_orders(check, seed=1)
+            """,
+            kit_bill=BILL,
+        ),
+        passed=1,
+        failed=2,
+    )
+    assert SENTENCE.format("test_wrong") in text and "OSError: closed" in text
 
 
 def test_the_example_passes_and_has_one_sentence_on_its_bug(shop):
@@ -274,7 +298,7 @@ def test_the_example_passes_and_has_one_sentence_on_its_bug(shop):
     shop.pytester.makepyfile(example=example)
     run = ("example.py", "-p", "aspecthook.pytest_plugin", "-p", "no:asyncio", "-W", "default")
     outcome(shop.pytester.runpytest_inprocess(*run), passed=2)
-    text = outcome(shop.pytester.runpytest_inprocess(*run, "--hook-orders=1"), passed=1, failed=1)
+    text = outcome(shop.pytester.runpytest_inprocess(*run, "--hook-orders=all"), passed=1, failed=1)
     assert "test_total fails when 'tax' runs before 'round' on example:total, and passes in the order of adding" in text
 
 
@@ -305,6 +329,19 @@ def test_a_pair_is_found_in_logarithmically_many_runs(orders: tuple[list[Key], l
     pair = _narrowed(run, lambda key: wanted.index(key), added)
     assert pair in guilty
     assert next(runs) <= 1 + math.ceil(math.log2(len(turned) + 1))
+
+
+def test_a_test_that_cannot_be_run_twice_is_not_blamed_on_a_pair(shop):
+    test = """
+        from kit_bill import bill
+        seen = []
+        def test_twice():
+            seen.append(bill(1))
+            assert len(seen) == 1
+        """
+    for seed in ("all", 1):
+        text = outcome(shop(test, f"--hook-orders={seed}", kit_bill=BILL), failed=seed == "all", passed=seed != "all")
+        assert ("test_twice passes once, and fails when it is run again: make it start from" in text) == (seed == "all")
 
 
 def test_the_first_failure_is_shown_if_the_second_run_fails_for_what_the_first_has_left(shop):

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -51,7 +52,7 @@ class Progress:
     # Of the current epoch, and not in checkpoints:
     pending_epoch: str | None = None  # the mode of one that the workflow has begun, until its body begins
     length: int | None = None  # the number of batches when its body began, if it is known
-    until: int | None = None  # the iteration that ends the row of the workflow
+    until: float = inf  # the iteration that ends the row of the workflow
     accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
 
     def state_dict(self) -> dict[str, int]:
@@ -76,7 +77,7 @@ class Registered(NamedTuple):
 
 
 _SLOTS = """
-__dict__ __weakref__ _seeded accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
+__dict__ __weakref__ accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
 inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters meta mode model optimizer outputs
 own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
 world_size writes
@@ -159,7 +160,6 @@ class Run:
         self.stopping: bool = False  # whether `request_stop` was called
         self.interrupts: Interrupts = Interrupts()
         self.resumed: bool = False  # whether it was resumed from a checkpoint
-        self._seeded = False
         # What it works on
         self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
@@ -212,18 +212,21 @@ class Run:
 
     def current_lr(self) -> list[float]:
         """Return the learning rate of each parameter group."""
-        return [group["lr"] for group in self._groups("current_lr")]
+        return [group["lr"] for group in self._groups()]
 
     def current_momentum(self) -> list[float]:
         """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither."""
-        groups = self._groups("current_momentum")
-        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in groups]
+        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in self._groups()]
 
-    def _groups(self, who: str) -> list[dict[str, Any]]:
+    def _groups(self) -> list[dict[str, Any]]:
         if self.optimizer is None:
-            raise TrainingError(f"{who}: the runner has no optimizer; give Runner(..., optimizer=...)")
+            raise TrainingError("the runner has no optimizer, and no rates; give Runner(..., optimizer=...)")
         groups: list[dict[str, Any]] = self.optimizer.param_groups
         return groups
+
+    def finish_saving(self) -> None:
+        """Wait until the checkpoint that a thread writes is written, and raise the error if it could not be."""
+        self.writes.finish()
 
     def leave(self) -> None:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
@@ -231,7 +234,7 @@ class Run:
         self.after_stage_calls.clear()
         self.logged = {}
         try:
-            self.writes.finish()
+            self.finish_saving()
         except Exception:  # logged, since the caller gets the error that has ended the run
             self.logger.exception("a checkpoint could not be saved in the background")
 

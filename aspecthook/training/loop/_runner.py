@@ -230,8 +230,7 @@ class Runner(Run):
         self.stopping = False
         length = length_of(train)
         note_length(self, length, length)
-        if self.seed is not None and not self.resumed and not self._seeded:
-            self._seeded = True
+        if self.seed is not None and not self.resumed and not self.iter:
             random.seed(self.seed)
             self.backend.seed(self.seed)
 
@@ -397,49 +396,34 @@ class Runner(Run):
     # Checkpoints
 
     @hookable(provides=STATE)
-    def save_checkpoint(
-        self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None, *, asynchronous: bool = False
-    ) -> Path:
+    def save_checkpoint(self, path: str | os.PathLike[str], *, asynchronous: bool = False) -> Path:
         """Save everything that is needed to resume the run, and return the path.
 
         Several ranks call it together, since a checkpoint has a state of each, and rank 0 writes it.
 
         Args:
             path: The file.
-            meta: What else to save under ``"meta"``.
-            asynchronous: Only copy the state, and let a thread write it: see `finish_saving`. Checkpoints are written
-                in the order of the calls. If two are not written yet, this waits for the first. An error is raised
-                after the iteration of the run in which it is noticed, or by `finish_saving`.
+            asynchronous: Only copy the state, and let a thread write it, once the one before is written. An error is
+                raised after the iteration of the run in which it is noticed, by the next save or by `finish_saving`.
         """
         file = path_of("save_checkpoint", path)
+        self.finish_saving()
+        state = self.state_dict()
         if not asynchronous:
-            self.writes.wait()
-            return self.write_checkpoint(file, self.state_dict(meta))
-        self.writes.make_room()
-        state = self.state_dict(meta)
-        return self.write_checkpoint(file, dict(state), copied=_state.copied_arrays(state))
+            return self.write_checkpoint(file, state)
+        return self.write_checkpoint(file, state, asynchronous=True)
 
     @hookable(provides=STATE)
-    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Mapping[int, Any] | None = None) -> Path:
-        """Write a checkpoint; a pre hook may change what is written.
-
-        Args:
-            path: The file.
-            checkpoint: The state of the run.
-            copied: For a thread that writes it: those arrays that are copies already, by their identities.
-        """
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], *, asynchronous: bool = False) -> Path:
+        """Write a checkpoint; a pre hook may change what is written."""
         if self.rank == 0:
             tree, arrays = packed(checkpoint)
-            if copied is None:
-                write_packed(path, tree, arrays)
+            if asynchronous:  # some of the arrays may be those that a hook works with
+                copies = {name: array.copy() for name, array in arrays.items()}
+                self.writes.add(lambda: write_packed(path, tree, copies))
             else:
-                kept = {name: array if id(array) in copied else array.copy() for name, array in arrays.items()}
-                self.writes.add(lambda: write_packed(path, tree, kept))
+                write_packed(path, tree, arrays)
         return path
-
-    def finish_saving(self) -> None:
-        """Wait until all checkpoints have been written, and raise the error of one that could not be."""
-        self.writes.finish()
 
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
@@ -476,7 +460,7 @@ class Runner(Run):
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        self.writes.wait()  # a hook may have begun a save before the run, and what it writes would be swept away
+        self.finish_saving()  # a hook may have begun a save before the run, and what it writes would be swept away
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(
@@ -484,9 +468,9 @@ class Runner(Run):
             )
         return aside
 
-    def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        return _state.state_of(self, meta)
+        return _state.state_of(self)
 
     def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""

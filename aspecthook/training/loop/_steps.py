@@ -20,7 +20,7 @@ from aspecthook.training.backends._state import is_any
 
 from ._checks import length_of
 from ._interrupts import Terminated
-from ._logs import Means, merged
+from ._logs import Means
 from ._reading import layout_of
 from ._run import Progress, Run
 
@@ -34,12 +34,12 @@ def next_epoch(run: Run) -> str | None:
 
     A run that was resumed from a checkpoint may be in the middle of its workflow.
     """
-    mode = _advance(run, run.progress, trained(run))
+    progress = run.progress
+    mode = _advance(run, progress, trained(run))
     if mode is not None:
-        run.progress.pending_epoch = mode
+        progress.pending_epoch = mode
     if mode == "train":
-        last = row_end(run, run.progress)
-        run.progress.until = None if run.by_epoch or last == inf else int(last)
+        progress.until = inf if run.by_epoch else row_end(run, progress)
     return mode
 
 
@@ -52,7 +52,10 @@ def validation_follows(run: Run) -> bool:
 def _advance(run: Run, progress: Progress, trained: int) -> str | None:
     """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over."""
     end = end_of(run)
-    while (not run.stopping or _is_read(run)) and (progress.row or trained > progress.begun or trained < end):
+    # A run that was resumed after the last iteration of an epoch has only the hooks after the epoch left. A hook that
+    # stops it at once had stopped it in that iteration, and the epoch ended all the same.
+    goes_on = not run.stopping or 0 < run.progress.inner_iter == run.progress.length
+    while goes_on and (progress.row or trained > progress.begun or trained < end):
         mode, times = run.workflow[progress.row]
         if trained < row_end(run, progress) if mode == "train" else progress.validated < times:
             return mode
@@ -61,40 +64,28 @@ def _advance(run: Run, progress: Progress, trained: int) -> str | None:
     return None
 
 
-def _is_read(run: Run) -> bool:
-    """Whether a run was resumed after the last iteration of an epoch, where only the hooks after the epoch are left.
-
-    A hook that stops such a run at once had stopped it in that iteration, and the epoch ended all the same.
-    """
-    return 0 < run.progress.inner_iter == run.progress.length
-
-
 def count_epoch(run: Run, mode: str) -> None:
     """Count the epoch that `next_epoch` asked for, call what hooks have put off until its end, raise a noted signal."""
     progress = run.progress
     if progress.pending_epoch is not None:  # a hook has skipped it
         progress.pending_epoch = None
-        if mode == "train":
-            _skip_train_epoch(run)
-        else:
+        if mode == "val":
             progress.validated += 1
-    _call_after_stage(run)
+        elif run.by_epoch:
+            end_pass(run)  # otherwise it would be the next one forever
+        else:
+            raise TrainingError(
+                "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
+                "train_iter in the hook, or call request_stop()"
+            )
+    while run.after_stage_calls:
+        run.after_stage_calls.pop(0)()
     run.interrupts.judging, run.logged = False, {}
     run.epoch = progress.epoch
     agree_to_end(run)
     run.interrupts.raise_noted()
     if mode == "train" and row_end(run, progress) == inf and hasattr(run.loaders["train"], "__next__"):
         run.request_stop()  # the data are an iterator, which has only one pass
-
-
-def _skip_train_epoch(run: Run) -> None:
-    """Count an epoch that a hook has skipped; otherwise it would be the next one forever."""
-    if not run.by_epoch:
-        raise TrainingError(
-            "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip train_iter "
-            "in the hook, or call request_stop()"
-        )
-    end_pass(run)
 
 
 def trained(run: Run) -> int:
@@ -114,12 +105,6 @@ def row_end(run: Run, progress: Progress) -> float:
     return end if len(run.workflow) == 1 else min(progress.begun + run.workflow[progress.row][1], end)
 
 
-def _call_after_stage(run: Run) -> None:
-    """Call what hooks have put off until the end of the stage."""
-    while run.after_stage_calls:
-        run.after_stage_calls.pop(0)()
-
-
 def count_iteration(run: Run) -> bool:
     """Count an iteration, and return whether to leave the epoch after it."""
     progress = run.progress
@@ -128,11 +113,10 @@ def count_iteration(run: Run) -> bool:
     if progress.accumulated and group_of(run)[1]:
         take_step(run)
     progress.iter, progress.inner_iter = run.iter + 1, run.inner_iter + 1
-    if run.after_stage_calls:
-        _call_after_stage(run)
+    while run.after_stage_calls:
+        run.after_stage_calls.pop(0)()
     run.iter, run.step, run.logged = progress.iter, progress.step, {}
-    if run.writes:
-        run.writes.poll()
+    run.writes.poll()
     if progress.inner_iter == progress.length:
         end_pass(run)
         return True
@@ -184,7 +168,7 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
     start = run.progress.inner_iter if mode == "train" else 0
     if mode == "train":
         run.progress.pending_epoch = None
-        loader, length = run.reading.begin(loader, run.epoch, start, run.backend)
+        loader, length = run.reading.begin(loader, run.epoch, start)
         note_length(run, length, length_of(run.data_loader))
     empty, move = True, run.backend.mover(run.model)
     for run.inner_iter, batch in enumerate(loader, start):
@@ -220,7 +204,7 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
         for batch in batches(run, mode):
             means.add(step(batch))
     if is_divided(run.data_loader):
-        means = merged(all_gather(means.totals))
+        means = Means.of_all(all_gather(means.totals))
     run.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
 
 
@@ -244,19 +228,15 @@ def loss_of(run: Run, batch: Any) -> Any:
     else:
         made = _computed(run, batch)
     run.outputs = made
-    log_vars = made.get("log_vars")
+    loss, log_vars = made["loss"], made.get("log_vars")
     if log_vars is None:  # only then: reading a number from a GPU waits until the GPU has computed it
-        _check_single(made["loss"])
-        log_vars = {"loss": run.backend.item(made["loss"])}
+        size = prod(getattr(loss, "shape", ()))
+        if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
+            what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
+            raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
+        log_vars = {"loss": run.backend.item(loss)}
     run.log(log_vars)
-    return made["loss"]
-
-
-def _check_single(loss: object) -> None:
-    size = prod(getattr(loss, "shape", ()))
-    if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
-        what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
-        raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
+    return loss
 
 
 def outputs_of(run: Run, batch: Any) -> Any:
@@ -282,17 +262,14 @@ def _computed(run: Run, batch: Any) -> dict[str, Any]:
         raise TrainingError(
             f"{type(run.model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
         )
-    inputs, targets = _pair(batch)
+    if is_any(batch, tuple, list) and len(batch) == 2:
+        inputs, targets = batch
+    elif is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
+        inputs, targets = batch["inputs"], batch["targets"]
+    else:
+        raise TrainingError(
+            f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a "
+            "mapping that has both"
+        )
     predicted = run.model(inputs)
     return {"loss": run.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
-
-
-def _pair(batch: Any) -> tuple[Any, Any]:
-    if is_any(batch, tuple, list) and len(batch) == 2:
-        return batch[0], batch[1]
-    if is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
-        return batch["inputs"], batch["targets"]
-    raise TrainingError(
-        f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
-        "that has both"
-    )

@@ -13,7 +13,6 @@ from typing import Any, Self, TypeAlias, cast, final
 from aspecthook import hookable
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
@@ -29,7 +28,6 @@ from aspecthook.training.loop._steps import batches, count_epoch, count_iteratio
 from ._fetches import Feed, Nested, arrays
 from ._hooks import CheckpointSaverHook, LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._protocol import (
-    CREATES,
     QUIET,
     AbortedError,
     Caller,
@@ -58,7 +56,7 @@ class MonitoredTrainingSession:
         val: The data to validate on, where the runner's workflow says so, or after each epoch.
         hooks: The hooks of this session: session-run hooks, or hooks of any other kind that a runner takes.
         checkpoint_dir: The folder to save checkpoints in, and to load the newest from. When a session is lost, the run
-            continues from there too; without a folder, from the last step.
+            continues from there too; without a folder, the `AbortedError` ends the run.
         save_checkpoint_steps: The steps between two checkpoints.
         save_checkpoint_secs: The seconds between two checkpoints: 600 unless steps are given. For other options, put a
             `CheckpointSaverHook` among the hooks, which takes the place of that of the session.
@@ -99,7 +97,7 @@ class MonitoredTrainingSession:
             given.insert(0, CheckpointSaverHook(checkpoint_dir, save_checkpoint_secs, save_checkpoint_steps))
         self.runner: Runner = runner
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-        self._state = state = session_state(runner)
+        self._state = session_state(runner)
         self._caller = Caller()
         self._answered = False  # whether the step that the user waits for is made
         self._thrown: BaseException | None = None  # what the user's code has raised
@@ -118,7 +116,6 @@ class MonitoredTrainingSession:
             if saved is not None:
                 runner.resume(saved)
                 runner.logger.info("resumed from %s, after step %d", saved, runner.step)
-            state.entered, state.quiet, state.checkpoint_dir = True, None, self._folder
             runner.busy = True
             runner.interrupts.take()
             self._pauses = _staged(runner, "run", self._run)
@@ -189,22 +186,26 @@ class MonitoredTrainingSession:
         self.close()
         return True
 
-    # The run, which pauses before each step: the bodies of the stages `run`, `train_loop` and `train_epoch`
+    # The run, which pauses before each step: the bodies of the stages `run`, `train_loop` and `train_epoch`. They are
+    # not the runner's own: a generator turns a StopIteration that a hook raises into a RuntimeError (PEP 479), and the
+    # stages of `Runner.fit` let it through.
 
     def _run(self) -> Pauses:
-        run, state = self.runner, self._state
+        run = self.runner
         run.take_folder()
+        run.running = True
         while True:
             try:
-                state.open(run)
-                run.running = True
                 yield from _staged(run, "train_loop", self._train_loop)
                 break
-            except (AbortedError, OutOfRangeError, StopIteration) as error:
-                if error is self._thrown:
+            except AbortedError as error:
+                saved = None if self._folder is None or error is self._thrown else newest(self._folder)
+                if saved is None:
                     raise
-                if not state.recovers(run, error):
-                    break
+                run.logger.warning("the session is lost, and a new one continues from %s: %s", saved, error)
+                self._state.close()
+                run.after_stage_calls.clear()
+                run.resume(saved)
         self._through = True
         yield  # the hooks after the run are called when the session is closed
         run.running = False
@@ -223,8 +224,8 @@ class MonitoredTrainingSession:
                     run.set_mode(mode)
                     run.val_loop()
                 count_epoch(run, mode)
-            except StopIteration as error:  # a generator would turn it into a RuntimeError (PEP 479)
-                raise OutOfRangeError(str(error)) from error
+            except QUIET as error:
+                self._state.end_quietly(run, error)
 
     def _train_epoch(self) -> Pauses:
         run = self.runner
@@ -275,7 +276,7 @@ class MonitoredTrainingSession:
         """Remove the hooks and the signal handlers of the session from the runner."""
         self._closed = True
         self.runner.interrupts.release()
-        self._state.entered, self._state.checkpoint_dir, self._state.original_args = False, None, SessionRunArgs()
+        self._state.original_args = SessionRunArgs()
         self._state.close()
         self.runner.leave()
         self._registered.close()
@@ -289,8 +290,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     around hook that is a plain function is refused: it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
-    kept = Chain(tuple(hook for hook in mount.chain().hooks if not hasattr(hook.function, CREATES)))
-    for hook in kept.around:
+    for hook in mount.chain().around:
         if hook.style != "generator":
             raise HookTypeError(
                 f"Runner.{stage} has the {hook.who}, which is a plain function, and a session cannot pause in it; "
@@ -300,7 +300,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     def paused(run: Run) -> Pauses:  # noqa: ARG001  # the parameters of a stage
         return (yield from body())
 
-    call = mount.separate(kept, paused, Site(mount.name, paused.__code__, mount.site().function))
+    call = mount.separate(mount.chain(), paused, Site(mount.name, paused.__code__, mount.site().function))
     return cast("Pauses", call(run))
 
 

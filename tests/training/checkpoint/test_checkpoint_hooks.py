@@ -59,6 +59,8 @@ class Run:
         for function in due:
             function()
 
+    def finish_saving(self) -> None: ...
+
     def after_stage(self, function: Callable[[], object]) -> None:
         self.later.append(function)
 

@@ -31,7 +31,7 @@ def test_the_current_rates_are_those_of_the_groups(config: dict[str, Any], expec
 def test_rates_without_an_optimizer_are_an_error() -> None:
     runner = Runner(object())
     for method in (runner.current_lr, runner.current_momentum):
-        with pytest.raises(TrainingError, match="no optimizer; give"):
+        with pytest.raises(TrainingError, match="no optimizer, and no rates; give"):
             method()
 
 
