@@ -105,23 +105,22 @@ def _any_of(hooks_now: str) -> st.SearchStrategy[str]:
 
 
 class HookMachine(RuleBasedStateMachine):
-    """A Hypothesis state machine for a mount point of your own and the hooks that may be added to it.
+    """A Hypothesis state machine that tests your mount point with hooks in different orders.
 
-    Subclass it, give it a mount point with `make` and hooks with `candidates`, state what must be true of every call
+    Subclass it, make the mount point in `make`, list the hooks in `candidates`, state what must be true of every call
     with `law`, and run it: ``TestHandling = Handling.TestCase``.
 
-    First come the short stories: up to four of the candidates, in each order, are added and called with several drawn
-    arguments; then one is removed and the call made again. Of more candidates, many orders of all of them are tried.
-    They are the same in each run. Then Hypothesis makes up longer ones, which add, remove, pause and resume hooks,
-    call, and do what your own ``@rule`` methods do.
+    It begins with short stories, the same ones in each run: it adds up to four candidates in each order (and more in
+    many orders), calls with several arguments, removes one hook, and calls again. Then Hypothesis makes up longer
+    stories, which add, remove, pause and resume hooks, call, and use your own ``@rule`` methods.
 
-    The target is really called, on a new mount point for each story: some 60 times for two candidates, some 190 times
-    for five. When a law is broken, the error ends with a test that repeats it, which you can paste.
+    The target is called for real, on a new mount point for each story: about 50 times for two candidates, and 190 times
+    for five. If a law is broken, the error ends with a test to paste that repeats it.
 
     Attributes:
         candidates: The hooks: `Candidate` objects, or functions marked with `aspecthook.pre` and so on; may also be a
-            property. Methods of the machine that are so marked are candidates as well.
-        arguments: A strategy of ``(args, kwargs)`` for the calls; small ints for all parameters unless given.
+            property. Marked methods of the machine are candidates too.
+        arguments: A strategy of ``(args, kwargs)`` for the calls; by default, small ints for all parameters.
         mount: The mount point under test; the machine sets it.
         target: What `make` returned; the machine sets it.
 
@@ -164,7 +163,7 @@ class HookMachine(RuleBasedStateMachine):
         raise NotImplementedError(f"{type(self).__name__} needs a method make() that returns a new mount point")
 
     def attach(self, candidate: Candidate) -> Hook:
-        """Add a hook and return its handle; override it where your own code adds hooks."""
+        """Add a hook and return its handle; override it if your own code adds hooks."""
         return put(self.mount, candidate)
 
     def detach(self, hook: Hook) -> None:
@@ -173,7 +172,7 @@ class HookMachine(RuleBasedStateMachine):
 
     # Any: an awaitable of anything.
     def wait_for(self, awaitable: Awaitable[Any]) -> Any:
-        """Run what a call of an async target returned; override it for an event loop other than asyncio's."""
+        """Run the awaitable of an async target; override it for an event loop other than asyncio's."""
         refuse_running_loop(awaitable)
         if self._loop is None:
             self._loop = asyncio.Runner()
@@ -247,7 +246,7 @@ class HookMachine(RuleBasedStateMachine):
         return st.tuples(st.tuples(*[number for _ in by_position]), st.fixed_dictionaries(by_name))
 
     def teardown(self) -> None:
-        """Remove what the machine has added; what was there before is left."""
+        """Remove the hooks that the machine has added, and leave others."""
         for hook in self._present.values():
             hook.remove()
         self._present.clear()
@@ -283,7 +282,7 @@ class HookMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._absent_hooks())
     @rule(hook=_any_of("_absent_hooks"))
     def add(self, hook: str) -> None:
-        """Add a hook that is not there; one that contradicts the others stays away."""
+        """Add a hook that is not there, unless it contradicts the others."""
         candidate = self._known(hook, self._keys, "has no candidate")
         try:
             self._present[hook] = self.attach(candidate)

@@ -10,13 +10,15 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from aspecthook._core.law.answers import Args, Return, Values, proceed_with, revise, settled
+from aspecthook._core.law.answers import Args, Return, Values, revise, settled, unnamed_values
 from aspecthook._core.law.call import Call, Site
 from aspecthook._core.law.guard import Entry
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.invoke import Hooks, Target, checked, invoke, is_due
+from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.law import finish, leave, recover
 from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.streams import (
     abegin,
     aended,
@@ -39,6 +41,12 @@ ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[...,
     "generator": (begin, ended, failed),
     "async generator": (abegin, aended, afailed),
 }
+
+
+def kinds_of(signature: Signature) -> list[Kind]:
+    """Return the kinds of hooks that can act on such a target."""
+    barred = {"item"} if "generator" not in signature.style else set[str]()
+    return [kind for kind in KINDS if kind not in barred and (kind != "on" or signature.emission is not None)]
 
 
 def run(chain: Chain, call: Call, target: Target) -> Any:
@@ -132,7 +140,7 @@ def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
         return inner(values)
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
-        return inner(tuple(proceed_with(site, hook.function, unnamed, changes, values)))
+        return inner(_proceeded(site, hook.function, unnamed, changes, values))
 
     try:
         answer = invoke(hook, call, values, proceed=proceed)
@@ -255,7 +263,7 @@ def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
         return streamed(hooks[1:], call, target, values)
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
-        return inner(tuple(proceed_with(site, hook.function, unnamed, changes, values)))
+        return inner(_proceeded(site, hook.function, unnamed, changes, values))
 
     def opened() -> Any:
         if not is_due(hook, call, values) or not (entry := hook.admit()):
@@ -348,3 +356,12 @@ def _together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception
     """Return one error for all failures of subscribers."""
     count = len(failures)
     return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
+
+
+def _proceeded(
+    site: Site, function: object, unnamed: tuple[object, ...], changes: dict[str, object], values: Values
+) -> Values:
+    """Return the arguments of a call of `proceed`: those of the call, with some replaced by name."""
+    if unnamed:
+        raise unnamed_values(site, function, unnamed)
+    return tuple(revise(site, "around", function, changes, values))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from aspecthook._core.law.kinds import KINDS, kinds_of
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
@@ -16,6 +16,7 @@ from aspecthook._values import shortened
 from aspecthook.testing._calls import Given, run_to_end
 from aspecthook.testing._laws import law_error
 from tests.oracle.calls import code_in, make_call
+from tests.oracle.law import kinds_of
 from tests.oracle.model import differs
 from tests.oracle.recording import NotedTrace
 from tests.oracle.rows import Counts, Row, acting, of_kind, ordered, rows_of

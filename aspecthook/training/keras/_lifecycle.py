@@ -50,11 +50,6 @@ class Epoch:
     val: Numbers | None = None  # None until it has had a validation, with or without numbers
     logs: Numbers | None = None  # for `on_epoch_end`, and what callbacks have added to them
 
-    @property
-    def is_over(self) -> bool:
-        """Whether `on_epoch_end` is due."""
-        return self.phase.startswith("over")
-
 
 @final
 @dataclass(slots=True)
@@ -114,14 +109,15 @@ class KerasLifecycle(Hook):
             callback.set_model(self.model)
             # Keras's own monitors would look for a metric that Keras has compiled.
             if getattr(callback, "mode", None) == "auto" and getattr(callback, "monitor_op", self) is None:
-                callback.mode = mode_by_name(str(callback.monitor)) or "auto"
+                callback.mode = mode_by_name(str(callback.monitor))
         for callback in callbacks:
             callback.set_params({"verbose": 1, "epochs": epochs, "steps": steps})
 
     def before_train(self) -> None:
         """End an epoch that a checkpoint was saved in between the calls of `on_epoch_end` of two callbacks."""
-        for _, turns in self._named_turns() if self.epoch.is_over else ():
-            self.end_epoch(turns)
+        if self.epoch.phase.startswith("over"):
+            for _, turns in self._named_turns():
+                self.end_epoch(turns)
 
     def after_run(self) -> None:
         """End an epoch whose validation was due when the run was stopped."""

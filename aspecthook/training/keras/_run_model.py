@@ -52,16 +52,6 @@ class RunModel:
         """The optimizer, with ``learning_rate`` and ``iterations``; None if the run has none."""
         return None if self.runner.optimizer is None else Optimizer(self)
 
-    @property
-    def name(self) -> str:
-        """The name of the model's class."""
-        return type(self.runner.model).__name__
-
-    @property
-    def weights(self) -> list[Any]:
-        """The parameters, not copied."""
-        return list(self.runner.backend.parameters(self.runner.model).values())
-
     def get_weights(self) -> list[Any]:
         """Return copies of the parameters and buffers."""
         return list(self.runner.backend.state(self.runner.model).values())
@@ -72,7 +62,7 @@ class RunModel:
         given = list(weights)
         if len(given) != len(names):
             raise TrainingError(
-                f"{self.name} has {len(names)} weights, and {len(given)} were given; give those of its get_weights()"
+                f"the model has {len(names)} weights, and {len(given)} were given; give those of its get_weights()"
             )
         self.runner.backend.load_state(self.runner.model, dict(zip(names, given, strict=True)))
 
@@ -107,9 +97,10 @@ class RunModel:
         try:
             return getattr(self.runner.model, name)
         except AttributeError:
-            public = ", ".join(sorted(word for word in {*dir(type(self)), "history"} if not word.startswith("_")))
+            what = type(self.runner.model).__name__
             raise AttributeError(
-                f"the model of a callback on our runner has no {name!r}, nor has {self.name}; it has {public}"
+                f"the model of a callback on our runner has no {name!r}, nor has {what}; of a keras.Model it has what "
+                "callbacks use: see the reference of aspecthook.training.keras"
             ) from None
 
 
@@ -165,8 +156,8 @@ class Optimizer:
         groups = self._groups()
         first = float(groups[0]["lr"])
         for group in groups:
-            lr = float(group["lr"])
-            scaled = rate if lr == first or not first else rate * (lr / first)
+            before = float(group["lr"])
+            scaled = rate if before == first or not first else rate * (before / first)
             if hasattr(group["lr"], "fill_"):  # PyTorch's `capturable` optimizers hold tensors, which graphs read
                 group["lr"].fill_(scaled)
             else:
@@ -179,17 +170,13 @@ class Optimizer:
         """How many optimizer steps the run has made."""
         return self._model.runner.progress.step
 
-    @property
-    def name(self) -> str:
-        """The name of the optimizer's class."""
-        return type(self._model.runner.optimizer).__name__
-
     def _groups(self) -> list[dict[str, Any]]:
-        groups: list[dict[str, Any]] = list(getattr(self._model.runner.optimizer, "param_groups", ()))
+        optimizer = self._model.runner.optimizer
+        groups: list[dict[str, Any]] = list(getattr(optimizer, "param_groups", ()))
         if not groups or "lr" not in groups[0]:
             raise TrainingError(
-                f"{self.name} has no param_groups with a learning rate 'lr', and a callback asks for it; give the run "
-                "an optimizer with param_groups, or leave the callback out"
+                f"{type(optimizer).__name__} has no param_groups with a learning rate 'lr', and a callback asks for "
+                "it; give the run an optimizer with param_groups, or leave the callback out"
             )
         return groups
 

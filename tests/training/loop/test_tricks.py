@@ -39,13 +39,13 @@ def parts(library: str) -> tuple[Any, Any, Any]:
     nn.manual_seed(7)
     ours = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 10))
     if library == "numpy":
-        return ours, nn.Adam(ours.parameters(), lr=0.01), nn.cross_entropy
+        return ours, nn.AdamW(ours.parameters(), lr=0.01), nn.cross_entropy
     import torch
 
     layers = [torch.nn.Linear(64, 12), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(12, 10)]
     theirs = torch.nn.Sequential(*layers)
     theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()})
-    return theirs, torch.optim.Adam(theirs.parameters(), lr=0.01), torch.nn.functional.cross_entropy
+    return theirs, torch.optim.AdamW(theirs.parameters(), lr=0.01), torch.nn.functional.cross_entropy
 
 
 def batches(broken: int | None = None) -> list[tuple[Any, Any]]:
