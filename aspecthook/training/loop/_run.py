@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._errors import ConfigError
-from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, optional_number
 from aspecthook.training._ranks import rank_and_world_size
 
@@ -210,20 +209,6 @@ class Run:
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
 
-    def current_lr(self) -> list[float]:
-        """Return the learning rate of each parameter group."""
-        return [group["lr"] for group in self._groups()]
-
-    def current_momentum(self) -> list[float]:
-        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither."""
-        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in self._groups()]
-
-    def _groups(self) -> list[dict[str, Any]]:
-        if self.optimizer is None:
-            raise TrainingError("the runner has no optimizer, and no rates; give Runner(..., optimizer=...)")
-        groups: list[dict[str, Any]] = self.optimizer.param_groups
-        return groups
-
     def finish_saving(self) -> None:
         """Wait until the checkpoint that a thread writes is written, and raise the error if it could not be."""
         self.writes.finish()
@@ -302,11 +287,6 @@ class Run:
         """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
         return self.interrupts.came is not None
 
-    @property
-    def unit(self) -> str:
-        """What the run counts."""
-        return "epochs" if self.by_epoch else "iterations"
-
     def __repr__(self) -> str:
-        end = f"{self.max_epochs if self.by_epoch else self.max_iters} {self.unit}"
+        end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
         return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"

@@ -170,7 +170,7 @@ class Runner(Run):
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.prepare(train, val)
         if self.trained >= self.end:
-            self.logger.warning("the run has made its %d %s already; fit has nothing to do", self.trained, self.unit)
+            self.logger.warning("%s has been made already; fit has nothing to do", repr(self))
         with self.interrupts:
             self.busy = True
             try:
@@ -301,7 +301,7 @@ class Runner(Run):
             self.progress.pending_epoch = None
         self._evaluate("val", self.val_iter)
         if counts:
-            self.interrupts.judging = True
+            self.interrupts.patience = 2
             self.progress.validated += 1
 
     @hookable(provides=STATE)
@@ -409,7 +409,7 @@ class Runner(Run):
                 )
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
-        self.interrupts.judging, self.logged = False, {}
+        self.interrupts.patience, self.logged = 1, {}
         self.epoch = progress.epoch
         self.agree_to_end()
         self.interrupts.raise_noted()
@@ -646,7 +646,7 @@ class Runner(Run):
         cause = self.interrupts.came or error
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
-        if self.interrupts.judging:  # not all hooks have seen the validation, which is cheap to repeat
+        if self.interrupts.patience == 2:  # not all hooks have seen the validation, which is cheap to repeat
             self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.

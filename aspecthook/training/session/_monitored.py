@@ -144,7 +144,7 @@ class MonitoredTrainingSession:
         """
         if self.should_stop():
             raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
-        if not self.runner.interrupts.at_once:
+        if self.runner.interrupts.patience:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
         self._state.original_args = SessionRunArgs(fetches, dict(feed or {}))
@@ -247,7 +247,7 @@ class MonitoredTrainingSession:
         """Continue, or raise an error of the user's code, at a pause: to the next pause, or to the end of the run."""
         run = self.runner
         folder = self._folder or run.work_dir
-        run.interrupts.at_once, self._thrown, is_over = False, thrown, False
+        run.interrupts.patience, self._thrown, is_over = 1, thrown, False
         try:
             try:
                 if thrown is None:
@@ -269,7 +269,7 @@ class MonitoredTrainingSession:
                 raise cause from error  # a hook failed while the interrupted stages ended
             raise
         finally:
-            run.interrupts.at_once = True
+            run.interrupts.patience = 0
 
     def _leave(self) -> None:
         """Remove the hooks and the signal handlers of the session from the runner."""

@@ -7,32 +7,10 @@ from typing import Any
 import pytest
 
 from aspecthook import hooks
-from aspecthook.training import Hook, Runner, TrainingError
+from aspecthook.training import Hook
 from aspecthook.training.loop._dialect import NAMES
-from tests.training.kit import Optimizer, data, run_of
+from tests.training.kit import data, run_of
 from tests.training.loop.test_runner import make
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({"lr": 0.1, "momentum": 0.9}, (0.1, 0.9)),
-        ({"lr": 0.2, "betas": (0.8, 0.99)}, (0.2, 0.8)),
-        ({"lr": 0.3}, (0.3, 0)),
-    ],
-)
-def test_the_current_rates_are_those_of_the_groups(config: dict[str, Any], expected: tuple[float, float]) -> None:
-    runner = make()
-    runner.optimizer = Optimizer(config, {"lr": 1.0})
-    assert runner.current_lr() == [expected[0], 1.0]
-    assert runner.current_momentum() == [expected[1], 0]
-
-
-def test_rates_without_an_optimizer_are_an_error() -> None:
-    runner = Runner(object())
-    for method in (runner.current_lr, runner.current_momentum):
-        with pytest.raises(TrainingError, match="no optimizer, and no rates; give"):
-            method()
 
 
 @pytest.mark.parametrize(
