@@ -188,24 +188,6 @@ def test_hooks_replace_the_batch_and_the_loss_and_skip_iterations_and_steps() ->
     assert (runner.iter, runner.step) == (4, 3)
 
 
-def test_a_hook_with_the_arguments_of_mmengine_runs_unchanged() -> None:
-    seen: list[Any] = []
-
-    class Theirs(Hook):
-        def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-            seen.append((batch_idx, data_batch))
-
-        def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
-            seen.append((batch_idx, data_batch, outputs["log_vars"]))
-
-        def after_val_epoch(self, runner: Runner, metrics: Any = None) -> None:
-            seen.append(metrics["val_loss"])
-
-    runner = make(max_epochs=1, hooks=[Theirs()])
-    runner.fit([1.0], [4.0, 2.0])
-    assert seen == [(0, 1.0), (0, 1.0, {"loss": 1.0}), (4.0 * 4 + 2.0 * 2) / 6]
-
-
 # Registering
 
 
@@ -274,6 +256,29 @@ def test_every_n_is_counted_as_in_mm(n: int, start: int | None) -> None:
         assert hook.every_n_epochs(runner, n, start) is expected
         assert hook.every_n_iters(runner, n, start) is expected
         assert hook.every_n_inner_iters(runner, n, start) is expected
+
+
+def test_a_hook_is_asked_whether_an_iteration_or_an_epoch_is_the_last() -> None:
+    seen: list[Any] = []
+
+    class Ask(Hook):
+        def after_train_iter(self, runner: Any) -> None:
+            seen.append(
+                (
+                    self.every_n_iters(runner, 2),
+                    self.every_n_iters(runner, 2, start=1),
+                    self.is_last_epoch(runner),
+                    self.is_last_iter(runner),
+                )
+            )
+
+    make(hooks=[Ask()]).fit([1.0, 2.0])
+    assert seen == [
+        (False, True, False, False),
+        (True, False, False, False),
+        (False, True, True, False),
+        (True, False, True, True),
+    ]
 
 
 # Errors and interrupts
