@@ -483,9 +483,6 @@ MEANT: list[tuple[str, Any, bool, str]] = [
     ("pre", lambda self, item: 2.5, True, "to replace an argument write Args(item=2.5)"),
     ("pre", lambda: 2, False, "to replace an argument write Args(qty=2)"),
     ("pre", lambda item, qty: [1], False, "to replace an argument write Args(qty=...)"),
-    ("pre", lambda qty: Args(2), False, "write Args(qty=2)"),
-    ("pre", lambda qty: Args("secret", b=1), False, "got 1 value without a name; write Args(qty=...)"),
-    ("pre", lambda qty: Args(1, 2), False, "got 2 values without a name; write Args(qty=1)"),
     ("around", lambda proceed, qty: proceed(3), False, "proceed takes names: proceed(qty=3)"),
     ("around", lambda proceed: proceed("a", 3), False, "proceed takes names: proceed(item=..., qty=3)"),
     ("around", lambda proceed: proceed("a", 3), True, "2 values without a name; proceed takes names: proceed(item=..."),
@@ -677,7 +674,6 @@ def test_no_name_reaches_a_message_a_log_or_an_explanation_unprintably(caplog: p
     [
         (5, "give a function, or exception types such as KeyError$"),
         (KeyError("a"), "give a function, or the type KeyError for an exception hook of that type$"),
-        (Args(qty=1), "give the function itself, without calling it$"),
         (Return(1), "give the function itself, without calling it$"),
     ],
 )
