@@ -1,4 +1,4 @@
-"""Exceptions of subscribers: raised, isolated."""
+"""Exceptions of subscribers: raised or isolated."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Emission(NamedTuple):
     gives: Literal["list", "first", "fold"] = "list"
     # The place of the parameter that is folded.
     fold: int = 0
-    # Whether subscribers are isolated; else a failure of one is raised at once.
+    # Whether a subscriber that fails is isolated; else its failure is raised at once.
     isolate: bool = False
     # Whether the stub has a body, which runs when nobody answers.
     default: bool = False
