@@ -160,7 +160,8 @@ def always_last(name: str) -> ReadyLaw:
 def commutes(first: str, second: str) -> ReadyLaw:
     """Return the law that the outcome of a call does not depend on the order of two hooks of one kind.
 
-    The call is repeated with the two side by side in either order, even if ``before`` or ``after`` forbids one of them.
+    The call is repeated with the two side by side in either order, even if ``before`` or ``after`` forbids one of them;
+    the law does not apply where these put another hook between the two.
     So the target and its hooks must be repeatable. Each of these calls gets deep copies of the arguments, and of the
     object of a method, if they can be copied: plain data as it was before the traced call, other objects as that call
     left them. Hooks with ``once``, ``times`` or ``every`` run in each of these calls and are not used up.

@@ -170,7 +170,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
 
 STEPS = [
     ("mounts", "_weaving.py"),
-    ("_find_displaced", "_weaving.py"),
+    ("tidy", "point.py"),
     ("discard", "point.py"),
     ("close", "place.py"),
 ]
