@@ -120,7 +120,7 @@ def test_an_error_of_a_hook_names_the_entry(tmp_path: Path) -> None:
     file.write_text('[[hooks]]\ntype = "EMAHook"\n[[hooks]]\ntype = "EMAHook"\nmomentum = 3')
     with pytest.raises(ValueError, match="momentum=3") as caught:
         train(load_settings(file, [f"run.work_dir='{tmp_path / 'run'}'"]))
-    assert caught.value.__notes__[-1] == "in custom_hooks={'type': 'EMAHook', 'momentum': ...}"
+    assert caught.value.__notes__[-1].endswith("while building {'type': 'EMAHook', 'momentum': ...}")
 
 
 # The run
