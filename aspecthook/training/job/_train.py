@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -161,10 +161,16 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         torch: Library = import_module("torch")
         torch.manual_seed(seed)
         nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
-    models = {"mlp": partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)}
-    model = Classifier(_built("model", models, settings["model"]), loss)
-    optimizers = {name: getattr(optim, name) for name in ("SGD", "AdamW")}
-    optimizer = _built("optimizer", optimizers, {**settings["optimizer"], "params": model.net.parameters()})
+    parts = Registry("models and optimizers", imports=True)
+    parts["mlp"] = partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)
+    parts.update({name: getattr(optim, name) for name in ("SGD", "AdamW")})
+    try:
+        model = Classifier(parts.build_from_config(settings["model"]), loss)
+        optimizer = parts.build_from_config(settings["optimizer"], params=model.net.parameters())
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, RuntimeError, MemoryError) as error:  # RuntimeError is PyTorch's for no memory
+        raise ConfigError(f"{error}; correct the value in [model] or [optimizer]") from error
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
     runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, meta={"config": settings}, **options)
     found = {name: settings.get(name, False) for name in _KINDS}
@@ -176,19 +182,6 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         custom_hooks=[*hooks.values(), *settings.get("hooks", [])],
     )
     return runner
-
-
-def _built(section: str, known: Mapping[str, Callable[..., object]], config: Settings) -> Library:
-    """Build from a section; what a library says about a value that it does not take becomes one line."""
-    registry = Registry(f"{section}s", imports=True)
-    for name, factory in known.items():
-        registry.register(factory, name=name)
-    try:
-        return registry.build_from_config(config)
-    except ConfigError:
-        raise
-    except (TypeError, ValueError, TrainingError, MemoryError, RuntimeError) as error:  # PyTorch's for no memory
-        raise ConfigError(f"[{section}]: {error}; correct the value") from error
 
 
 _WIDEST = 10_000  # the widths of all layers together, which take a few hundred megabytes at most

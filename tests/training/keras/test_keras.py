@@ -347,7 +347,6 @@ def test_a_misspelt_method_or_one_with_wrong_parameters_is_refused(kind: Any, te
             HookTypeError,
             "LearningRateScheduler: schedule=0.1 is not callable; give a function",
         ),  # type: ignore[arg-type]
-        (lambda: k.LearningRateScheduler(lambda: 0.1), HookSignatureError, "takes the epoch and the rate"),
         (
             lambda: k.LambdaCallback(on_epoch_ends=print),
             HookOptionError,
@@ -370,8 +369,4 @@ def test_callbacks_are_built_from_configs() -> None:
     runner = run_of("numpy")
     stop = runner.register_hook({"type": "EarlyStopping", "monitor": "loss", "patience": 2, "priority": "LOW"})
     assert (type(stop), stop.patience) == (k.EarlyStopping, 2)
-    assert {name for name in k.__all__ if name in HOOKS} == {*k.__all__} - {
-        "Callback",
-        "CallbackList",
-        "MonitorCallback",
-    }
+    assert {name for name in k.__all__ if name in HOOKS} == {*k.__all__} - {"Callback", "CallbackList"}
