@@ -76,14 +76,15 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
             f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, or use another "
             "--work-dir"
         )
-    saved = None if resume is None else Path(resume) if resume else folder
-    if saved is not None and saved.is_dir():
-        saved = newest(saved)
-    if resume is not None and (saved is None or not saved.exists()):
-        earlier = "".join(f"; that of an earlier run is in {one}" for one in sorted(folder.glob("run.*[0-9]"))[-1:])
-        raise TrainingError(
-            f"there is no checkpoint to resume from in {resume or folder}; start a new run without --resume{earlier}"
-        )
+    saved = None
+    if resume is not None:
+        place = Path(resume or folder)
+        saved = newest(place) if place.is_dir() else place
+        if saved is None or not saved.exists():
+            earlier = "".join(f"; that of an earlier run is in {one}" for one in sorted(folder.glob("run.*[0-9]"))[-1:])
+            raise TrainingError(
+                f"there is no checkpoint to resume from in {place}; start a new run without --resume{earlier}"
+            )
     seed = seed_of(settings["run"]["seed"]) or 0
     data, held_out, test = _data(settings["data"], seed)
     size = whole_number("[data]", "batch_size", settings["data"]["batch_size"], 1)
@@ -102,9 +103,9 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
     finally:
         runner.leave()  # the folder, if the config could not be written
     seconds = perf_counter() - began
-    best = next((hook.best for hook in runner.hooks if getattr(hook, "best", None) is not None), None)
-    if best is not None and not best.exists():  # it stayed in the folder that the run began in
-        best = None
+    found = [getattr(hook, "best", None) for hook in runner.hooks]
+    # One that does not exist stayed in the folder that the run began in.
+    best = next((path for path in found if isinstance(path, Path) and path.exists()), None)
     if best is not None:
         runner.load_checkpoint(best)
     accuracy = runner.test(DataLoader(test, 256))["test_accuracy"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any, Literal, TypeAlias
 
@@ -88,7 +89,8 @@ class MonitorCallback(Callback):
                 self._seek()
             there = ", ".join(logs or ()) or "none"
             near = nearest(self.monitor, list(logs or ()))
-            self._logger.warning(f"{type(self).__name__}: there is no {self.monitor!r}; there are: {there}{near}")
+            logger = logging.getLogger("aspecthook.training") if self._runner is None else self._runner.logger
+            logger.warning(f"{type(self).__name__}: there is no {self.monitor!r}; there are: {there}{near}")
         return value
 
 

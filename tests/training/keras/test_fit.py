@@ -240,15 +240,6 @@ def test_a_resumed_callback_of_keras_begins_anew_with_a_warning(caplog: pytest.L
     assert "EarlyStopping of Keras has no state, and begins anew" in caplog.text
 
 
-def test_a_misspelt_method_of_a_keras_callback_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    class Typo(theirs.callbacks.Callback):  # type: ignore[misc]
-        def on_epoch_ends(self, epoch: int, logs: Any = None) -> None: ...
-
-    run_of().register_hook(Typo())
-    assert "Typo has a method 'on_epoch_ends', which would never be called" in caplog.text
-    assert "did you mean 'on_epoch_end'?" in caplog.text
-
-
 def test_a_backup_of_keras_is_refused_on_our_runner(tmp_path: Path) -> None:
     """It would set the weights, and the run would begin with its first epoch."""
     with pytest.raises(TrainingError, match=r"restores fits of Keras; register that of aspecthook\.training\.keras"):
