@@ -227,7 +227,7 @@ def test_importing_the_library_does_not_import_torch() -> None:
     [
         (Net, "frist", {"post": print}, WeaveError, "'frist' chooses no module of Net; did you mean 'first'?"),
         (Net, "zzz*", {"post": print}, WeaveError, "'zzz*' chooses no module of Net; there are first, second"),
-        (Net, nn.Conv2d, {"post": print}, WeaveError, "no module of Net is a Conv2d; there are Linear"),
+        (Net, nn.Conv2d, {"post": print}, WeaveError, "'Conv2d' chooses no module of Net; there are Linear"),
         (
             Net,
             "first, !*",

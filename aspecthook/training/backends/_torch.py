@@ -156,8 +156,7 @@ class TorchAmp:
             kind = "fp16" if device == "cuda" else "bf16"
         self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[str(kind)]
         self._scaler = torch.amp.GradScaler(device, enabled=kind == "fp16")
-        # The ids of the optimizers whose gradients are unscaled, and which have not stepped since.
-        self._unscaled: set[int] = set()
+        self._unscaled = False  # whether the gradients are unscaled, and the optimizer has not stepped since
 
     def autocast(self) -> AbstractContextManager[object]:
         """Compute the forward pass in mixed precision inside ``with``."""
@@ -172,9 +171,9 @@ class TorchAmp:
 
     def unscale(self, optimizer: Optimizer) -> None:
         """Remove the scale from the gradients before anybody reads them; only once a step, if called several times."""
-        if id(optimizer) not in self._unscaled:
+        if not self._unscaled:
             self._scaler.unscale_(optimizer)
-            self._unscaled.add(id(optimizer))
+            self._unscaled = True
 
     def step(self, optimizer: Optimizer) -> None:
         """Step the optimizer unless gradients overflowed, and adapt the scale."""
@@ -183,7 +182,7 @@ class TorchAmp:
 
     def _update(self) -> None:
         self._scaler.update()
-        self._unscaled.clear()
+        self._unscaled = False
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = self._scaler.state_dict()
