@@ -50,16 +50,6 @@ class TorchBackend(Backend):
                 f"device={brief(device)}: {why}; give 'cpu', or 'cuda:0' where there is a GPU"
             ) from error
 
-    def tensors(self, model: object) -> dict[str, Tensor]:
-        found = super().tensors(model)
-        for name, value in found.items():
-            if not isinstance(value, torch.Tensor):
-                raise TrainingError(
-                    f"{name} in the state of {type(model).__name__} is of type {type(value).__name__}, and a "
-                    "checkpoint keeps only tensors of a model; make it a buffer"
-                )
-        return found
-
     # The arrays of `mix` and `swap` may be tensors too, on the device of the model.
 
     def mix(self, model: object, arrays: Arrays, weight: float) -> None:
@@ -88,6 +78,10 @@ class TorchBackend(Backend):
 
     def to_array(self, tensor: Tensor) -> Array:
         """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact."""
+        if not isinstance(tensor, torch.Tensor):
+            raise TrainingError(
+                f"the state of the model has {brief(tensor)}, and a checkpoint keeps only its tensors; make it a buffer"
+            )
         if hasattr(tensor, "full_tensor"):
             raise TrainingError(
                 "the model is divided among ranks (fully_shard), and a checkpoint has whole arrays; save it with "
