@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, WeaveWarning, brief, qualified, warn
-from aspecthook.weave._members import subclasses
 from aspecthook.weave._spots import Chosen, Spot
 
 from ._callbacks import CALLBACKS, callback_point
@@ -68,8 +67,10 @@ def warn_of(function: Any) -> None:
         warn(message, WeaveWarning)
 
 
-def _is_forward_of_class(function: object) -> bool:
-    return any(vars(cls).get("forward") is function for cls in subclasses(torch().nn.Module))
+def _is_forward_of_class(function: object, cls: type[Any] | None = None) -> bool:
+    """Whether a class of modules, or one below it, has this function as its ``forward``."""
+    below: list[type[Any]] = type.__subclasses__(cls or torch().nn.Module)
+    return any(vars(one).get("forward") is function or _is_forward_of_class(function, one) for one in below)
 
 
 # Tensors

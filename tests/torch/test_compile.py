@@ -33,7 +33,7 @@ def one_yield() -> Any:
 
 
 def note_state(call: Any) -> None:
-    call.state.factor = 2.0
+    call.state["factor"] = 2.0
 
 
 NOTED: list[Any] = []
@@ -48,7 +48,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     "exception": {"exception": lambda exc: None},
     "always": {"always": lambda exc, result: None},
     "call": {"post": lambda call: call.result * call.arguments["input"].sum()},
-    "state": {"pre": note_state, "post": lambda call, result: result * call.state.factor},
+    "state": {"pre": note_state, "post": lambda call, result: result * call.state["factor"]},
     "when": {"post": lambda result: result * 3, "when": lambda name: name == "first"},
     "isolated": {"post": lambda result: result * 4, "isolate": True},
     "several": {"pre": lambda: None, "post": [lambda result, by=by: result + by for by in range(3)]},
