@@ -214,7 +214,8 @@ class Run:
         self.writes.finish()
 
     def leave(self) -> None:
-        """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
+        """Restore the handlers of signals, and what is so outside of a run."""
+        self.interrupts.release()
         self.busy = self.running = False
         self.after_stage_calls.clear()
         self.logged = {}

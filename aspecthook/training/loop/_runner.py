@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from math import inf, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, brief, described
@@ -171,21 +171,19 @@ class Runner(Run):
         self.prepare(train, val)
         if self.trained >= self.end:
             self.logger.warning("%s has been made already; fit has nothing to do", repr(self))
-        with self.interrupts:
-            self.busy = True
-            try:
-                self.run()
-                self.agree_to_end()
-                self.finish_saving()
-                self.interrupts.raise_noted()  # of a signal after the last epoch
-                self.remove_interrupted(self.work_dir)
-            except BaseException as error:
-                cause = self.save_interrupted(error, self.work_dir)
-                if cause is not error:
-                    raise cause from error  # a hook failed while the interrupted stages ended
-                raise
-            finally:
-                self.leave()
+        self.busy = True
+        self.interrupts.take()
+        try:
+            self.run()
+            self.agree_to_end()
+            self.finish_saving()
+            self.interrupts.raise_noted()  # of a signal after the last epoch
+            self.remove_interrupted(self.work_dir)
+        except BaseException as error:
+            self.fail(error, self.work_dir)
+        self.leave()
+        if self.interrupts.came is not None:  # since the run has last looked
+            self.fail(self.interrupts.came, None)
 
     def check_idle(self, what: str) -> None:
         """Refuse to begin a run inside another one of the same runner."""
@@ -641,22 +639,31 @@ class Runner(Run):
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
         return _state.state_of(self)
 
-    def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
-        """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
+    def fail(self, error: BaseException, folder: Path | None) -> NoReturn:
+        """Leave a run that an error has ended, and raise it; one that a signal has ended is saved in a folder first."""
         cause = self.interrupts.came or error
-        if folder is None or not isinstance(cause, INTERRUPTS):
-            return cause
+        try:
+            if folder is not None and isinstance(cause, INTERRUPTS):
+                self._save_interrupted(error, folder)
+        finally:
+            self.leave()
+        self.interrupts.end_process(cause)
+        if cause is not error:
+            raise cause from error  # a hook failed while the interrupted stages ended
+        raise error
+
+    def _save_interrupted(self, error: BaseException, folder: Path) -> None:
         if self.interrupts.patience == 2:  # not all hooks have seen the validation, which is cheap to repeat
             self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
-            return cause
+            return
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-            return cause
+            return
         self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
             self.logger.warning(
@@ -664,7 +671,6 @@ class Runner(Run):
                 "have done; for an exact one, resume from an earlier checkpoint",
                 path,
             )
-        return cause
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
