@@ -228,7 +228,11 @@ class Run:
         """Switch the run and its model to a mode, and to the data for it."""
         self.mode = mode
         self.data_loader = self.loaders[mode]
-        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
+        self.switch_model()
+
+    def switch_model(self) -> None:
+        """Switch the model to the mode of the run."""
+        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
         if callable(switch):
             switch()
 

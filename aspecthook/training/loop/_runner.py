@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from math import inf, prod
 from pathlib import Path
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from aspecthook.training.schedules._mmcv import Config
 
 _INTERRUPTED = "interrupted.ckpt"
+# What a validation inside a stage changes.
+_KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
 
 
 class Runner(Run):
@@ -232,19 +234,33 @@ class Runner(Run):
 
     @contextmanager
     def _switched(self, mode: str, loader: object) -> Generator[None]:
-        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
+        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards.
+
+        So is each module of the model, some of which may be in another mode than the model.
+        """
         check_loader(loader, f"the data for {mode}")
-        with _state.undisturbed(self) if self.busy else nullcontext():
-            self.loaders[mode] = loader
-            self.set_mode(mode)
-            outermost, self.busy = not self.busy, True
-            before, self.logged = self.logged, without_mode(mode, self.logged)
-            try:
-                yield
-            finally:
-                self.busy = not outermost
-                # What the iteration under way has logged meanwhile stays, such as its time.
-                self.logged: dict[str, Any] = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+        inside = self.busy
+        kept = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
+        wholes: list[Any] = [self.model, *getattr(self.model, "__dict__", {}).values()] if inside else []
+        modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
+        training = [bool(module.training) for module in modules]
+        # So that this is not taken for the validation that the workflow has begun.
+        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
+        before, self.logged = self.logged, without_mode(mode, self.logged)
+        self.loaders, self.busy = {**self.loaders, mode: loader}, True
+        self.set_mode(mode)
+        try:
+            yield
+        finally:
+            # What the iteration under way has logged meanwhile stays, such as its time.
+            self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+            for name, value in kept.items():
+                setattr(self, name, value)
+            self.progress.pending_epoch = pending
+            if inside:
+                self.switch_model()
+            for module, was_training in zip(modules, training, strict=True):
+                module.training = was_training
 
     # Stages
 
@@ -446,7 +462,6 @@ class Runner(Run):
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
         self.iter, self.step, self.logged = progress.iter, progress.step, {}
-        self.writes.poll()
         if progress.inner_iter == progress.length:
             self._end_pass()
             return True
@@ -571,7 +586,7 @@ class Runner(Run):
         Args:
             path: The file.
             asynchronous: Only copy the state, and let a thread write it, once the one before is written. An error is
-                raised after the iteration of the run in which it is noticed, by the next save or by `finish_saving`.
+                raised by the next save, by `finish_saving`, or at the end of the run.
         """
         file = path_of("save_checkpoint", path)
         self.finish_saving()
