@@ -143,7 +143,6 @@ EMIT: Rivals = {
     OURS: _ours,
     f"{OURS}, first=True": partial(_ours, first=True),
     f"{OURS}, fold=": partial(_ours, fold="celsius"),
-    f'{OURS}, errors="group"': partial(_ours, errors="group"),
     "blinker": _blinker,
     "pluggy": _pluggy,
 }

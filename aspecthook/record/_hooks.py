@@ -13,7 +13,7 @@ from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any, cast, final
 from aspecthook._watching import current, failure, is_watched
 from aspecthook.weave._steps import astepped, awaited, stepped
 

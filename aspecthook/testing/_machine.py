@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, brief, nearest
 
@@ -42,24 +42,6 @@ _GROWING = (2, 3, 4, 5, 6, 8)
 _EXAMPLES = 40  # of each length
 
 
-@rule()
-def _a_rule(_self: object) -> None: ...
-
-
-@initialize()
-def _an_initialize_rule(_self: object) -> None: ...
-
-
-# What `initialize` leaves on a function, and `rule` does not.
-_INITIALIZE = vars(_an_initialize_rule).keys() - vars(_a_rule).keys()
-
-
-def _is_initialized(owner: type[Any]) -> bool:
-    """Whether a class has ``@initialize`` methods, which Hypothesis runs first, and short stories do not."""
-    members = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
-    return any(_INITIALIZE & getattr(one, "__dict__", {}).keys() for one in members)
-
-
 class _TestCase:
     """What `TestCase` of a machine is: Hypothesis's own, which plays the short stories first."""
 
@@ -77,7 +59,8 @@ def _case_of(machine: Any) -> Any:
         @wraps(plain.runTest)
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
             given = self.settings
-            if not _is_initialized(machine):
+            # Methods with `@initialize` come first, and the short stories do not play them.
+            if not machine.setup_state().initializers:
                 machine._is_brief = not play_short_stories(machine)._has_own_rules
                 given = _FEW if machine._is_brief and given is _LONG else given
             try:

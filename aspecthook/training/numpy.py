@@ -25,7 +25,7 @@ from __future__ import annotations
 from aspecthook._lazy import NamesTheLibrary
 
 with NamesTheLibrary(__name__):
-    from .backends._backend import manual_seed
+    from .backends._backend import manual_seed, no_grad
     from .backends._network import (
         Dropout,
         Linear,
@@ -37,7 +37,6 @@ with NamesTheLibrary(__name__):
         cross_entropy,
         detach,
         mse,
-        no_grad,
     )
     from .backends._optimizers import SGD, AdamW, Optimizer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -41,11 +41,6 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
             names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
             should = ", ".join(f"{row.name} ({row.priority})" for row in order)
             raise law_error("order", mount, f"the {kind} hooks run {names}; they should run {should}")
-
-
-def named(rows: Iterable[Row]) -> str:
-    """Return the names of some hooks."""
-    return ", ".join(row.name for row in rows)
 
 
 def check_plain(mount: MountPoint) -> None:

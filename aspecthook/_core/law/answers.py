@@ -177,12 +177,6 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
         raise HookAnswerError(f"{hook_at(site, kind, function)} {problem}")
 
 
-def together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]:
-    """Return one error for all failures of subscribers."""
-    count = len(failures)
-    return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
-
-
 # What a hook answers may be anything. It is declared as what is looked for, since `typing.cast` would be a call.
 Answer: TypeAlias = "Args | Return[Any] | None"
 

@@ -10,9 +10,7 @@ registered: a module finds its parameters and submodules in its attributes, in t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Self, TypeAlias, final
 
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 
 from aspecthook.training._errors import TrainingError
 
-from ._backend import generator
+from ._backend import generator, with_gradients
 from ._state import check_arrays
 
 Array: TypeAlias = NDArray[Any]
@@ -37,27 +35,6 @@ anp: Any = import_module("autograd.numpy")
 # Autograd combines boxes of the same depth, and deeper ones first. Its own gradients have the depths 0, 1, …, and -1
 # means no box. With a depth between, our boxes are outside all of its own, as a gradient penalty needs.
 _DEPTH = -0.5
-
-_with_gradients: ContextVar[bool] = ContextVar("_with_gradients", default=True)
-
-
-@contextmanager
-def no_grad() -> Generator[None]:
-    """Compute without gradients in a ``with`` block: faster, and nothing is kept for a backward pass.
-
-    Example:
-        >>> import numpy as np
-        >>> from aspecthook.training.numpy import Linear, no_grad
-        >>> with no_grad():
-        ...     output = Linear(2, 1)(np.ones((1, 2)))
-        >>> type(output).__name__
-        'ndarray'
-    """
-    token = _with_gradients.set(False)
-    try:
-        yield
-    finally:
-        _with_gradients.reset(token)
 
 
 def detach(value: Value) -> Any:
@@ -99,7 +76,7 @@ class Parameter:
     @property
     def value(self) -> Value:
         """The value to compute with: one of autograd's boxes, which works like an array, or the plain array."""
-        if not _with_gradients.get():
+        if not with_gradients.get():
             return self.data
         root = _core.VJPNode.new_root()
         root.vjp = self._add

@@ -23,7 +23,6 @@ from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Method, Stage, named
 from aspecthook.training.loop._logs import Means, logged_by, of_mode
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import validation_follows
 
 from ._callback import KERAS, has_state, is_of_keras, methods_of
 from ._monitor import mode_by_name
@@ -149,14 +148,14 @@ class KerasLifecycle(Hook):
         ends = runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
         # An epoch that is interrupted continues when the run is resumed.
         if done.epoch > self.epoch.number or (ends and not runner.interrupted):
-            self.epoch.phase = "trained" if validation_follows(runner) else "over after train"
+            self.epoch.phase = "trained" if runner.validation_follows() else "over after train"
 
     def after_val_epoch(self, runner: Run) -> None:
         """Take the numbers of a validation; one before the first batch of an epoch does not belong to it."""
         epoch = self.epoch
         if self.running and (epoch.phase != "open" or runner.progress.inner_iter > 0):
             epoch.val = {**(epoch.val or {}), **of_mode("val", runner.logs)}
-        if epoch.phase == "trained" and not validation_follows(runner):
+        if epoch.phase == "trained" and not runner.validation_follows():
             epoch.phase = "over after val"
 
     def logs(self) -> Numbers:

@@ -76,15 +76,6 @@ class RunModel:
 
     save_weights = save  # weights of Keras have the state of the optimizer too
 
-    def load_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the parameters, and the optimizer's state if the file has it, but not the progress of the run."""
-        from aspecthook.training.checkpoint._folder import load
-
-        self.runner.load_checkpoint(filepath)
-        state = load(filepath).get("optimizer")
-        if state is not None and self.runner.optimizer is not None:
-            self.runner.backend.load_optimizer_state(self.runner.optimizer, state)
-
     # All other attributes
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -102,23 +93,6 @@ class RunModel:
                 f"the model of a callback on our runner has no {name!r}, nor has {what}; of a keras.Model it has what "
                 "callbacks use: see the reference of aspecthook.training.keras"
             ) from None
-
-
-@final
-class LearningRate(float):
-    """A learning rate that has the methods of a Keras variable: assigning to it sets the rate of the optimizer."""
-
-    optimizer: Optimizer
-
-    def numpy(self) -> float:
-        """Return the rate as a plain float."""
-        return float(self)
-
-    value = property(numpy)
-
-    def assign(self, value: SupportsFloat) -> None:
-        """Set the learning rate of the optimizer."""
-        self.optimizer.learning_rate = value
 
 
 @final
@@ -144,11 +118,9 @@ class Optimizer:
         self._model = model
 
     @property
-    def learning_rate(self) -> Any:  # it is read as a LearningRate, and set to a number, an array or a variable
+    def learning_rate(self) -> Any:  # it is read as a float, and set to a number, an array or a variable
         """The learning rate of the first parameter group; setting it keeps the ratios of the other groups to it."""
-        rate = LearningRate(self._groups()[0]["lr"])
-        rate.optimizer = self
-        return rate
+        return float(self._groups()[0]["lr"])
 
     @learning_rate.setter
     def learning_rate(self, value: SupportsFloat) -> None:

@@ -16,6 +16,7 @@ from typing import Any, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import process_group
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 
 from ._checks import length_of
@@ -146,6 +147,11 @@ def layout_of(loader: Any) -> dict[str, Any]:
         "world_size": getattr(getattr(loader, "sampler", None), "num_replicas", None),
     }
     return {name: value for name, value in known.items() if isinstance(value, (int, str))}
+
+
+def is_divided(loader: Any) -> bool:
+    """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
+    return process_group() is not None and layout_of(loader).get("world_size", 1) > 1
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:

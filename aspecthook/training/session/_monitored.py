@@ -23,7 +23,6 @@ from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_l
 from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
 
 from ._fetches import Feed, Nested, arrays
 from ._hooks import CheckpointSaverHook, LoggingTensorHook, NanTensorHook, StopAtStepHook
@@ -145,7 +144,7 @@ class MonitoredTrainingSession:
         """
         if self.should_stop():
             raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
-        if not self.runner.interrupts.at_once:
+        if self.runner.interrupts.patience:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
         self._state.original_args = SessionRunArgs(fetches, dict(feed or {}))
@@ -212,7 +211,7 @@ class MonitoredTrainingSession:
 
     def _train_loop(self) -> Pauses:
         run = self.runner
-        while (mode := next_epoch(run)) is not None:
+        while (mode := run.next_epoch()) is not None:
             if mode == "train":
                 yield
                 if run.stopping:
@@ -223,7 +222,7 @@ class MonitoredTrainingSession:
                 if mode == "val":
                     run.set_mode(mode)
                     run.val_loop()
-                count_epoch(run, mode)
+                run.count_epoch(mode)
             except QUIET as error:
                 self._state.end_quietly(run, error)
 
@@ -233,10 +232,10 @@ class MonitoredTrainingSession:
             run.progress.pending_epoch = None
             return
         try:
-            for batch in batches(run, "train"):
+            for batch in run.batches("train"):
                 run.train_iter(batch)
                 self._answered = self._state.quiet is None
-                if count_iteration(run):
+                if run.count_iteration():
                     return
                 yield
                 if self.should_stop():
@@ -248,7 +247,7 @@ class MonitoredTrainingSession:
         """Continue, or raise an error of the user's code, at a pause: to the next pause, or to the end of the run."""
         run = self.runner
         folder = self._folder or run.work_dir
-        run.interrupts.at_once, self._thrown, is_over = False, thrown, False
+        run.interrupts.patience, self._thrown, is_over = 1, thrown, False
         try:
             try:
                 if thrown is None:
@@ -259,7 +258,7 @@ class MonitoredTrainingSession:
                 is_over = True
             if is_over:
                 run.interrupts.raise_noted()  # of a signal after the last step
-                if trained(run) >= end_of(run):
+                if run.trained >= run.end:
                     run.remove_interrupted(folder)
                 self._leave()
         except BaseException as error:
@@ -270,7 +269,7 @@ class MonitoredTrainingSession:
                 raise cause from error  # a hook failed while the interrupted stages ended
             raise
         finally:
-            run.interrupts.at_once = True
+            run.interrupts.patience = 0
 
     def _leave(self) -> None:
         """Remove the hooks and the signal handlers of the session from the runner."""

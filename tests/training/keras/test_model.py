@@ -35,10 +35,8 @@ def test_the_model_has_all_that_callbacks_use_of_a_keras_model(library: str, tmp
         model.save(tmp_path / "all.keras", overwrite=False)
     model.set_weights([array * 0 for array in weights])
     assert not any(array.any() for array in state(runner).values())
-    momentum = repr(runner.optimizer.state_dict())
-    runner.optimizer.state.clear()
-    model.load_weights(tmp_path / "w.weights.h5")
-    assert same(state(runner), before) and repr(runner.optimizer.state_dict()) == momentum
+    runner.load_checkpoint(tmp_path / "w.weights.h5")
+    assert same(state(runner), before)
     with pytest.raises(TrainingError, match=r"weights, and 1 were given"):
         model.set_weights(weights[:1])
     assert model.optimizer.iterations == 2
@@ -219,7 +217,7 @@ def test_rates_that_are_tensors_stay_so() -> None:
     model = RunModel(runner)
     model.optimizer.learning_rate = torch.tensor(0.5)
     assert float(rate) == 0.5 and runner.optimizer.param_groups[0]["lr"] is rate
-    assert model.optimizer.learning_rate == model.optimizer.lr.numpy() == model.optimizer.lr.value == 0.5
+    assert model.optimizer.learning_rate == model.optimizer.lr == 0.5
 
 
 RANKS = """
