@@ -230,7 +230,7 @@ def _same_step(one: Step, other: Step) -> bool:
 
 def _answer(step: Step) -> object:
     """Return the answer such that what is in `Args` and `Return` is compared as results are."""
-    return getattr(step.answer, "changes", getattr(step.answer, "value", step.answer))
+    return getattr(step.answer, "value", step.answer)
 
 
 class Underconstrained(NamedTuple):
