@@ -117,13 +117,13 @@ def test_an_iteration_that_a_hook_skips_has_no_time(clock: Clock) -> None:
 
 def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
     runner, times = run(clock)
-    failing = hooks(runner.forward).add("post", lambda runner: 1 / 0 if runner.iter == 4 else None)
+    failing = hooks(runner.forward).add("post", lambda runner: 1 / 0 if runner.iter == 3 else None)
     with pytest.raises(ZeroDivisionError):
         runner.fit(Slow(clock, 3))
     failing.remove()
     clock.now += 1000
     runner.fit(Slow(clock, 3))
-    assert times.rows == [(1.0, 4.0)] * 4 + [(2.0, 5.0), (1.0, 4.0)]  # a batch was read again first
+    assert times.rows == [(1.0, 4.0)] * 6
 
 
 @pytest.mark.parametrize(
