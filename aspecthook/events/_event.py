@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-Errors = Literal["raise", "isolate", "group"]
-_ERRORS = ("raise", "isolate", "group")
+Errors = Literal["raise", "isolate"]
+_ERRORS = ("raise", "isolate")
 _NOTHING: Any = object()
 
 
@@ -80,8 +80,7 @@ def event(
         fold: The name of a parameter. Each answer that is not None replaces it for the following subscribers, and the
             call returns its last value.
         errors: What happens if a subscriber raises. ``"raise"``: the event ends, and the caller gets the exception.
-            ``"isolate"``: the exception is logged and counted, and the other subscribers run. ``"group"``: all
-            subscribers run, and then one `ExceptionGroup` is raised.
+            ``"isolate"``: the exception is logged and counted, and the other subscribers run.
 
     Raises:
         MountError: The stub is not a function, is a generator function, or is a mount point already.
@@ -124,7 +123,6 @@ def make_event(stub: Any, name: Any, *, first: bool, fold: str | None, errors: s
         gives="first" if first else "fold" if fold is not None else "list",
         fold=0 if fold is None else signature.index[fold],
         isolate=errors == "isolate",
-        group=errors == "group",
         default=not _is_empty(stub),
     )
     mount = make(stub, name, emission)

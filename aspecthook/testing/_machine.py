@@ -10,12 +10,13 @@ from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, brief, nearest
+from aspecthook.weave._aspects import marked
 
 from ._calls import blank_of, bound_of, finished, quiet, refuse_running_loop
-from ._candidates import Candidate, keyed, marked_names, put, read
+from ._candidates import Candidate, keyed, put, read
 from ._laws import check_law, laws_in
 from ._mount import Hook, MountPoint, hooks
 from ._steps import Trace
@@ -42,24 +43,6 @@ _GROWING = (2, 3, 4, 5, 6, 8)
 _EXAMPLES = 40  # of each length
 
 
-@rule()
-def _a_rule(_self: object) -> None: ...
-
-
-@initialize()
-def _an_initialize_rule(_self: object) -> None: ...
-
-
-# What `initialize` leaves on a function, and `rule` does not.
-_INITIALIZE = vars(_an_initialize_rule).keys() - vars(_a_rule).keys()
-
-
-def _is_initialized(owner: type[Any]) -> bool:
-    """Whether a class has ``@initialize`` methods, which Hypothesis runs first, and short stories do not."""
-    members = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
-    return any(_INITIALIZE & getattr(one, "__dict__", {}).keys() for one in members)
-
-
 class _TestCase:
     """What `TestCase` of a machine is: Hypothesis's own, which plays the short stories first."""
 
@@ -77,7 +60,8 @@ def _case_of(machine: Any) -> Any:
         @wraps(plain.runTest)
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
             given = self.settings
-            if not _is_initialized(machine):
+            # Methods with `@initialize` come first, and the short stories do not play them.
+            if not machine.setup_state().initializers:
                 machine._is_brief = not play_short_stories(machine)._has_own_rules
                 given = _FEW if machine._is_brief and given is _LONG else given
             try:
@@ -188,7 +172,7 @@ class HookMachine(RuleBasedStateMachine):
         self._refuse_own("mount", hooks(made))
         self.mount: MountPoint = hooks(made)
         own: Any = type(self)  # mypy takes a class for something that has no hash
-        self._keys = keyed(read([*(getattr(self, name) for name in marked_names(own)), *self.candidates]))
+        self._keys = keyed(read([*dict.fromkeys(method for _, method in marked(self)), *self.candidates]))
         there = [one.name for one in self._keys.values() if one.function in self.mount]
         if there and own.attach is HookMachine.attach:
             raise HookTypeError(

@@ -36,11 +36,6 @@ class MoreHooks(Options, total=False):
     backward_pre: Hooks | None
     backward: Hooks | None
     grad: Hooks | None
-    accumulated: Hooks | None
-    state_dict_pre: Hooks | None
-    state_dict_post: Hooks | None
-    load_state_dict_pre: Hooks | None
-    load_state_dict_post: Hooks | None
 
 
 @entrance
@@ -65,10 +60,10 @@ def weave(
 
     Args:
         target: A function; a bound method (the hooks act for that instance alone); a class (its public methods); a
-            module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude, and
-            ``Class+`` for a class and its subclasses; an aspect, an object whose methods are marked with `pre`, `post`
-            and so on; or a module or a tensor of PyTorch, which takes hooks on gradients and state dicts too: see
-            docs/training/pytorch.md. If a module is not imported yet, it is woven as its import ends.
+            module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude; an
+            aspect, an object whose methods are marked with `pre`, `post` and so on; or a module or a tensor of PyTorch,
+            which takes hooks on gradients too: see docs/training/pytorch.md. If a module is not
+            imported yet, it is woven as its import ends.
         names: The modules or the parameters of a PyTorch model: a pattern such as ``"layer*.conv*"``, a class of
             modules, or several of them; by default the model itself.
         pre: A hook of this kind, or several.
@@ -84,8 +79,7 @@ def weave(
             task or thread that entered it and in the tasks that are started there.
         options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,
             ``every``, ``isolate``, ``reentrant``. For PyTorch also hooks of the kinds ``backward_pre``, ``backward``,
-            ``grad``, ``accumulated``, ``state_dict_pre``, ``state_dict_post``, ``load_state_dict_pre``,
-            ``load_state_dict_post``.
+            ``grad``.
 
     Raises:
         WeaveError: The target cannot be woven, or does not exist; the message says what to weave instead.

@@ -10,12 +10,20 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from aspecthook._core.law.answers import Args, Return, Values, proceed_with, revise, settled
+from aspecthook._core.law.answers import Args, Return, Values, revise, settled, unnamed_values
 from aspecthook._core.law.call import Call, Site
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.invoke import Hooks, Target, checked, invoke, is_due
+from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.streams import begin, ended, failed, stream
+
+
+def kinds_of(signature: Signature) -> list[Kind]:
+    """Return the kinds of hooks that can act on such a target."""
+    barred = {"item"} if "generator" not in signature.style else set[str]()
+    return [kind for kind in KINDS if kind not in barred and (kind != "on" or signature.emission is not None)]
 
 
 def run(chain: Chain, call: Call, target: Target) -> Any:
@@ -100,7 +108,7 @@ def after(hooks: Hooks, call: Call, result: Any) -> Any:
 def replace(hook: Hook, call: Call, answer: Args) -> None:
     """Replace arguments of the call. Naming an unknown one is a failure of the hook, which may be isolated."""
     try:
-        call._values = tuple(revise(call._site, hook.kind, hook.function, answer.changes, call._values))
+        call._values = tuple(revise(call._site, hook.kind, hook.function, answer, call._values))
     except Exception as error:
         if not hook.isolate:
             raise
@@ -139,7 +147,7 @@ def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
         return inner(values)
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
-        return inner(tuple(proceed_with(site, hook.function, unnamed, changes, values)))
+        return inner(_proceeded(site, hook.function, unnamed, changes, values))
 
     answer = invoke(hook, call, values, proceed=proceed)
     if hook.proceeds:
@@ -174,17 +182,9 @@ def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
     for hook in hooks:
-        try:
-            if tally.add_answer(hook, ask(hook, call, values=tally.values)):
-                break
-        except Exception as error:
-            tally.add_failure(error)
-    try:
-        if tally.wants_body:
-            tally.result = plain(values)
-    except Exception as error:
-        tally.add_failure_of_body(error)
-    return tally.close()
+        if tally.add_answer(hook, ask(hook, call, values=tally.values)):
+            break
+    return plain(values) if tally.wants_body else tally.result
 
 
 # A generator: the same law, and every item passes through the item hooks.
@@ -248,16 +248,16 @@ def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
     hook = hooks[0]
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
-        changed = proceed_with(site, hook.function, unnamed, changes, values)
-        return streamed(hooks[1:], call, target, tuple(changed))
+        changed = _proceeded(site, hook.function, unnamed, changes, values)
+        return streamed(hooks[1:], call, target, changed)
 
     return stream(site, hook.function, invoke(hook, call, values, proceed=proceed))
 
 
 class Tally:
-    """The answers and failures of an event's subscribers in one interpreted call; the compiled call does the same."""
+    """The answers of an event's subscribers in one interpreted call; the compiled call does the same."""
 
-    __slots__ = ("_emission", "_site", "answered", "failures", "result", "values")
+    __slots__ = ("_emission", "_site", "answered", "result", "values")
 
     def __init__(self, site: Site, values: Values) -> None:
         assert site.signature.emission is not None
@@ -266,7 +266,6 @@ class Tally:
         # The arguments for the next subscriber.
         self.values = values
         self.answered = False
-        self.failures: list[Exception] = []
         gives = self._emission.gives
         self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None
 
@@ -288,41 +287,16 @@ class Tally:
             self.values = (*self.values[:place], value, *self.values[place + 1 :])
         return self._emission.gives == "first"
 
-    def add_failure(self, error: Exception) -> None:
-        """Keep a failure until all have run, if failures are grouped; else raise it, in its `except` block."""
-        try:
-            if not self._emission.group:
-                raise error
-            self.failures.append(error)
-        finally:
-            del error  # else this frame, which is in its traceback, and the exception would keep each other alive
-
-    def add_failure_of_body(self, error: Exception) -> None:
-        """Keep a failure of the stub's body with those of the subscribers; if there are none, raise it as it is."""
-        try:
-            if not self.failures:
-                raise error
-            self.failures.append(error)
-        finally:
-            del error  # for the reason in `add_failure`
-
     @property
     def wants_body(self) -> bool:
         """Whether the stub's own body runs, because nobody has answered."""
         return self._emission.gives == "first" and self._emission.default and not self.answered
 
-    def close(self) -> Any:
-        """Return the result, or raise the failures that were kept."""
-        failures, self.failures = self.failures, []
-        try:
-            if failures:
-                raise _together(self._site, failures)
-            return self.result
-        finally:
-            del failures
 
-
-def _together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]:
-    """Return one error for all failures of subscribers."""
-    count = len(failures)
-    return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
+def _proceeded(
+    site: Site, function: object, unnamed: tuple[object, ...], changes: dict[str, object], values: Values
+) -> Values:
+    """Return the arguments of a call of `proceed`: those of the call, with some replaced by name."""
+    if unnamed:
+        raise unnamed_values(site, function, unnamed)
+    return tuple(revise(site, "around", function, changes, values))

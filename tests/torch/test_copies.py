@@ -19,10 +19,6 @@ EVERYTHING: dict[str, Any] = {
     "post": lambda result: result * 2,
     "backward_pre": lambda: None,
     "backward": lambda: None,
-    "state_dict_pre": lambda: None,
-    "state_dict_post": lambda: None,
-    "load_state_dict_pre": lambda: None,
-    "load_state_dict_post": lambda: None,
 }
 
 
@@ -80,14 +76,6 @@ def test_a_traced_graph_is_copied_without_hooks_and_made_anew_with_them() -> Non
         assert torch.equal(graph(x), plain * 2)
         twin = copy.deepcopy(graph)
     assert torch.equal(twin(x), plain) and torch.equal(graph(x), plain)
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_hooks_are_in_traced_models() -> None:
-    net, x = made(), inputs().detach()
-    with weave(net, "first", post=lambda result: result * 2):
-        want, traced = net(x), torch.jit.trace(net, x)
-    assert torch.equal(traced(x), want) and not torch.equal(net(x), want)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import _json
 import dataclasses
-import enum
 import functools
 import gc
-import inspect
 import json
+import pickle
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -220,24 +219,6 @@ class Plain:
 # What the standard library shares
 
 
-class Color(enum.Enum):
-    RED = 1
-    BLUE = 2
-
-
-class Size(enum.Enum):
-    BIG = 1
-
-
-def test_a_pointcut_on_the_new_of_one_enum_leaves_the_others() -> None:
-    plain = inspect.getattr_static(Color, "__new__")
-    with weave(f"{HERE}:Color.__new__", pre=note):
-        assert (Size(1), log) == (Size.BIG, [])
-        assert Color(2) is Color.BLUE
-        assert log == [Color]
-    assert inspect.getattr_static(Color, "__new__") is plain
-
-
 def test_a_proxy_for_an_ordinary_function_of_a_class_takes_any_first_argument() -> None:
     one: Any = One
     with weave(f"{HERE}:One.anything", pre=note):
@@ -294,6 +275,20 @@ def test_the_new_of_a_c_class_itself_is_refused_as_it_cannot_be_put_back() -> No
     with pytest.raises(WeaveError, match="is how C code makes instances of Scanner, and CPython"):
         weave("_json:make_scanner.__new__", pre=note)
     assert _json.make_scanner(json.JSONDecoder())("1", 0) == (1, 1)
+
+
+class Caching:
+    @staticmethod
+    @functools.lru_cache
+    def half(n: int) -> float:
+        return n / 2
+
+
+def test_a_cached_static_method_is_pickled_while_it_is_woven() -> None:
+    # "it's not the same object as Caching.half": each access makes another object, which has its name.
+    with weave(f"{HERE}:Caching.half", pre=note):
+        assert pickle.loads(pickle.dumps(Caching.half))(3) == 1.5
+    assert len(log) == 1
 
 
 class Taking:

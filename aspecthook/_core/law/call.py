@@ -77,33 +77,6 @@ class Site:
 
 
 @final
-class State(dict[str, Any]):
-    """Data that the hooks of one call share: a dict whose entries are attributes too.
-
-    Example:
-        >>> state = State()
-        >>> state.started = 3
-        >>> state["started"]
-        3
-    """
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            known = ", ".join(map(str, self)) or "nothing"
-            raise AttributeError(f"no hook of this call has set state.{name}; set so far: {known}") from None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        self.pop(name)
-
-
-@final
 class Call:
     """One call of a mount point, passed to the hooks that ask for ``call``. It is made only if some hook does.
 
@@ -130,7 +103,7 @@ class Call:
         self._values = values
         self._result: object = None
         self._exc: BaseException | None = None
-        self._state: State | None = None
+        self._state: dict[Any, Any] | None = None
 
     @property
     def function(self) -> Callable[..., Any] | None:
@@ -163,10 +136,10 @@ class Call:
         return self._exc
 
     @property
-    def state(self) -> State:
-        """Data that the hooks of this call share; empty when the call begins."""
+    def state(self) -> dict[Any, Any]:
+        """What the hooks of this call share: a dict, empty when the call begins."""
         if self._state is None:
-            self._state = State()
+            self._state = {}
         return self._state
 
     def __repr__(self) -> str:

@@ -37,49 +37,32 @@ class TorchBackend(Backend):
 
     def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to the GPU of this process, if there is one, unless given."""
+        if device is None and torch.cuda.is_available():
+            device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
+        if device is None or self._device(model).type != "cpu":
+            return
         try:
-            torch.empty(0, device=device or "cpu")
+            for part in self.parts(model).values():
+                part.to(torch.device(device))
         except (RuntimeError, TypeError, AssertionError) as error:
             why = str(error).partition("\n")[0]
             raise TrainingError(
                 f"device={brief(device)}: {why}; give 'cpu', or 'cuda:0' where there is a GPU"
             ) from error
-        if self._device(model).type != "cpu":
-            return
-        if device is None and torch.cuda.is_available():
-            device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
-        if device is not None:
-            for part in self.parts(model).values():
-                part.to(device)
-
-    def tensors(self, model: object) -> dict[str, Tensor]:
-        found = super().tensors(model)
-        for name, value in found.items():
-            if not isinstance(value, torch.Tensor):
-                raise TrainingError(
-                    f"{name} in the state of {type(model).__name__} is of type {type(value).__name__}, and a "
-                    "checkpoint keeps only tensors of a model; make it a buffer"
-                )
-        return found
 
     # The arrays of `mix` and `swap` may be tensors too, on the device of the model.
 
     def mix(self, model: object, arrays: Arrays, weight: float) -> None:
         with torch.no_grad():
-            for array, held in self._pairs(model, arrays):
-                if array.is_floating_point() or array.is_complex():
-                    array.mul_(1 - weight).add_(held.to(array.device, array.dtype), alpha=weight)
-                else:
-                    array.copy_(held)
+            for array, parameter in self._pairs(model, arrays):
+                array.mul_(1 - weight).add_(parameter.to(array.device, array.dtype), alpha=weight)
 
     def swap(self, model: object, arrays: Arrays) -> None:
         with torch.no_grad():
-            pairs = self._pairs(model, arrays)
-            before = [value.clone() for _, value in pairs]  # all of them first: one tensor may have two names
-            for array, value in pairs:
-                value.copy_(array)
-            for (array, _), value in zip(pairs, before, strict=True):
-                array.copy_(value)
+            for array, parameter in self._pairs(model, arrays):
+                before = parameter.clone()
+                parameter.copy_(array)
+                array.copy_(before)
 
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type)
@@ -95,17 +78,19 @@ class TorchBackend(Backend):
 
     def to_array(self, tensor: Tensor) -> Array:
         """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact."""
+        if not isinstance(tensor, torch.Tensor):
+            raise TrainingError(
+                f"the state of the model has {brief(tensor)}, and a checkpoint keeps only its tensors; make it a buffer"
+            )
         if hasattr(tensor, "full_tensor"):
             raise TrainingError(
                 "the model is divided among ranks (fully_shard), and a checkpoint has whole arrays; save it with "
                 "torch.distributed.checkpoint in a hook: see FSDP2 on the page on many processes"
             )
         tensor = tensor.detach()
-        if tensor.is_sparse:
-            tensor = tensor.to_dense()
         if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             tensor = tensor.float()
-        array: Array = tensor.resolve_conj().cpu().numpy()
+        array: Array = tensor.cpu().numpy()
         return np.array(array) if tensor.device.type == "cpu" else array  # one from a GPU is a copy already
 
     def to_tensor(self, array: Array, like: Tensor = None) -> Tensor:
@@ -163,13 +148,9 @@ class TorchAmp:
         self._device = device
         if kind is True:
             kind = "fp16" if device == "cuda" else "bf16"
-        kinds = {"fp16": torch.float16, "bf16": torch.bfloat16}
-        if kind not in kinds:
-            raise TrainingError(f"amp={kind!r}: give True, 'fp16' or 'bf16'")
-        self._dtype = kinds[kind]
+        self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[str(kind)]
         self._scaler = torch.amp.GradScaler(device, enabled=kind == "fp16")
-        # The ids of the optimizers whose gradients are unscaled, and which have not stepped since.
-        self._unscaled: set[int] = set()
+        self._unscaled = False  # whether the gradients are unscaled, and the optimizer has not stepped since
 
     def autocast(self) -> AbstractContextManager[object]:
         """Compute the forward pass in mixed precision inside ``with``."""
@@ -184,9 +165,9 @@ class TorchAmp:
 
     def unscale(self, optimizer: Optimizer) -> None:
         """Remove the scale from the gradients before anybody reads them; only once a step, if called several times."""
-        if id(optimizer) not in self._unscaled:
+        if not self._unscaled:
             self._scaler.unscale_(optimizer)
-            self._unscaled.add(id(optimizer))
+            self._unscaled = True
 
     def step(self, optimizer: Optimizer) -> None:
         """Step the optimizer unless gradients overflowed, and adapt the scale."""
@@ -195,7 +176,7 @@ class TorchAmp:
 
     def _update(self) -> None:
         self._scaler.update()
-        self._unscaled.clear()
+        self._unscaled = False
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = self._scaler.state_dict()

@@ -99,6 +99,7 @@ class BestCheckpoint(Hook):
 
     def save_due(self, runner: Run, *, asynchronous: bool) -> None:
         """Save the best checkpoint, if it is due."""
+        runner.finish_saving()  # if a file before has failed, what was noted of it is taken back first
         watched, before = self.watched, self._before
 
         def undo() -> None:
@@ -109,8 +110,7 @@ class BestCheckpoint(Hook):
 
     def after_run(self, runner: Run) -> None:
         """Wait for the last file, and log a warning if there was no score."""
-        if self.asynchronous:
-            runner.writes.finish()
+        runner.finish_saving()
         if self.save_best is not None and self._key is None:
             runner.logger.warning(
                 "%s: no best checkpoint was saved, since no score of that name was logged; the logs have %s",

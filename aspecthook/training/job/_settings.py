@@ -111,7 +111,7 @@ def _check_keys(what: str, given: Mapping[str, object], known: Iterable[str]) ->
 # refused until somebody has thought about it.
 
 _TYPES = """
-    digits mlp SGD Adam AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
+    digits mlp SGD AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
     TextLoggerHook JsonLoggerHook CsvLoggerHook TensorboardLoggerHook IterTimerHook NanGuardHook ProgressHook PlotHook
     ReportHook EMAHook EarlyStoppingHook
 """
@@ -121,7 +121,7 @@ _OPTIONS = """
     type hooks priority interval by_epoch
     backend max_epochs seed accumulate amp batch_size held_out hidden dropout lr momentum weight_decay betas eps
     policy warmup warmup_iters warmup_ratio warmup_by_epoch step gamma power periods restart_weights min_lr min_lr_ratio
-    max_lr min_momentum min_momentum_ratio max_momentum pct_start div_factor final_div_factor total_steps
+    max_lr min_momentum min_momentum_ratio max_momentum pct_start div_factor final_div_factor
     grad_clip max_norm norm_type cumulative_iters kind loss_scale max_keep save_best rule save_last asynchronous
     action gradients max_skips start warm_up monitor patience min_delta
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from itertools import count
@@ -54,19 +54,16 @@ class Stage(NamedTuple):
     kind: Kind
 
 
-def _all(word: str, method: str) -> dict[str, Stage]:
-    return {f"{first}_{word}": Stage(method, kind) for first, kind in WORDS.items()}
-
-
+# By the rest of a method's name after its first word: the stage. So a method of a loop is named after its mode alone.
+_STAGES: dict[str, str] = {
+    "run": "run",
+    **{mode: f"{mode}_loop" for mode in MODES},
+    **{f"{mode}_{what}": f"{mode}_{what}" for what in ("epoch", "iter") for mode in MODES},
+    **{name: name for name in ("forward", "backward", "optimizer_step")},
+}
 # By the name of a method: its stage. A hook may change a checkpoint before it is written, and after it was read.
 NAMES: dict[str, Stage] = {
-    **_all("run", "run"),
-    **{name: stage for mode in MODES for name, stage in _all(mode, f"{mode}_loop").items()},
-    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
-    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_iter", f"{mode}_iter").items()},
-    **_all("forward", "forward"),
-    **_all("backward", "backward"),
-    **_all("optimizer_step", "optimizer_step"),
+    **{f"{first}_{rest}": Stage(stage, kind) for rest, stage in _STAGES.items() for first, kind in WORDS.items()},
     "before_save_checkpoint": Stage("write_checkpoint", "pre"),
     "after_save_checkpoint": Stage("write_checkpoint", "post"),
     "before_load_checkpoint": Stage("load_checkpoint", "pre"),
@@ -101,8 +98,7 @@ class Dialect:
     names: Sequence[str]  # of the methods that are called
     _: KW_ONLY
     general: Mapping[str, str] = field(default_factory=dict[str, str])  # called in a method's place if that is idle
-    looks_like: str = "(?!)"  # a method with such a name, which is none of the above or below, is misspelt
-    others: Sequence[str] = ()  # names that match, and are methods of something else
+    looks_like: str = "(?!)"  # a method with such a name, which is none of the above, is misspelt
     listing: str = ""  # the names as messages list them; all of them unless given
 
     def overridden(self, hook: object, name: str) -> Method | None:
@@ -124,7 +120,7 @@ class Dialect:
         """Return a message if a method of a hook looks like one of the system, and would never be called."""
         known = [*dict.fromkeys((*self.names, *self.general.values()))]
         for name in dir(type(hook)):
-            is_alike = re.fullmatch(self.looks_like, name) and name not in (*known, *self.others)
+            is_alike = re.fullmatch(self.looks_like, name) and name not in known
             if is_alike and callable(getattr(hook, name, None)):
                 return (
                     f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called; "
@@ -172,16 +168,14 @@ def attach(
     own = getattr(hook, "priority", "NORMAL") if priority is None else priority
     number = priority_of(own, f"the {who} {name}")
     handles: list[Handle] = []
-    try:
+    with ExitStack() as undo:
         for (method, kind), function in bindings:
             # An end by Ctrl-C reaches exception hooks of a run too.
             types = (BaseException,) if kind == "exception" else ()
             mount = hooks(getattr(run, method))
             handles.append(mount.add(kind, function, *types, name=name, priority=number, again=True))
-    except BaseException:
-        for handle in handles:
-            handle.remove()
-        raise
+            undo.callback(handles[-1].remove)
+        undo.pop_all()
     return tuple(handles)
 
 
@@ -205,17 +199,17 @@ def name_of(run: Run, hook: object, given: object) -> str:
     Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only one
     may go without a name of its own.
     """
-    kind, taken = type(hook).__name__, {name for name, one in named(run) if one is not hook}
+    kind, name = type(hook).__name__, name_in_list(run, hook)
     if given is None:
-        if kind in taken and _has_state(hook):
+        if name != kind and _has_state(hook):
             raise HookOptionError(
                 f"the run has another {kind} without a name; each has a state, and a resumed run could not tell them "
                 'apart; name one: register_hook(hook, name="...")'
             )
-        return name_in_list(run, hook)
+        return name
     if not isinstance(given, str):
         raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string")
-    if not given or given in taken:
+    if not given or any(name == given and one is not hook for name, one in named(run)):
         raise HookOptionError(
             f"register_hook({kind}, name={given!r}): the name is {'taken' if given else 'empty'}; give another one"
         )

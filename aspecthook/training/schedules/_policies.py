@@ -1,24 +1,33 @@
-"""The policies: pure functions that return the value of a learning rate or a momentum at a point of a run.
+"""The policies: plain functions that return the value of a learning rate or a momentum at a point of a run.
 
 A policy is called with the value that it starts from (b), the progress (p) and the maximum (P), both in epochs or both
 in steps; the maximum is infinite if the run does not know its end. A policy keeps no state, so a resumed run continues
 exactly. Beyond the maximum, a value that depends on it stays what it was there. The formulas are those of mmcv 1.7,
 `lr_updater.py`; ``cos(s, e, f, w=1)`` in them is ``e + w/2 (s − e)(1 + cos πf)``. The target t of those that have one
 is `min_value`, or `min_ratio` times b if that is given. What options mean is said in the reference.
+
+`policy_of` finds the policy that a config means, and checks its options.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import signature
 from itertools import accumulate, pairwise
 from math import cos, inf, pi
+from typing import Any, TypeAlias, cast
 
-from aspecthook._errors import ConfigError
+from aspecthook._core.law.callables import Parameter
+from aspecthook._errors import ConfigError, HookTypeError, brief, nearest
+from aspecthook.training._options import finite_number, flag, one_of, share, whole_number
+from aspecthook.training.backends._state import is_any
+from aspecthook.training.registry._configs import listed
+from aspecthook.training.registry._registry import check_arguments
 
-
-class UnknownEndError(ConfigError):
-    """A policy depends on the end of a run, which the run does not know."""
+# A function of the value to start from, the progress and the maximum.
+Policy: TypeAlias = Callable[[float, float, float], float]
 
 
 def fixed(base: float, _progress: float, _maximum: float) -> float:
@@ -93,7 +102,7 @@ def flat_cosine_annealing(
 def cosine_restart(
     base: float,
     progress: float,
-    _maximum: float,
+    maximum: float,
     *,
     periods: Sequence[int],
     restart_weights: Sequence[float] = (1.0,),
@@ -104,10 +113,9 @@ def cosine_restart(
     if len(periods) != len(restart_weights):
         raise ConfigError(f"{len(periods)} periods and {len(restart_weights)} restart_weights; give equally many")
     begins = tuple(accumulate(periods, initial=0))
-    if progress >= begins[-1]:
-        raise ConfigError(
-            f"the last period ends at {begins[-1]}, and the run goes on to {progress}; add one, or lengthen it"
-        )
+    last = max(progress, maximum - 1) if maximum < inf else progress
+    if last >= begins[-1]:  # an error at the beginning of a run, if that knows its end
+        raise ConfigError(f"the last period ends at {begins[-1]}, and the run goes on to {last}; add one")
     place = bisect_right(begins, progress) - 1
     part = _part(progress - begins[place], periods[place])
     return _cosine(base, _target(base, min_value, min_ratio), part, restart_weights[place])
@@ -156,20 +164,16 @@ def one_cycle(
     pct_start: float = 0.3,
     anneal_strategy: str = "cos",
     three_phase: bool = False,
-    total_steps: int | None = None,
 ) -> float:
     """Return a value that rises once and falls to almost 0; torch's `OneCycleLR`, after arXiv:1708.07120.
 
-    It starts from ``b = max_lr/div_factor``, whatever the optimizer has. Its phases end at ``pct_start · T − 1``, where
-    it is `max_lr`, and at ``T − 1``, where it is ``b/final_div_factor``. With `three_phase` it is b again at
-    ``2 · pct_start · T − 2``, between them. T is `total_steps`, or P unless that is given.
+    It starts from ``b = max_lr/div_factor``, whatever the optimizer has. Its phases end at ``pct_start · P − 1``, where
+    it is `max_lr`, and at ``P − 1``, where it is ``b/final_div_factor``. With `three_phase` it is b again at
+    ``2 · pct_start · P − 2``, between them.
     """
     if three_phase and pct_start > 0.5:
         raise ConfigError(f"pct_start={pct_start}: with three_phase, give at most 0.5")
-    total = maximum if total_steps is None else total_steps
-    if total < maximum < inf:
-        raise ConfigError(f"total_steps={total}: the run has {maximum} steps; give as many, or leave it out")
-    base = max_lr / div_factor
+    total, base = _known(maximum), max_lr / div_factor
     back = [(2 * pct_start * total - 2, base)] if three_phase else []
     ends = [(pct_start * total - 1, max_lr), *back, (total - 1, base / final_div_factor)]
     for (begin, start), (end, stop) in pairwise([(0.0, base), *ends]):
@@ -188,7 +192,6 @@ def one_cycle_of_momentum(
     pct_start: float = 0.3,
     anneal_strategy: str = "cos",
     three_phase: bool = False,
-    total_steps: int | None = None,
 ) -> float:
     """Return `max_momentum` at the start and the end, and `base_momentum` where `one_cycle` has `max_lr`."""
     return one_cycle(
@@ -199,7 +202,6 @@ def one_cycle_of_momentum(
         pct_start=pct_start,
         anneal_strategy=anneal_strategy,
         three_phase=three_phase,
-        total_steps=total_steps,
     )
 
 
@@ -239,10 +241,95 @@ def _part(done: float, whole: float) -> float:
 def _known(maximum: float) -> float:
     if maximum < inf:
         return maximum
-    raise UnknownEndError(
+    raise ConfigError(
         "this policy must know at which epoch the run ends, or by steps at which step; give the run max_epochs (or "
         "max_iters, with by_epoch=False), or choose a policy that does not need the end"
     )
 
 
 _STRATEGIES = {"cos": _cosine, "linear": _linear}
+
+
+# Which policy a config means
+
+# Any: the policies have options of their own.
+_FUNCTIONS: tuple[Callable[..., float], ...] = (
+    *(fixed, step, exp, inv, poly, cosine_annealing, linear_annealing, flat_cosine_annealing, cosine_restart),
+    *(cyclic, one_cycle),
+)
+POLICIES: dict[str, Callable[..., float]] = {function.__name__: function for function in _FUNCTIONS}
+_SHORT = {"cosine": "cosine_annealing", "linear": "linear_annealing", "flat_cosine": "flat_cosine_annealing"}
+BY_STEP = ("cyclic", "one_cycle")  # these cannot count epochs
+
+# What is another function for momenta, or has other defaults.
+_OF_MOMENTA: dict[str, Callable[..., float]] = {
+    "step": partial(step, gamma=0.5),
+    "cyclic": partial(cyclic, target_ratio=(0.85 / 0.95, 1.0)),
+    "one_cycle": one_cycle_of_momentum,
+}
+
+# What checks a value of each option; of a list, each item.
+_positive, _count = partial(finite_number, above=0), partial(whole_number, least=1)
+_CHECKS: dict[str, Callable[[str, str, Any], Any]] = {
+    **dict.fromkeys(("step", "periods", "cyclic_times", "warmup_iters"), _count),
+    **dict.fromkeys(("start_percent", "step_ratio_up", "pct_start"), share),
+    **dict.fromkeys(("div_factor", "final_div_factor", "max_lr", "max_momentum", "base_momentum"), _positive),
+    **dict.fromkeys(("three_phase", "by_epoch", "warmup_by_epoch"), flag),
+    "anneal_strategy": partial(one_of, choices=("cos", "linear")),
+    "warmup": partial(one_of, choices=("constant", "linear", "exp")),
+    "warmup_ratio": lambda who, name, value: _positive(who, name, share(who, name, value)),
+}
+_LISTS, _ONE_OR_MANY = ("periods", "restart_weights"), ("step", "target_ratio")
+# Options of the hooks themselves, which a config gives beside those of the policy.
+_OF_HOOKS = ("policy", "by_epoch", "warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch")
+
+
+# Any: the value comes from a config.
+def check(who: str, option: str, value: Any, word: str | None = None) -> None:
+    """Raise if a value of an option is impossible; a config may use another word for the option."""
+    several = is_any(value, list, tuple)
+    if (option in _LISTS and not several) or value in ([], ()):
+        raise HookTypeError(f"{who}: {word or option}={brief(value)}; give a list of numbers")
+    for one in value if several and option in (*_LISTS, *_ONE_OR_MANY) else [value]:
+        _CHECKS.get(option, partial(finite_number, least=0))(who, word or option, one)
+
+
+def policy_of(who: str, word: str, given: Any, options: Mapping[str, Any]) -> tuple[str, Policy]:
+    """Return the name of a policy, and the policy with its options.
+
+    For the word ``"lr"``, a config says ``min_lr`` for `min_value` and ``min_lr_ratio`` for `min_ratio`.
+    """
+    if not isinstance(given, str):
+        if not callable(given) or isinstance(given, type):
+            raise ConfigError(f"{who}: the policy is {brief(given)}; give the name of one, or a function")
+        if options:
+            raise ConfigError(f"{who}: {brief(given)} takes no options; leave out {listed(options)}")
+        return brief(given), cast("Policy", given)
+    name, who = _name_of(who, given), f"{who}: the policy {given!r}"
+    function = (_OF_MOMENTA if word == "momentum" else POLICIES).get(name, POLICIES[name])
+    words = {"min_value": f"min_{word}", "min_ratio": f"min_{word}_ratio"}
+    takes = {
+        words.get(key, key): one for key, one in signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY
+    }
+    known = [Parameter(key, "keyword", one.default is not one.empty) for key, one in takes.items()]
+    check_arguments([*known, *(Parameter(key, "keyword", True) for key in _OF_HOOKS)], dict(options), who)
+    for key, value in options.items():
+        if value is not None or takes[key].default is not None:
+            check(who, takes[key].name, value, key)
+    ends = [key for key in words.values() if options.get(key) is not None]
+    if words["min_ratio"] in takes and len(ends) != 1:
+        raise ConfigError(
+            f"{who} is given {'both' if ends else 'neither'} of {' and '.join(words.values())}; give exactly one: the "
+            "value at the end, or its ratio to the value at the start"
+        )
+    return name, partial(function, **{takes[key].name: value for key, value in options.items()})
+
+
+def _name_of(who: str, given: str) -> str:
+    """Return the name of a policy, which may be spelt as in mmcv, ``"CosineAnnealing"``, or be a short name."""
+    spelt = "".join(filter(str.isalpha, given)).lower()
+    for name in (*POLICIES, *_SHORT):
+        if name.replace("_", "") == spelt:
+            return _SHORT.get(name, name)
+    near = nearest(given.lower(), [*POLICIES, *_SHORT])
+    raise ConfigError(f"{who}: there is no policy {given!r}; the policies are {listed(POLICIES)}{near}")

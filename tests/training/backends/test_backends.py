@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import copy
-import json
 import random
 import subprocess
 import sys
 from collections import namedtuple
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from aspecthook.training import TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.backends import backend_of
-from aspecthook.training.checkpoint import load, save
 from tests.training.kit import both, with_torch
 
 
@@ -48,9 +43,8 @@ class Library:
         theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()}, strict=False)
         return theirs
 
-    def optimizer(self, model: Any, kind: str = "Adam", **options: Any) -> Any:
-        made: Any = getattr(nn if self.name == "numpy" else self.optim, kind)
-        return made(model.parameters(), **{"lr": 0.1, **options})
+    def optimizer(self, model: Any, kind: str = "AdamW") -> Any:
+        return getattr(nn if self.name == "numpy" else self.optim, kind)(model.parameters(), lr=0.1)
 
     def array(self, *shape: int, seed: int = 0) -> Any:
         numbers = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
@@ -74,11 +68,6 @@ class Library:
 @pytest.fixture
 def lib(library: str) -> Library:
     return Library(library)
-
-
-def through_a_file(state: dict[str, Any], folder: Path) -> dict[str, Any]:
-    save(folder / "state.safetensors", state)
-    return load(folder / "state.safetensors")
 
 
 # Which one
@@ -147,92 +136,12 @@ def test_a_state_of_another_model_is_refused_with_all_that_differs(lib: Library)
         backend.load_state(model, state)
     said = str(caught.value)
     assert "not the tensors of Sequential" in said
-    assert "missing: 3.weight; unexpected: head.weight; of another shape: 0.weight is 7×3, and 4×3 here" in said
-    assert ("1.running_var is 7, and 4 here" in said) == (lib.name == "torch") and "num_batches_tracked" not in said
+    assert "missing: 3.weight; unexpected: head.weight; different: 0.weight is 7×3 floats, and 4×3 floats here" in said
+    assert ("1.running_var is 7 floats, and 4" in said) == (lib.name == "torch") and "num_batches" not in said
     np.testing.assert_equal(backend.state(model), before)
 
 
-# Averages
-
-
-@both
-@given(weight=st.floats(0, 1), steps=st.integers(1, 3))
-@settings(max_examples=30)
-def test_mixing_is_the_formula_in_place(library: str, weight: float, steps: int) -> None:
-    lib = Library(library)
-    model = lib.model()
-    backend = backend_of(model)
-    arrays = backend.state(model)
-    held = dict(arrays)
-    expected = copy.deepcopy(arrays)
-    optimizer = lib.optimizer(model)
-    for _ in range(steps):
-        lib.train(model, optimizer, 1)
-        backend.mix(model, arrays, weight)
-        for name, value in backend.state(model).items():
-            whole = value.dtype == np.int64
-            expected[name] = value if whole else (1 - weight) * expected[name] + weight * value
-    for name, array in arrays.items():
-        assert array is held[name] and array.dtype == expected[name].dtype
-        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6)
-    assert arrays.get("1.num_batches_tracked", steps) == steps
-
-
-@both
-def test_swapping_twice_changes_nothing(lib: Library) -> None:
-    model = lib.model()
-    backend = backend_of(model)
-    average, own = backend.state(lib.model(1)), backend.state(model)
-    held, before = dict(average), copy.deepcopy(average)
-    backend.swap(model, average)
-    np.testing.assert_equal((backend.state(model), average), (before, own))
-    backend.swap(model, average)
-    np.testing.assert_equal((backend.state(model), average), (own, before))
-    assert all(array is held[name] for name, array in average.items())
-
-
-@both
-def test_a_parameter_with_two_names_is_swapped_once(lib: Library) -> None:
-    """Swapped once for each name, the model kept the average after swapping back."""
-    model = lib.model(hidden=2)
-    model[3].weight = model[0].weight
-    backend = backend_of(model)
-    own = backend.state(model)
-    average = {name: array + 1 for name, array in own.items()}
-    assert {"0.weight", "3.weight"} <= set(own)
-    backend.swap(model, average)
-    np.testing.assert_equal(backend.state(model)["3.weight"], own["3.weight"] + 1)
-    backend.swap(model, average)
-    np.testing.assert_equal(backend.state(model), own)
-
-
 # Optimizers
-
-
-@both
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("SGD", {}),
-        ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
-        ("Adam", {"betas": (0.8, 0.9)}),
-        ("AdamW", {"lr": np.float32(0.01)}),
-    ],
-)
-def test_a_restored_optimizer_continues_bit_by_bit(lib: Library, kind: str, options: Any, tmp_path: Path) -> None:
-    whole, parted = lib.model(), lib.model()
-    backend = backend_of(whole)
-    lib.train(whole, both_steps := lib.optimizer(whole, kind, **options), 3)
-    lib.train(parted, first := lib.optimizer(parted, kind, **options), 3)
-    first.param_groups[0]["initial_lr"] = 0.5
-    resumed = lib.model(5)
-    second = lib.optimizer(resumed, kind)
-    backend.load_state(resumed, backend.state(parted))
-    backend.load_optimizer_state(second, through_a_file(backend.optimizer_state(first), tmp_path))
-    assert {**second.param_groups[0], "params": 0} == {**first.param_groups[0], "params": 0}
-    lib.train(whole, both_steps, 4)
-    lib.train(resumed, second, 4)
-    np.testing.assert_equal(backend.state(resumed), backend.state(whole))
 
 
 @both
@@ -240,10 +149,10 @@ def test_the_state_of_another_optimizer_is_refused(lib: Library) -> None:
     model = lib.model()
     backend = backend_of(model)
     state = backend.optimizer_state(lib.optimizer(model, "SGD"))
-    with pytest.raises(TrainingError, match=r"optimizer SGD, and the run's is Adam"):
+    with pytest.raises(TrainingError, match=r"the optimizer SGD for groups of .*, and the run's is AdamW for"):
         backend.load_optimizer_state(lib.optimizer(model), state)
     small = model[0]
-    with pytest.raises(TrainingError, match=r"groups of \[[46]\] parameters, and the run's has \[2\]"):
+    with pytest.raises(TrainingError, match=r"groups of \[[46]\] parameters, and .* is SGD for groups of \[2\]"):
         backend.load_optimizer_state(lib.optimizer(small, "SGD"), state)
 
 
@@ -275,43 +184,29 @@ def test_all_random_generators_are_restored(lib: Library) -> None:
     model = lib.model(dropout=0.5)
     backend = backend_of(model)
 
-    def drawn() -> Any:
-        return (
+    def draw() -> Any:
+        lib.optimizer(model).zero_grad()
+        lib.loss(model).backward()
+        return [
             random.random(),
             random.gauss(0, 1),
             np.random.rand(),
             np.random.randn(),
             nn.Dropout(0.5)(np.ones(40)).tolist(),
             np.asarray(backend.gradients(model)["3.weight"]).tolist(),
-        )
-
-    def draw() -> Any:
-        lib.optimizer(model).zero_grad()
-        lib.loss(model).backward()
-        return drawn()
+        ]
 
     random.gauss(0, 1)
     np.random.randn()  # each keeps a second number for the next call
     state = backend.rng_state()
     first = draw()
     assert draw() != first
-    backend.set_rng_state(plain_copy(state))
+    backend.set_rng_state(state)
     assert draw() == first
-    for _ in range(2):
-        backend.seed(2**40 + 3)
-        seeded = draw()
+    backend.seed(2**40 + 3)
+    seeded = draw()
     backend.seed(2**40 + 3)
     assert draw() == seeded != first
-
-
-def plain_copy(tree: Any) -> Any:
-    """Through JSON, arrays aside."""
-    if isinstance(tree, dict):
-        assert all(isinstance(key, str) for key in tree)
-        return {key: plain_copy(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [plain_copy(value) for value in tree]
-    return tree.copy() if isinstance(tree, np.ndarray) else json.loads(json.dumps(tree))
 
 
 # Mixed precision
@@ -320,13 +215,6 @@ def plain_copy(tree: Any) -> Any:
 def test_numpy_has_no_mixed_precision() -> None:
     with pytest.raises(TrainingError, match="amp=True: mixed precision is PyTorch's"):
         backend_of(nn.Linear(1, 1)).amp(True, None)
-
-
-@with_torch
-def test_unknown_precision_is_refused() -> None:
-    model = Library("torch").model()
-    with pytest.raises(TrainingError, match="give True, 'fp16' or 'bf16'"):
-        backend_of(model).amp("fp8", model)
 
 
 # PyTorch alone
@@ -348,23 +236,6 @@ def test_wrappers_of_a_model_change_no_names() -> None:
 
 
 @with_torch
-def test_a_model_of_several_processes_has_the_names_of_one(tmp_path: Any) -> None:
-    import torch
-
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch was built without torch.distributed")
-    model = Library("torch").model()
-    backend = backend_of(model)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        wrapped = torch.nn.parallel.DistributedDataParallel(model)
-        np.testing.assert_equal(backend.state(wrapped), backend.state(model))
-        assert list(backend.parameters(wrapped)) == list(backend.parameters(model))
-    finally:
-        torch.distributed.destroy_process_group()
-
-
-@with_torch
 def test_state_that_is_no_tensor_is_refused() -> None:
     import torch
 
@@ -376,6 +247,6 @@ def test_state_that_is_no_tensor_is_refused() -> None:
 
     model = torch.nn.Sequential(Odd())
     with pytest.raises(
-        TrainingError, match=r"0\._extra_state in the state of Sequential is of type dict, and a checkpoint keeps only"
+        TrainingError, match=r"the state of the model has \{'a': .*\}, and a checkpoint keeps only its tensors"
     ):
         backend_of(model).state(model)

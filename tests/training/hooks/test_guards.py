@@ -168,7 +168,7 @@ class Overflow:
 
     def backward(self) -> None:
         for parameter in self.model.parameters():
-            parameter.grad = self.kind(np.full(tuple(parameter.shape), self.value, np.float32))
+            parameter.grad = self.kind(np.full(tuple(parameter.data.shape), self.value, np.float32))
 
 
 @both

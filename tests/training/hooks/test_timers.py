@@ -131,13 +131,10 @@ def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
     [
         ({"iter": 4}, {"max_iters": 10}, 6.0),
         ({"iter": 10}, {"max_iters": 10}, 0.0),
-        ({"iter": 4, "inner_iter": 4}, {"max_epochs": 3}, None),
-        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, 10.0),
-        ({"iter": 12, "epoch": 2, "inner_iter": 2}, {"max_epochs": 3}, 3.0),
-        ({"iter": 18, "epoch": 2, "inner_iter": 8}, {"max_epochs": 3}, 0.0),
+        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, None),
     ],
 )
-def test_the_iterations_that_are_left_are_known_or_taken_from_the_epochs_before(
+def test_the_iterations_that_are_left_are_known_or_there_is_no_estimate(
     progress: dict[str, int], options: dict[str, int], expected: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IterTimerHook, "mean", 1.0)

@@ -17,6 +17,7 @@ import pytest
 from keras.src import ops
 
 from aspecthook.training import keras as ours
+from aspecthook.training.keras._monitor import MonitorCallback
 
 _WORDS = "our message has other words"
 _PRINTED = "what verbose=1 prints has other words, and is printed, not logged"
@@ -32,18 +33,18 @@ SOMETIMES = {
 }
 
 
-class Monitor(ours.MonitorCallback):
+class Monitor(MonitorCallback):
     """What Keras's tests ask of a monitor."""
 
     def _set_monitor_op(self) -> None:
-        self._find_mode()
+        self._seek()
 
     def _is_improvement(self, value: float, other: float | None) -> bool:
         return self.is_better(value, other)
 
     @property
     def monitor_op(self) -> Any:
-        return ops.less if self._find_mode() == "min" else ops.greater
+        return ops.less if self._seek() == "min" else ops.greater
 
 
 class EarlyStopping(Monitor, ours.EarlyStopping):

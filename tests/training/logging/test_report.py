@@ -5,19 +5,19 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from html.parser import HTMLParser
+from html import unescape
 from math import inf, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError, hooks
+from aspecthook import HookTypeError, hooks
 from aspecthook.training import (
     EarlyStoppingHook,
     Hook,
@@ -27,10 +27,9 @@ from aspecthook.training import (
     ReportHook,
     Row,
     Runner,
-    TrainingError,
 )
 from aspecthook.training.logging import _report as report_module
-from aspecthook.training.logging._report import CurvesHook, curves_of, drawn, redacted
+from aspecthook.training.logging._report import curves_of, drawn
 from aspecthook.training.loop._interrupts import Terminated
 from tests.training.kit import Loss, Optimizer, registered
 
@@ -60,11 +59,11 @@ def make(work_dir: Path | None, *hooked: Hook, model: Any = None, **options: Any
     return registered(runner, hooked)
 
 
-class Recorder(CurvesHook):
+class Recorder(PlotHook):
     """Writes how often it was written, and how the run stood."""
 
     def __init__(self, interval: int = 10) -> None:
-        super().__init__(interval, "written")
+        super().__init__(interval, path="written")
         self.written: list[tuple[str, int]] = []
 
     def content(self, runner: Runner) -> bytes:
@@ -72,7 +71,7 @@ class Recorder(CurvesHook):
         return repr(self.written).encode()
 
 
-def places(hook: CurvesHook) -> list[tuple[str, int, int]]:
+def places(hook: PlotHook) -> list[tuple[str, int, int]]:
     return [(row.mode, row.epoch, row.total_iter) for row in hook.rows]
 
 
@@ -135,15 +134,13 @@ def test_a_run_that_is_interrupted_and_resumed_keeps_no_row_of_a_part(
 # When it is written
 
 
-def test_the_file_is_written_after_epochs_and_validations_and_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_written_now_and_then_and_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, recorder := Recorder()).fit(BATCHES, [1.0])
-    assert recorder.written == [("done", 18)]  # a run of some seconds has no time for more
-    monkeypatch.setattr(report_module, "_PAUSE", 0)
-    make(tmp_path, recorder := Recorder(), max_epochs=2).fit(BATCHES, [1.0])
-    assert recorder.written[0] == ("running", 6) and recorder.written[-1] == ("done", 12)
-    assert {at for _, at in recorder.written} == {6, 12}
+    assert recorder.written == [("Done", 18)]  # a run of some seconds has no time for more
+    monkeypatch.setattr(report_module, "PAUSE", 0)
+    make(tmp_path, recorder := Recorder(4), max_epochs=2).fit(BATCHES, [1.0])
+    assert [at for _, at in recorder.written] == [4, 6, 6, 8, 12, 12, 12]
+    assert recorder.written[0][0] == "Running" and recorder.written[-1][0] == "Done"
     assert (tmp_path / "written").read_text() == repr(recorder.written)
 
 
@@ -158,32 +155,20 @@ def test_a_full_disk_and_an_error_while_drawing_do_not_end_the_run(
     monkeypatch.setattr(report_module, "put", full)
     make(tmp_path, PlotHook()).fit(BATCHES)
     assert caplog.messages == [
-        f"{tmp_path / 'written'} could not be made: division by zero",
-        f"{tmp_path / 'curves.png'} could not be written: No space left on device",
+        "written could not be written: division by zero; the run continues",
+        "curves.png could not be written: [Errno 28] No space left on device; the run continues",
     ]
 
 
-def test_another_rank_keeps_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    make(tmp_path, recorder := Recorder()).fit(BATCHES, [1.0])
-    assert recorder.rows == [] and not (tmp_path / "written").exists()
-
-
 def test_impossible_options_are_refused() -> None:
-    with pytest.raises(HookOptionError, match="PlotHook: interval=-1"):
-        PlotHook(-1)
     with pytest.raises(HookTypeError, match="PlotHook: path=3 is not a path"):
         PlotHook(path=3)  # type: ignore[arg-type]
 
 
-def test_what_is_missing_is_named_and_the_package_imports_no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_imports_no_matplotlib() -> None:
     code = "import sys, aspecthook.training as t; t.PlotHook, t.ReportHook; print({'matplotlib'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-    monkeypatch.setattr(report_module, "find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"ReportHook needs jinja2 and matplotlib; pip install jinja2 matplotlib"):
-        ReportHook()
 
 
 # Pictures
@@ -202,61 +187,39 @@ def test_a_loss_is_drawn_with_that_of_its_validation_and_rates_come_last(tmp_pat
     assert curves["loss"]["val"] == [(6, 1.0), (12, 1.0), (18, 1.0)]
 
 
-@pytest.mark.parametrize("kind", ["png", "svg"])
 @pytest.mark.parametrize(
     "values",
     [[], [nan] * 3, [inf, -inf, 1.0], [1e308, -1e308, 5e-324], [0.0, 1e-12, 1e12]],
     ids=repr,
 )
-def test_nothing_in_the_numbers_spoils_the_picture(kind: str, values: list[float]) -> None:
+def test_nothing_in_the_numbers_spoils_the_picture(values: list[float]) -> None:
     rows = [
         Row(mode, 1, at, at, {name: value, f"{mode}_loss": value, "loss": abs(value)})
         for at, value in enumerate(values)
         for mode, name in (("train", HOSTILE[at]), ("val", f"val_{HOSTILE[at]}"))
     ]
-    assert drawn(curves_of(rows), kind).startswith(PNG if kind == "png" else b"<?xml")
+    assert drawn(curves_of(rows)).startswith(PNG)
 
 
 # The page
 
 
-class Page(HTMLParser):
-    """Reads a report: its text, its tables by row, and all that could load or run something."""
+class Page(NamedTuple):
+    """A report: its source, its text, and the cells of its tables, by row."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.odd: list[str] = []
-        self.rows: list[list[str]] = []
-        self.text = ""
-        self.feed(text)
-        self.text = " ".join(self.text.split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.text += " "
-        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action", "data", "srcset")]
-        self.odd += [name for name, _ in attrs if name.startswith("on")]
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.tags[-1:] not in (["style"], ["title"]):
-            self.text += data
-        if self.tags[-1:] in (["td"], ["th"]) and data.strip():
-            self.rows[-1][-1] += data
+    source: str
+    text: str
+    rows: list[list[str]]
 
 
 def read(runner: Runner) -> Page:
     assert runner.work_dir is not None
-    text = (runner.work_dir / "report.html").read_text()
-    assert "default-src 'none'" in text.partition("<style>")[0]
-    page = Page(text)
-    assert page.odd == [] and {"script", "iframe", "object"}.isdisjoint(page.tags)
-    return page
+    source = (runner.work_dir / "report.html").read_text()
+    assert "default-src 'none'" in source.partition("<style>")[0]
+    body = source.partition("<body>")[2]
+    assert not re.search("<(?!/?(h[12]|span|p|a|pre|img|table|tr|t[hd]|body|html)[ >])", body)
+    rows = [re.findall("<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>(.*?)</tr>", body, re.DOTALL)]
+    return Page(source, " ".join(unescape(re.sub("<.*?>", " ", body, flags=re.DOTALL)).split()), rows)
 
 
 def fit(folder: Path, *hooked: Any, val: list[float] | None = None, **options: Any) -> Page:
@@ -277,7 +240,7 @@ def test_the_report_has_the_outcome_the_numbers_and_links_to_the_log(tmp_path: P
     page = fit(tmp_path / "digits", JsonLoggerHook(), LrUpdaterHook("fixed"), val=[1.0], model=Scored(), seed=7)
     assert page.text.startswith("digits Done 3 of 3 epochs 18 iterations")
     assert ["val_accuracy", "0.7000", "0.9000", "iteration 12"] in page.rows
-    assert "log.jsonl" in page.links and any(link.startswith("data:image/svg+xml;base64,") for link in page.links)
+    assert '<a href="log.jsonl">' in page.source and 'src="data:image/png;base64,' in page.source
     facts = {row[0]: row[1] for row in page.rows if len(row) == 2}
     assert facts["seed"] == "7" and facts["hooks"] == "JsonLoggerHook, LrUpdaterHook, ReportHook"
     assert facts["Python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
@@ -304,7 +267,7 @@ def test_the_report_has_the_outcome_of_a_run_that_ends_early(tmp_path: Path, cas
         runner.fit(BATCHES)
     page = read(runner)
     assert page.text.startswith(said)
-    assert ("ValueError: no <b>labels</b>" in page.text and "Traceback" in page.text) == (case == "failed")
+    assert ("ValueError: no <b>labels</b>" in page.text) == (case == "failed")
     runner.test([1.0])  # which is added to the report, and the failure stays in it
     assert ("no <b>labels</b>" in read(runner).text) == (case == "failed")
     assert ["test_loss", "1.0000", "1.0000", f"iteration {runner.progress.iter}"] in read(runner).rows
@@ -315,40 +278,16 @@ def test_the_report_has_the_reason_of_an_early_stop(tmp_path: Path) -> None:
     assert "loss did not improve in 2 validations; the best was 1" in page.text
 
 
-def test_the_report_warns_of_nan_and_says_running_during_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report_module, "_PAUSE", 0)
+def test_the_report_says_running_during_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_module, "PAUSE", 0)
     seen: list[str] = []
     runner = make(tmp_path, ReportHook())
     hooks(runner.train_iter).pre(lambda runner: seen.append(read(runner).text) if runner.iter == 7 else None)
-    hooks(runner.forward).post(lambda runner: runner.log(loss=nan) if runner.iter >= 14 else None)
     runner.fit(BATCHES)
     assert " Running 1 of 3 epochs 6 iterations" in seen[0]
-    assert "loss was NaN or infinite, first in the row of iteration 18." in read(runner).text
 
 
 # Safe
-
-
-def test_secrets_are_not_in_the_report(tmp_path: Path) -> None:
-    config = {
-        "wandb": {"apiKey": "sesame2"},
-        "secrets": {"a": ["sesame3"]},
-        "rows": [{"password": "sesame4", "user": "me"}],
-        "url": "https://me:sesame5@example.org",
-        "max_tokens": 512,
-        "token": None,
-    }
-    page = fit(tmp_path / "one", meta={"config": config, "more": 1})
-    assert "sesame" not in page.text and "512" in page.text and '"apiKey": "(redacted)"' in page.text
-    assert "more" not in page.text and fit(tmp_path / "two", meta={"rate": 3}).text.endswith('{ "rate": 3 }')
-    assert "Configuration" not in fit(tmp_path / "three").text
-    assert redacted({"odd": {1}, "long": "x" * 3000, 3: np.float32}) == {
-        "odd": "{1}",
-        "long": "x" * 2000,
-        "3": "<class 'numpy.float32'>",
-    }
 
 
 def test_hostile_text_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -358,12 +297,11 @@ def test_hostile_text_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         def after_run(self) -> None: ...
 
     Odd.__name__ = bad[:-2]
-    meta = {bad: {bad: bad}, "</style>": "</textarea>{{ 7 * 7 }}"}
     model = Model(*HOSTILE, bad, train=(*HOSTILE, bad))
-    runner = make(tmp_path / "<b>", Odd(), ReportHook(), model=model, max_epochs=2, meta=meta)
+    runner = make(tmp_path / "<b>", Odd(), ReportHook(), model=model, max_epochs=2)
     hooks(runner.train_iter).add("pre", raises(RuntimeError(bad)))
     with pytest.raises(RuntimeError):
         runner.fit(BATCHES, [1.0])
     page = read(runner)
-    assert page.tags.count("img") == 1 and not caplog.records
-    assert "RuntimeError" in page.text and 'alert("x")' in page.text and "{{ 7 * 7 }}" in page.text
+    assert page.source.count("<img") == 1 and not caplog.records
+    assert "RuntimeError" in page.text and 'alert("x")' in page.text

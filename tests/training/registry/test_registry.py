@@ -144,10 +144,8 @@ def test_registering_refuses_wrong_values(target: Any, expected: str) -> None:
     assert list(registry) == []
 
 
-def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(registry: Registry) -> None:
-    expected = (
-        "registry 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you mean 'Ema'?"
-    )
+def test_a_name_that_is_not_there_is_answered_with_the_nearest_or_with_all(registry: Registry) -> None:
+    expected = "registry 'hooks': 'Emma' is not registered; did you mean 'Ema'?"
     assert message(HookLookupError, lambda: registry["Emma"]) == expected
     assert message(ConfigError, lambda: registry.build_from_config("Emma")) == expected
     assert message(HookLookupError, lambda: Registry("empty")["x"]) == (
@@ -155,14 +153,10 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(regi
     )
 
 
-def test_a_registry_shows_its_names_is_a_snapshot_when_iterated_and_can_be_copied(registry: Registry) -> None:
+def test_a_registry_shows_its_names_and_can_be_copied(registry: Registry) -> None:
     assert repr(registry) == "<Registry 'hooks': 'Ema', 'Ranked', 'Saver'>"
-    twin = copy.deepcopy(registry)
-    for name in registry:
-        registry.register(Kept, name=f"{name} too")
-    assert (len(registry), len(twin)) == (6, 3)
-    for other in (twin, pickle.loads(pickle.dumps(twin))):
-        assert other["Ema"] is Ema
+    for twin in (copy.deepcopy(registry), pickle.loads(pickle.dumps(registry))):
+        assert list(twin) == list(registry) and twin["Ema"] is Ema and twin.imports
 
 
 # Building
@@ -221,16 +215,11 @@ def test_exception_of_a_constructor_is_passed_on_with_a_note(registry: Registry)
         (None, "None is not a config; give a mapping with a 'type', or a name alone"),
         ({}, "the config has no 'type'; what it has: nothing; say what to build"),
         ({"typ": "Ema", "x": 1}, "the config has no 'type'; what it has: 'typ', 'x'; say what to build"),
-        ({"type": "Ema", 3: 1}, "the config has the key 3; keys name arguments and must be strings"),
         (
             {"type": 5},
             "the type is an int, which is not callable; give a registered name, a class or function, or an import path",
         ),
-        (
-            {"type": "shop.hooks.Ema"},
-            "'shop.hooks.Ema' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; an import path is written "
-            "'shop.hooks:Ema'",
-        ),
+        ({"type": "shop.Law"}, "'shop.Law' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
         (
             {"type": "Ema", "momentun": 1},
             "the type 'Ema' takes no 'momentun'; what it takes: 'momentum', 'warmup'; did you mean 'momentum'?",

@@ -1,11 +1,11 @@
-"""Policies and warm-ups as laws: their formulas, where they begin and end, and what they never leave."""
+"""Policies as laws: where they begin and end, and what they never leave."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from math import cos, inf, isclose, pi
+from math import inf, isclose
 from typing import Any, TypeAlias
 
 import pytest
@@ -25,13 +25,11 @@ from aspecthook.training.schedules._policies import (
     one_cycle,
     poly,
     step,
-    warmup,
 )
 
 Policy: TypeAlias = Callable[[float, float, float], float]
 bases = st.floats(1e-6, 10)
 ratios = st.floats(0, 1)
-lengths = st.integers(1, 400)
 strategies = st.sampled_from(["cos", "linear"])
 
 # Those that go from b to a part of it, with that part at P.
@@ -69,38 +67,6 @@ def near(left: float, right: float) -> bool:
 
 def falls(values: list[float]) -> bool:
     return all(after <= before * (1 + 1e-12) + 1e-15 for before, after in pairwise(values))
-
-
-# The formulas of the specification, written down once more
-
-
-@given(bases, st.integers(0, 400), st.integers(1, 50), ratios, st.lists(st.integers(1, 100), min_size=1))
-def test_step_has_fallen_once_for_each_period_that_is_over_or_milestone_reached(
-    base: float, progress: int, every: int, gamma: float, milestones: list[int]
-) -> None:
-    value = base
-    for passed in range(1, progress + 1):
-        value *= gamma if passed % every == 0 else 1
-    assert near(step(base, progress, inf, step=every, gamma=gamma), value)
-    free = step(base, progress, inf, step=milestones, gamma=gamma)
-    assert near(free, base * gamma ** sum(milestone <= progress for milestone in milestones))
-    assert step(base, progress, inf, step=milestones, gamma=gamma, min_value=0.05) == max(free, 0.05)
-
-
-@given(bases, lengths, st.data(), st.floats(0, 5), st.floats(0, 0.1))
-def test_smooth_policies_are_their_formulas(
-    base: float, maximum: int, data: st.DataObject, power: float, least: float
-) -> None:
-    progress = data.draw(st.integers(0, maximum))
-    part = progress / maximum
-    assert near(exp(base, progress, inf, gamma=0.9), base * 0.9**progress)
-    assert near(inv(base, progress, inf, gamma=least, power=power), base / (1 + least * progress) ** power)
-    expected = (base - least) * ((maximum - progress) / maximum) ** power + least
-    assert near(poly(base, progress, maximum, power=power, min_value=least), expected)
-    for target, options in ((least, {"min_value": least}), (base * least, {"min_ratio": least})):
-        assert near(linear_annealing(base, progress, maximum, **options), base * (1 - part) + target * part)
-        wave = (base + target) / 2 + (base - target) / 2 * cos(pi * part)
-        assert near(cosine_annealing(base, progress, maximum, **options), wave)
 
 
 # Where they begin and end, and what they never leave
@@ -159,18 +125,3 @@ def test_options_at_their_bounds_are_taken() -> None:
 def test_a_policy_that_must_know_the_end_says_so_where_there_is_none(name: str) -> None:
     with pytest.raises(ConfigError, match="must know at which epoch the run ends"):
         getattr(policies, name)(0.1, 0, inf)
-
-
-# Warm-ups
-
-
-@given(st.integers(1, 1000), st.data(), st.floats(1e-4, 1))
-def test_warm_ups_are_their_formulas_and_go_from_the_ratio_to_one(
-    length: int, data: st.DataObject, ratio: float
-) -> None:
-    place = data.draw(st.integers(0, length - 1))
-    assert warmup("constant", place, length, ratio) == ratio
-    assert near(warmup("linear", place, length, ratio), ratio + (1 - ratio) * place / length)
-    assert near(warmup("exp", place, length, ratio), ratio * (1 / ratio) ** (place / length))
-    for kind in ("constant", "linear", "exp"):
-        assert near(warmup(kind, 0, length, ratio), ratio) and warmup(kind, length, length, ratio) == 1.0
