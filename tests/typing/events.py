@@ -17,10 +17,8 @@ from aspecthook import (
     MountPoint,
     event,
     hooks,
-    on,
     weave,
 )
-from aspecthook.plugins import Plugin, Plugins
 
 
 # A stub that is said to give None is an event that gives a list of whatever its subscribers answer.
@@ -228,11 +226,6 @@ with weave(warmed, on=alert):
 
 
 # As on every mount point, `.on` is that of the function, however it is reached.
-class Listener:
-    @on
-    def sold(self, item: str) -> None: ...
-
-
 class Shop:
     @event
     def sold(self, item: str) -> None: ...
@@ -250,10 +243,6 @@ def any_shop(self: Shop, item: str) -> str:
     return item
 
 
-plugins = Plugins(Shop())
-assert_type(plugins.register(Listener(), name="listener"), Plugin)
-assert_type(list(plugins), list[Plugin])
-plugins.unregister("listener")
 assert_type(any_shop(shop, "tea"), str)
 assert Shop().sold("tea") == ["tea"]
 
