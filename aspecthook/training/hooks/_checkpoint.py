@@ -18,40 +18,42 @@ from aspecthook.training.loop._logs import VAL
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-from ._kept_files import KeptFiles, check_names
+from ._kept_files import KeptFiles
 from ._monitor import RULES, Monitor, Rule, find_score, score_of
 
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
 
 
 class BestCheckpoint(Hook):
-    """The part of a hook that keeps the best checkpoint: by the score `save_best`, if that is given.
+    """A hook that acts every few epochs or iterations, and keeps the best checkpoint by the score `save_best`.
 
-    A score is judged at once, and the file is saved when the stage is over, since all hooks of the stage have run then.
-    Another hook may save in the same moment and before this one, and a run may be resumed from its file; so the score
-    and the names of the files that are due are in the state before they are saved.
+    A score is judged at once, and the file is saved when the stage is over: see `KeptFiles.due`.
     """
+
+    start: int | None = None
+    asynchronous: bool = False
 
     def __init__(
         self,
+        interval: int,
+        *,
+        by_epoch: bool,
         save_best: str | Literal[False] | None,
         rule: Rule | None,
         out_dir: str | os.PathLike[str] | None,
-        *,
-        asynchronous: bool = False,
     ) -> None:
         who = type(self).__name__
+        self.interval: int = interval
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.save_best: str | None = None if save_best is False else save_best  # TOML has no None
         self._who = f"{who}(save_best={save_best!r})"
         self._rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         self.watched: Monitor | None = None
         if self.save_best not in (None, "auto"):
             self.watched = Monitor(self._who, self.save_best, self._rule)
+        self._found = False  # whether a score was found in the logs, and `watched` has its name there
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
-        self._key: str | None = None  # the name in the logs, once a score was found there
-        self._best = KeptFiles(self.out_dir, 1)
-        self._before: float | None = None  # the score that was the best before the one whose file is due
+        self._best = KeptFiles(self.out_dir, 1, asynchronous=self.asynchronous)
 
     @property
     def best(self) -> Path | None:
@@ -61,57 +63,65 @@ class BestCheckpoint(Hook):
     @property
     def best_score(self) -> float | None:
         """The best score so far."""
-        return self.watched.best if self.watched is not None and (self._best.names or self._best.due) else None
+        return self._best.mark if self._best.due is None else self._best.due[1]
 
-    def _open(self, runner: Run, *kept: KeptFiles) -> None:
-        """Find the folder, remove the files that a killed run had no time to remove, and save those that it owes."""
-        folder = (
-            self.out_dir if self.out_dir is not None else folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
-        )
-        for files in (self._best, *kept):
-            files.folder = folder
-            files.prune(runner)
-        # Not in a thread: when the run takes its folder, it removes files that are half written.
-        self.save_due(runner, asynchronous=False)
+    def open(self, runner: Run, *kept: KeptFiles) -> None:
+        """Find the folder of files, and finish what a killed run had no time for."""
+        folder = self.out_dir
+        if folder is None:
+            folder = folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
+        for files in kept:
+            files.open(runner, folder)
 
-    def judge(self, runner: Run, name: str, *, validated: bool) -> None:
-        """Note that the best checkpoint is due, if a score has been logged that is the best so far."""
+    def after_train_epoch(self, runner: Run) -> None:
+        """Act if it is due; an epoch that was ended early does not count."""
+        if self.by_epoch and runner.progress.inner_iter == 0:
+            self.act(runner, due=self.is_due(runner))
+
+    def after_train_iter(self, runner: Run) -> None:
+        """Act if it is due."""
+        if not self.by_epoch and self.is_due(runner):
+            self.act(runner, due=True)
+
+    def is_due(self, runner: Run) -> bool:
+        """Whether it is time to act."""
+        every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
+        return every_n(runner, self.interval, self.start)
+
+    def act(self, runner: Run, *, due: bool) -> None:
+        """Do the work of the hook; called after each epoch, or after the iterations in which it is due."""
+        raise NotImplementedError
+
+    def file_name(self, runner: Run) -> str:
+        """Return the file name of a checkpoint of this moment."""
+        if self.by_epoch and runner.progress.inner_iter == 0:
+            return f"epoch_{runner.progress.epoch}.safetensors"
+        return f"iter_{runner.progress.iter}.safetensors"
+
+    def judge(self, runner: Run, *, validated: bool) -> None:
+        """Plan to save the best checkpoint, if a score has been logged that is the best so far."""
         wanted = self.save_best
         if wanted is None:
             return
-        if self._key is None:
-            if validated:
-                self._key = find_score(self._who, wanted, runner.logs)
-            elif wanted not in runner.logs or wanted.startswith(VAL) or any(row[0] == "val" for row in runner.workflow):
+        if not self._found:
+            validates = wanted.startswith(VAL) or any(mode == "val" for mode, _ in runner.workflow)
+            if not validated and (validates or wanted not in runner.logs):
                 return  # the score is that of a validation, which is yet to come
-            else:
-                self._key = wanted
-        if self.watched is None:
-            self.watched = Monitor(self._who, self._key, self._rule)
-        self.watched.name = self._key  # which has the prefix of the validation, if there is one
-        score, before = score_of(self._who, self._key, runner.logs), self.watched.best
-        if self.watched.update(score):
-            if self._best.due is None:
-                self._before = before
-            self._best.due = f"best_{_SEPARATORS.sub('_', self._key)}_{name}"
-            runner.logger.info("%s is %g, the best so far", self._key, score)
-            runner.after_stage(lambda: self.save_due(runner, asynchronous=self.asynchronous))
-
-    def save_due(self, runner: Run, *, asynchronous: bool) -> None:
-        """Save the best checkpoint, if it is due."""
-        watched, before = self.watched, self._before
-
-        def undo() -> None:
-            if watched is not None and before is not None:
-                watched.best = before
-
-        self._best.save_due(runner, undo, asynchronous=asynchronous)
+            key = find_score(self._who, wanted, runner.logs) if validated else wanted
+            rule = self._rule if self.watched is None else self.watched.rule
+            self.watched, self._found = Monitor(self._who, key, rule), True
+        assert self.watched is not None
+        key, best = self.watched.name, self.best_score
+        score = score_of(self._who, key, runner.logs)
+        if self.watched.exceeds(score, self.watched.worst if best is None else best):
+            runner.logger.info("%s is %g, the best so far", key, score)
+            self._best.plan(runner, f"best_{_SEPARATORS.sub('_', key)}_{self.file_name(runner)}", score)
 
     def after_run(self, runner: Run) -> None:
         """Wait for the last file, and log a warning if there was no score."""
         if self.asynchronous:
             runner.writes.finish()
-        if self.save_best is not None and self._key is None:
+        if self.save_best is not None and not self._found:
             runner.logger.warning(
                 "%s: no best checkpoint was saved, since no score of that name was logged; the logs have %s",
                 self._who,
@@ -122,25 +132,19 @@ class BestCheckpoint(Hook):
         """Return the best score and its file."""
         return {
             "save_best": self.save_best,
-            "key": self._key,
+            "key": self.watched.name if self.watched is not None and self._found else None,
             "rule": None if self.watched is None else self.watched.rule,
-            "best_score": self.best_score,
-            "best_files": list(self._best.names),
-            "best_due": self._best.due,
+            "best": self._best.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned, if `save_best` and its rule are still the same."""
-        check_names(state["best_files"], type(self).__name__)
         rule = self._rule if self.watched is None else self.watched.rule
-        if state["save_best"] != self.save_best or rule not in (state["rule"], None):
-            return
-        self._best.load(type(self).__name__, state["best_files"], state["best_due"])
-        self._key = state["key"]
-        if state["rule"] is not None:
-            self.watched = Monitor(self._who, state["key"] or state["save_best"], state["rule"])
-            if state["best_score"] is not None:
-                self.watched.best = state["best_score"]
+        if state["save_best"] == self.save_best and rule in (state["rule"], None):
+            self._best.load_state_dict(type(self).__name__, state["best"])
+            self._found = state["key"] is not None
+            if self._found:
+                self.watched = Monitor(self._who, state["key"], state["rule"])
 
 
 @HOOKS.register
@@ -194,15 +198,15 @@ class CheckpointHook(BestCheckpoint):
         save_last: bool = True,
         asynchronous: bool = False,
     ) -> None:
-        super().__init__(save_best, rule, out_dir, asynchronous=asynchronous)
-        self.interval: int = whole_number("CheckpointHook", "interval", interval, 0)
-        self.by_epoch: bool = flag("CheckpointHook", "by_epoch", by_epoch)
-        self.max_keep: int | None = optional_number("CheckpointHook", "max_keep", max_keep, 1)
-        self.save_optimizer: bool = flag("CheckpointHook", "save_optimizer", save_optimizer)
-        self.save_last: bool = flag("CheckpointHook", "save_last", save_last)
-        self._files = KeptFiles(self.out_dir, self.max_keep)
-        # The iteration at which the run was last saved; None if a validation has changed it since.
-        self._saved_at: int | None = 0
+        who = type(self).__name__
+        self.asynchronous = flag(who, "asynchronous", asynchronous)
+        interval = whole_number(who, "interval", interval, 0)
+        super().__init__(interval, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir)
+        self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
+        self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
+        self.save_last: bool = flag(who, "save_last", save_last)
+        # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
+        self._files = KeptFiles(self.out_dir, self.max_keep, asynchronous=asynchronous, mark=0)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -211,29 +215,24 @@ class CheckpointHook(BestCheckpoint):
 
     def before_run(self, runner: Run) -> None:
         """Find the folder, and finish what a killed run had no time for."""
-        self._open(runner, self._files)
+        self.open(runner, self._best, self._files)
 
-    def after_train_epoch(self, runner: Run) -> None:
-        """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
-        if self.by_epoch and runner.progress.inner_iter == 0:
-            self._plan(runner, due=self.every_n_epochs(runner, self.interval))
-
-    def after_train_iter(self, runner: Run) -> None:
-        """Save if it is due."""
-        if not self.by_epoch and self.every_n_iters(runner, self.interval):
-            self._plan(runner, due=True)
+    def act(self, runner: Run, *, due: bool) -> None:
+        """Judge a score of the training, and save if it is due."""
+        self.judge(runner, validated=False)
+        if due:
+            self._files.plan(runner, self.file_name(runner), runner.progress.iter)
 
     def after_val_epoch(self, runner: Run) -> None:
         """Save if the score is the best so far; a validation outside a run does not count."""
         if runner.running:
-            self._saved_at = None  # the validation has changed the state of hooks, which the last file lacks
-            self.judge(runner, file_name(runner, self.by_epoch), validated=True)
+            self._files.mark = None  # the validation has changed the state of hooks, which the last file lacks
+            self.judge(runner, validated=True)
 
     def after_run(self, runner: Run) -> None:
         """Save the last checkpoint."""
-        if self.save_last and self._saved_at != runner.progress.iter:
-            self._files.due = file_name(runner, self.by_epoch)
-            self.save_due(runner, asynchronous=self.asynchronous)
+        if self.save_last and self._files.mark != runner.progress.iter:
+            self._files.save(runner, self.file_name(runner), runner.progress.iter)
         super().after_run(runner)
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
@@ -242,42 +241,14 @@ class CheckpointHook(BestCheckpoint):
             return None
         return Args(checkpoint={**checkpoint, "optimizer": None})
 
-    def _plan(self, runner: Run, *, due: bool) -> None:
-        name = file_name(runner, self.by_epoch)
-        self.judge(runner, name, validated=False)
-        if due:
-            self._files.due = name
-            runner.after_stage(lambda: self.save_due(runner, asynchronous=self.asynchronous))
-
-    def save_due(self, runner: Run, *, asynchronous: bool) -> None:
-        """Save the best checkpoint, then the one of this moment, if they are due."""
-        super().save_due(runner, asynchronous=asynchronous)
-        if self._files.due is None:
-            return
-        before, self._saved_at = self._saved_at, runner.progress.iter
-
-        def undo() -> None:
-            self._saved_at = before
-
-        self._files.save_due(runner, undo, asynchronous=asynchronous)
-
     def state_dict(self) -> dict[str, Any]:
         """Return the files that are kept, those that are due, and the best score."""
-        own = {"files": list(self._files.names), "due": self._files.due, "saved_at": self._saved_at}
-        return {**own, **super().state_dict()}
+        return {"last": self._files.state_dict(), **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
-        self._files.load("CheckpointHook", state["files"], state["due"])
-        self._saved_at = state["saved_at"]
-
-
-def file_name(runner: Run, by_epoch: bool) -> str:
-    """Return the file name of a checkpoint of this moment."""
-    if by_epoch and runner.progress.inner_iter == 0:
-        return f"epoch_{runner.progress.epoch}.safetensors"
-    return f"iter_{runner.progress.iter}.safetensors"
+        self._files.load_state_dict("CheckpointHook", state["last"])
 
 
 @HOOKS.register
@@ -310,14 +281,14 @@ class CheckpointLoaderHook(Hook):
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None
         file = broadcast(file)  # the ranks may see a network file system at different moments
+        missing = f"there is no checkpoint in {self.path}" if self.path.is_dir() else f"there is no {self.path}"
         if file is not None:
             (runner.resume if self.resume else runner.load_checkpoint)(file)
             runner.logger.info("loaded %s; the run continues after iteration %d", file, runner.iter)
-        else:
-            missing = f"there is no checkpoint in {self.path}" if self.path.is_dir() else f"there is no {self.path}"
-            if not self.missing_ok:
-                raise TrainingError(
-                    f"CheckpointLoaderHook: {missing}; give another path, or missing_ok=True to start from scratch"
-                )
+        elif self.missing_ok:
             runner.logger.info("%s; starting from scratch", missing)
+        else:
+            raise TrainingError(
+                f"CheckpointLoaderHook: {missing}; give another path, or missing_ok=True to start from scratch"
+            )
         self._done = True

@@ -31,10 +31,9 @@ def known_rule(name: str) -> Rule | None:
         ('less', 'greater', 'greater', None)
     """
     name = name.lower()
-    for rule in RULES:
-        if name in _NAMES[rule]:
-            return rule
-    return next((rule for rule in RULES if any(part in name for part in _NAMES[rule])), None)
+    by_name = [rule for rule in RULES if name in _NAMES[rule]]
+    by_part = [rule for rule in RULES if any(part in name for part in _NAMES[rule])]
+    return next(iter([*by_name, *by_part]), None)
 
 
 def find_score(who: str, wanted: str, logs: Mapping[str, Any]) -> str:
@@ -61,23 +60,20 @@ def score_of(who: str, name: str, logs: Mapping[str, Any]) -> float:
 
 @final
 class Monitor:
-    """The best score so far, and whether a new one is better.
+    """The name of a score, and which of two scores is better.
 
     Args:
         who: The hook that asks, for error messages.
         name: The name of the score, such as ``"val_accuracy"``.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name unless given.
 
-    Attributes:
-        best: The best score so far; before the first, infinitely bad.
-
     Example:
         >>> monitor = Monitor("EarlyStoppingHook", "val_accuracy")
-        >>> [monitor.update(score) for score in (0.5, 0.5, 0.7, float("nan"))], monitor.best
-        ([True, False, True, False], 0.7)
+        >>> monitor.rule, monitor.exceeds(0.7, 0.5), monitor.exceeds(float("nan"), monitor.worst)
+        ('greater', True, False)
     """
 
-    __slots__ = ("best", "name", "rule")
+    __slots__ = ("name", "rule", "worst")
 
     def __init__(self, who: str, name: str, rule: Rule | None = None) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
@@ -90,19 +86,8 @@ class Monitor:
                 'or rule="less"'
             )
         self.rule: Rule = found
-        self.best: float = -inf if found == "greater" else inf
+        self.worst: float = -inf if found == "greater" else inf
 
     def exceeds(self, score: float, other: float) -> bool:
         """Whether a score is better than another number, by whatever amount; NaN never is."""
         return score > other if self.rule == "greater" else score < other
-
-    def bar(self, min_delta: float) -> float:
-        """Return the score that is better than the best one by `min_delta`."""
-        return self.best + (min_delta if self.rule == "greater" else -min_delta)
-
-    def update(self, score: float) -> bool:
-        """Whether a score is better than the best one so far; if it is, it becomes the best."""
-        better = self.exceeds(score, self.best)
-        if better:
-            self.best = score
-        return better

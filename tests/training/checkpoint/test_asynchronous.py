@@ -103,7 +103,8 @@ def test_a_run_that_saves_in_the_background_leaves_the_same_files(
         files = contents(folder)
         for file in files.values():  # old files are removed a little later, and are listed until then
             own = file["hooks"]["CheckpointHook"]
-            own["best_files"], own["files"] = own["best_files"][-1:], own["files"][-max_keep if max_keep else 0 :]
+            own["best"]["files"] = own["best"]["files"][-1:]
+            own["last"]["files"] = own["last"]["files"][-max_keep if max_keep else 0 :]
         found.append((files, [path.name for path in hook.kept], hook.best and hook.best.name, hook.best_score))
         assert not any("checkpoint" in thread.name for thread in threading.enumerate())
     assert found[0] == found[1]
@@ -209,7 +210,7 @@ def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_th
         runner.fit(data(5))
     assert [path.name for path in hook.kept] == ["iter_1.safetensors", "iter_2.safetensors"]
     assert (hook.best, hook.best_score) == (tmp_path / "best_acc_iter_3.safetensors", 3.0)
-    assert hook.state_dict()["saved_at"] == 2
+    assert hook.state_dict()["last"]["mark"] == 2
     assert contents(tmp_path).keys() == {"iter_1.safetensors", "iter_2.safetensors", "best_acc_iter_3.safetensors"}
 
 

@@ -229,8 +229,9 @@ def test_only_checkpoints_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../thesis", "/etc/thesis", "a/../../thesis", "", ".", 3])
 def test_a_checkpoint_that_names_files_elsewhere_is_refused(name: object) -> None:
-    for key in ("files", "best_files"):
-        state = {**CheckpointHook().state_dict(), key: ["epoch_1.safetensors", name]}
+    for key in ("last", "best"):
+        state = CheckpointHook().state_dict()
+        state[key]["files"] = ["epoch_1.safetensors", name]
         with pytest.raises(TrainingError, match="which is outside its folder"):
             CheckpointHook().load_state_dict(state)
 
@@ -264,7 +265,7 @@ def test_the_best_is_the_first_of_the_best(rule: Any, scores: list[float], best:
     assert hook.best == expected
     assert hook.best_score == (None if best is None else scores[best - 1])
     assert names(tmp_path) == ([] if expected is None else [expected.name])
-    assert expected is None or load(expected)["hooks"]["CheckpointHook"]["best_score"] == scores[expected_at(best)]
+    assert expected is None or load(expected)["hooks"]["CheckpointHook"]["best"]["mark"] == scores[expected_at(best)]
 
 
 def expected_at(best: int | None) -> int:
