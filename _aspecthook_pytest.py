@@ -275,7 +275,7 @@ class Watch:
             names: list[str] = getattr(item, "fixturenames", [])
             changed = [*self.changed, *(one for name in names for one in self.changed_by_fixture.get(name, ()))]
             error = None if excinfo is None else excinfo.value
-            return _failures.sections(item, error, mounts, changed, item.stash.get(TAPE, None))
+            return _failures.sections(error, mounts, changed, item.stash.get(TAPE, None))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # pytest's own, such as that of `pytest.fail`, are no `Exception`

@@ -108,10 +108,10 @@ def _list_and_loop() -> Rival:
     return Rival("f(20.0)", function, function.listeners.append, function.listeners.remove)
 
 
-def _ours(*, weak: bool = False, **options: Any) -> Rival:
+def _ours(**options: Any) -> Rival:
     """Look at every answer, and run the chain as it is at the moment of the call."""
     emit: Any = event(**options)(targets.define(f"def event_{next(_numbers)}(celsius): ...\n"))
-    return Rival("f(20.0)", emit, partial(emit.on, weak=True) if weak else emit.on, hooks(emit).remove)
+    return Rival("f(20.0)", emit, emit.on, hooks(emit).remove)
 
 
 def _blinker() -> Rival:
@@ -146,7 +146,6 @@ EMIT: Rivals = {
     f"{OURS}, first=True": partial(_ours, first=True),
     f"{OURS}, fold=": partial(_ours, fold="celsius"),
     f'{OURS}, errors="group"': partial(_ours, errors="group"),
-    f"{OURS}, weak=True": partial(_ours, weak=True),
     "blinker": _blinker,
     "pluggy": _pluggy,
 }

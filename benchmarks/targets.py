@@ -81,6 +81,13 @@ def hook(asks: str) -> Function:
     return function
 
 
+def like_hooks(asks: str, count: int) -> list[Function]:
+    """Make hooks that share their code, as those made in a loop do."""
+    name = f"hooks_{next(_numbers)}"
+    define(f"def {name}():\n    def hook({asks}):\n        pass\n    return hook\n")
+    return [globals()[name]() for _ in range(count)]
+
+
 def nothing(x: float) -> None:
     pass
 

@@ -8,7 +8,7 @@ same four months of real weather. Look for
 - `@event` in a class: `Sensor.measured.on` is told by every sensor, `hooks(night.measured).on` by one of them;
 - `once=True` and `when=`, which make an alarm that takes itself off, in the place of a line that does it by hand;
 - an observer that comes while a reading is being told: it is told from the next one on;
-- `weak=True`, which lets a display die that nobody else holds.
+- a weak reference and `finalize`, which let a display die that nobody else holds.
 
 Run `python examples/temperature.py` with aspecthook installed. No network is used.
 """
@@ -131,7 +131,9 @@ def with_an_event(readings: list[Reading], frost: float) -> None:
     coldest, displays = Coldest(), [Display(shown)]
     hooks(night.measured).on(alarm, once=True, when=lambda celsius: celsius < frost)
     hooks(night.measured).on(coldest.note)
-    hooks(night.measured).on(displays[0].show, weak=True)
+    display = weakref.proxy(displays[0])
+    shows = hooks(night.measured).add("on", lambda celsius, day: display.show(celsius, day))
+    weakref.finalize(displays[0], shows.remove)
     is_alive = weakref.ref(displays[0])
     with hooks(Sensor.measured).add("on", lambda day: total.update([day[:7]])):  # those of one sensor go with it
         for day, sensor, celsius in readings:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
-from aspecthook.weave._steps import AsyncSteps
+from aspecthook.weave._steps import astepped
 
 from ._aspect import AnyHook, Aspect, is_async, is_generator, needed, number, refused
 
@@ -52,8 +52,8 @@ def timeout(seconds: float) -> Aspect:
         async def call(proceed: AnyHook) -> Any:
             return await limited(proceed)
 
-        def stream(proceed: AnyHook) -> AsyncSteps:
-            return AsyncSteps(proceed(), limited)
+        def stream(proceed: AnyHook) -> AsyncGenerator[Any, Any]:
+            return astepped(proceed(), limited)
 
         return stream if is_generator(site) else call
 

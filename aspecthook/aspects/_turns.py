@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._watching import Unwatched, failure, is_watched
-from aspecthook.weave._steps import AsyncSteps, Steps
+from aspecthook.weave._steps import astepped, stepped
 
 from ._aspect import AnyHook
 
@@ -59,7 +59,7 @@ def observed(site: Site, begin: Callable[[Call], tuple[Turn, End]]) -> AnyHook:
             with turn():
                 return made(*args)
 
-        return Steps(proceed(), step, end)
+        return stepped(proceed(), step, end)
 
     def astream(call: Call, proceed: AnyHook) -> Any:
         if not is_watched():
@@ -70,6 +70,6 @@ def observed(site: Site, begin: Callable[[Call], tuple[Turn, End]]) -> AnyHook:
             with turn():
                 return await made(*args)
 
-        return AsyncSteps(proceed(), step, end)
+        return astepped(proceed(), step, end)
 
     return {"generator": stream, "async generator": astream}.get(style, whole)

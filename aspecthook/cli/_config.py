@@ -17,8 +17,7 @@ from aspecthook.weave._aspects import marked
 
 from ._names import of_main
 
-_OPTIONS = tuple(one for one in OPTIONS if one != "weak")
-_KEYS = ("target", "aspect", "arguments", *KINDS, *_OPTIONS)
+_KEYS = ("target", "aspect", "arguments", *KINDS, *OPTIONS)
 
 
 class Entry(NamedTuple):
@@ -98,7 +97,7 @@ def apply(path: str) -> list[Weaving]:
 
 def _weave(entry: Entry) -> Weaving:
     who, table = entry
-    options = {key: _value(table[key], who) for key in _OPTIONS if key in table}
+    options = {key: _value(table[key], who) for key in OPTIONS if key in table}
     hooks: dict[str, Any] = {kind: import_path(table[kind], who) for kind in KINDS if kind in table}
     aspect = _aspect(table["aspect"], table.get("arguments", {}), who) if "aspect" in table else None
     try:

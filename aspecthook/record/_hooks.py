@@ -7,8 +7,7 @@ coroutines and generators there is a third, which notes their turns.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator
-from types import coroutine
+from collections.abc import Callable
 
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Maker, Owner
@@ -16,7 +15,7 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast, final
 from aspecthook._watching import current, failure, is_watched
-from aspecthook.weave._steps import AsyncSteps
+from aspecthook.weave._steps import astepped, awaited, stepped
 
 from ._calls import Function, RecordedCall
 from ._recorder import CLOCK, IGNORED, Recorder
@@ -123,58 +122,39 @@ class Hooks:
     def _around(self, mount: MountPoint) -> Callable[..., Any]:
         recorder, key = self._recorder, self._key
 
+        def turns_of(recorded: RecordedCall) -> Callable[..., Any]:
+            def turn(step: Callable[..., Any], *args: Any) -> Any:
+                recorded._outer = current.get()
+                current.set(recorded)
+                recorder.note("enter", recorded)
+                try:
+                    return step(*args)
+                finally:
+                    recorder.note("leave", recorded)
+                    current.set(recorded._outer)
+
+            return turn
+
         def generator(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded = call.state.get(key)
-            return proceed() if recorded is None else _driven(recorder, recorded, proceed())
+            return proceed() if recorded is None else stepped(proceed(), turns_of(recorded))
 
         async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded, source = call.state.get(key), proceed()
             # Of what is awaited and is no coroutine, such as a future, there are no turns.
-            has_turns = recorded is not None and hasattr(source, "send")
-            return await (_awaited(recorder, recorded, source) if has_turns else source)
+            if recorded is None or not hasattr(source, "send"):
+                return await cast("Any", source)
+            return await awaited(source, turns_of(recorded))
 
         def async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded = call.state.get(key)
             if recorded is None:
                 return proceed()
-
-            async def step(made: Callable[..., Any], *args: Any) -> Any:
-                return await _awaited(recorder, recorded, made(*args))
-
-            return AsyncSteps(proceed(), step)
+            turn = turns_of(recorded)
+            return astepped(proceed(), lambda step, *args: awaited(step(*args), turn))
 
         style = mount.site().signature.style
         return {"generator": generator, "coroutine": of_coroutine}.get(style, async_generator)
-
-
-def _driven(recorder: Recorder, recorded: RecordedCall, source: Any) -> Generator[Any, Any, Any]:
-    """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380), and note its turns."""
-    step, sent = source.send, None
-    while True:
-        recorder.enter(recorded)
-        try:
-            item = step(sent)
-        except StopIteration as stop:
-            return stop.value
-        finally:
-            sent = None  # else the exception that was thrown in and this frame would keep each other alive
-            recorder.leave(recorded)
-        try:
-            sent = yield item
-        except GeneratorExit:
-            recorder.enter(recorded)
-            try:
-                source.close()
-            finally:
-                recorder.leave(recorded)
-            raise
-        except BaseException as error:
-            step, sent = source.throw, error
-        else:
-            step = source.send
-
-
-_awaited: Callable[[Recorder, Any, Any], Any] = coroutine(_driven)
 
 
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.

@@ -124,17 +124,6 @@ class Recorder:
             except RecursionError:  # there is no room for a call of it; see `_read`
                 pass
 
-    def enter(self, call: RecordedCall) -> None:
-        """Begin a turn: what runs in this context is inside the call."""
-        call._outer = current.get()
-        current.set(call)
-        self.note("enter", call)
-
-    def leave(self, call: RecordedCall) -> None:
-        """End a turn."""
-        self.note("leave", call)
-        current.set(call._outer)
-
     def _innermost(self, call: RecordedCall | None) -> RecordedCall | None:
         """Return the innermost call of this recorder in the context in which a call of any recorder runs."""
         while call is not None and call._recorder is not self:

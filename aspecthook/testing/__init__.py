@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     )
     from ._repeat import NotRepeatableError
     from ._steps import Step, Trace
-    from ._tape import Tape, assert_calls, called
     from ._trace import assert_order, trace_of
 
 __all__ = [
@@ -29,15 +28,12 @@ __all__ = [
     "LawError",
     "NotRepeatableError",
     "Step",
-    "Tape",
     "Trace",
     "Underconstrained",
     "always_last",
-    "assert_calls",
     "assert_order",
     "assert_order_free",
     "before",
-    "called",
     "commutes",
     "exactly_once",
     "idempotent",
@@ -58,7 +54,6 @@ load_lazily(
         "_orders": "Underconstrained assert_order_free orders_of underconstrained",
         "_ready_laws": "always_last before commutes exactly_once idempotent",
         "_repeat": "NotRepeatableError",
-        "_tape": "Tape assert_calls called",
         "_steps": "Step Trace",
         "_trace": "assert_order trace_of",
     },

@@ -12,6 +12,7 @@ from typing import Any, Self, TypedDict, Unpack, cast, final
 from aspecthook._errors import HookOptionError, HookTypeError
 from aspecthook._values import shortened
 from aspecthook.weave import Weaving
+from aspecthook.weave._steps import astepped
 
 from ._mount import HANDS_ON, Call, Options, Return, under_lock
 
@@ -67,7 +68,7 @@ class Injection:
             if style == "coroutine":
                 return _later(seconds, proceed)
             if style == "async generator":
-                return _LateStream(seconds, proceed())
+                return astepped(proceed(), _late(seconds))
             time.sleep(seconds)
             return proceed()
 
@@ -158,25 +159,16 @@ async def _later(seconds: float, proceed: Callable[[], Any]) -> object:
     return await proceed()
 
 
-@final
-class _LateStream(AsyncGenerator[Any, Any]):
-    """An async generator whose first step comes late."""
+def _late(seconds: float) -> Callable[..., Any]:
+    """Return what makes the steps of an async stream, the first of them late."""
+    pauses = iter([seconds])
 
-    def __init__(self, seconds: float, stream: AsyncGenerator[Any, Any]) -> None:
-        self._seconds: float | None = seconds
-        self._stream = stream
+    async def turn(step: Callable[..., Any], *args: Any) -> Any:
+        for pause in pauses:
+            await _pause(pause)
+        return await step(*args)
 
-    async def asend(self, value: object) -> Any:
-        if self._seconds is not None:
-            seconds, self._seconds = self._seconds, None
-            await _pause(seconds)
-        return await self._stream.asend(value)
-
-    def athrow(self, *error: Any) -> Any:
-        return self._stream.athrow(*error)
-
-    def aclose(self) -> Any:
-        return self._stream.aclose()
+    return turn
 
 
 def _check_raisable(exc: Any) -> None:

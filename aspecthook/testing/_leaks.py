@@ -6,14 +6,13 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Literal, TypeAlias, cast
 
 import pytest
 
 from aspecthook._errors import plural
 
-from ._failures import namespace_of
 from ._mount import Hook, InstanceMountPoint, MountPoint
 
 _FAR = 6  # that many objects from a module to what it holds
@@ -93,7 +92,9 @@ def _mounted(mount: MountPoint) -> object:
 
 def _is_kept(thing: object) -> bool:
     """Whether a module or a fixture of many tests holds this; what a frame holds does not count."""
-    spaces = {id(namespace_of(module)) for module in list(sys.modules.values())}
+    # Not by `vars`, which would load a lazy module.
+    modules = [module for module in list(sys.modules.values()) if issubclass(type(module), ModuleType)]
+    spaces = {id(object.__getattribute__(module, "__dict__")) for module in modules}
     # pytest leaves the exception of a failed test here for debuggers, until the next test.
     seen = {id(getattr(sys, name, None)) for name in ("last_exc", "last_value")}
     level: list[Any] = [thing]

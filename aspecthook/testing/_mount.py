@@ -20,7 +20,7 @@ from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.law.order import Chain, graph, ties_broken_by
 from aspecthook._core.law.streams import start
-from aspecthook._core.mount.hookable import callables_of, hooks
+from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
@@ -39,7 +39,6 @@ __all__ = [
     "MountPoint",
     "Options",
     "Return",
-    "callables_of",
     "graph",
     "hooks",
     "levels_of",
@@ -72,7 +71,6 @@ def stand_in(hook: Hook, function: Callable[..., Any], *, counts: bool) -> Hook:
     clone.function = function
     if not counts and (hook.conditions.times or hook.conditions.every):
         clone.guard = guard_for(hook.conditions._replace(times=None, every=None), clone)
-    clone.weak = None  # it is kept for the length of a call, though the hook may be weak
     clone.reshape()
     return clone
 

@@ -28,7 +28,7 @@ Choices = Callable[[list[Hook]], list[Hook]]
 
 
 # Any: a mount point of any sort.
-def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tuple[str, ...]]:
+def orders_of(function: Any, /) -> Iterator[tuple[str, ...]]:
     """Return an iterator of all orders that ``before`` and ``after`` allow for the hooks that act now.
 
     An order is the names of the hooks as a call would run them: kind by kind (pre, around, on, item, exception, post,
@@ -36,8 +36,7 @@ def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tu
     n! for n hooks of one kind, so they are made one at a time.
 
     Priorities are ignored: a priority is a preference, which ``before`` and ``after`` outrank, and it does not name
-    another hook. With `keep_priorities` they count. Then the orders are those that some sequence of adding the same
-    hooks produces. The method of an instance has the hooks of its class too.
+    another hook. The method of an instance has the hooks of its class too.
 
     Raises:
         HookLookupError: The function is no mount point.
@@ -54,27 +53,21 @@ def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tu
         ... def log(): ...
         >>> list(orders_of(save))
         [('log', 'auth', 'validate'), ('auth', 'log', 'validate'), ('auth', 'validate', 'log')]
-        >>> list(orders_of(save, keep_priorities=True))
-        [('log', 'auth', 'validate')]
     """
     chain = hooks(function).chain()
-    return (_names(order) for order in _orders(chain, keep=keep_priorities))
+    return (tuple([hook.name for hook in order.hooks]) for order in _orders(chain))
 
 
-def _names(chain: Chain) -> tuple[str, ...]:
-    return tuple([hook.name for hook in chain.hooks])
-
-
-def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterator[Chain]:
+def _orders(chain: Chain, kinds: Sequence[str] = KINDS) -> Iterator[Chain]:
     """Yield every order of a chain, the present one first; those of the last kind change fastest."""
     if not kinds:
         yield chain
         return
-    for row in _rows(getattr(chain, kinds[0]), keep=keep):
-        yield from _orders(chain.replaced({kinds[0]: row}), keep=keep, kinds=kinds[1:])
+    for row in _rows(getattr(chain, kinds[0])):
+        yield from _orders(chain.replaced({kinds[0]: row}), kinds[1:])
 
 
-def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
+def _rows(row: Hooks, choose: Choices = list) -> Iterator[Hooks]:
     """Yield every order of the hooks of one kind.
 
     This is the usual search for all linear extensions, with a stack of its own: a chain may be longer than Python lets
@@ -88,9 +81,6 @@ def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
     def longer(begun: Hooks) -> Iterator[Hooks]:
         placed = set(map(id, begun))
         ready = [hook for hook in row if id(hook) not in placed and before[id(hook)] <= placed]
-        if keep:
-            lowest = min((hook.priority for hook in ready), default=0)
-            ready = [hook for hook in ready if hook.priority == lowest]
         return ((*begun, hook) for hook in choose(ready))
 
     stack = [iter([cast("Hooks", ())])]
@@ -108,14 +98,7 @@ def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
 
 
 # Any: a mount point of any sort, and its own arguments.
-def assert_order_free(
-    function: Any,
-    /,
-    *,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    keep_priorities: bool = False,
-) -> None:
+def assert_order_free(function: Any, /, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
     """Assert that one call has the same outcome in all orders that `orders_of` yields.
 
     The outcome is the result, compared with ``==``, or the exception, compared by its type and ``args``. First the call
@@ -123,14 +106,12 @@ def assert_order_free(
     and of the object of a method, where they can be copied. Hooks with ``once``, ``times`` or ``every`` run in each of
     the calls and are not used up. Each call of a coroutine function runs in an event loop of its own.
 
-    Of more than 720 orders a sample is tried, with a warning: the present order, those in which two neighbours are
-    swapped (unless priorities are kept), the most different one, and random ones. The sample of one chain is always the
-    same.
+    Of more than 720 orders a sample is tried, with a warning: the present order and random ones. The sample of one
+    chain is always the same.
 
     Raises:
         AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
-            that was given or answered something else. The two differ only in the order of two neighbours, unless
-            priorities are kept.
+            that was given or answered something else. The two differ only in the order of two neighbours.
         NotRepeatableError: The same call, in the same order, had two outcomes.
         HookLookupError: The function is no mount point.
 
@@ -161,12 +142,11 @@ def assert_order_free(
           pre double(amount=3) → Args(amount=6)
     """
     first = _first(function, args, kwargs)
-    chosen, is_sample = _chosen(first._chain, _MOST, keep=keep_priorities)
+    chosen, is_sample = _chosen(first._chain, _MOST)
     for order in chosen:
         other = repeat(first, order)
         if not same_outcome(first, other):
-            one, other = (first, other) if keep_priorities else _closest(first, other)
-            raise AssertionError(_difference(one, other, is_sample=is_sample))
+            raise AssertionError(_difference(*_closest(first, other), is_sample=is_sample))
     if is_sample:
         warn(f"{first.label}: its hooks have more than {_MOST} orders, and only {_MOST} of them were tried")
 
@@ -182,43 +162,28 @@ def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
     return first
 
 
-def _chosen(present: Chain, most: int, *, keep: bool) -> tuple[list[Chain], bool]:
+def _chosen(present: Chain, most: int) -> tuple[list[Chain], bool]:
     """Return the orders to be tried, and whether there are more."""
-    every = list(islice(_orders(present, keep=keep), most + 1))
+    every = list(islice(_orders(present), most + 1))
     if len(every) <= most:
         return every, False
+    random = Random(0)
     found: dict[tuple[int, ...], Chain] = {}
-    sample = islice(_sampled(present, Random(0), keep=keep), 4 * most)
-    for order in itertools.chain(sample, every):  # a sample of few orders has the same ones again and again
+    drawn = (_drawn(present, random) for _ in range(4 * most))
+    for order in itertools.chain([present], drawn, every):  # few orders are drawn again and again
         found.setdefault(tuple(map(id, order.hooks)), order)
         if len(found) == most:
             break
     return list(found.values()), True
 
 
-def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
-    yield chain
-    # Where priorities count, a swap may make a hook ready that has to run before the second of the two.
-    for kind, row, place in () if keep else _neighbours(chain):
-        yield chain.replaced({kind: _swapped(row, place)})
-    yield _drawn(chain, lambda ready: ready[::-1], keep=keep)
-    while True:
-        yield _drawn(chain, lambda ready: random.sample(ready, len(ready)), keep=keep)
+def _drawn(chain: Chain, random: Random) -> Chain:
+    """Return an order at random."""
 
+    def shuffled(ready: list[Hook]) -> list[Hook]:
+        return random.sample(ready, len(ready))
 
-def _drawn(chain: Chain, choose: Choices, *, keep: bool) -> Chain:
-    for kind in KINDS:
-        chain = chain.replaced({kind: next(_rows(getattr(chain, kind), keep=keep, choose=choose))})
-    return chain
-
-
-def _neighbours(chain: Chain) -> Iterator[tuple[str, Hooks, int]]:
-    """Yield where two neighbours of one kind may change places."""
-    for kind in KINDS:
-        row: Hooks = getattr(chain, kind)
-        for place in range(len(row) - 1):
-            if not precedes(row[place], row[place + 1]):
-                yield kind, row, place
+    return chain.replaced({kind: next(_rows(getattr(chain, kind), shuffled)) for kind in KINDS})
 
 
 def _swapped(row: Hooks, place: int) -> Hooks:

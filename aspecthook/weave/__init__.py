@@ -4,8 +4,7 @@ For maintainers: `_plans` makes of the arguments of `weave` the hooks (`_aspects
 targets (`_pointcut`, or objects). `_finding` searches the modules for the `_members` that are meant, and `_spots` says
 where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; `_calls` restricts
 them to the calls that are meant. `_pytorch` leads to the room that knows the modules and tensors of PyTorch.
-`_decorators` makes around hooks of any decorator. `_steps` has generators of which each step is made by a function, for
-the rooms above.
+`_decorators` makes around hooks of any decorator. `_steps` drives generators for the rooms above.
 """
 
 from __future__ import annotations

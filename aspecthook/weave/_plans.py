@@ -70,7 +70,7 @@ def _check(options: Options, scope: object, where: object) -> None:
         raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
     for option in options:
         if option not in OPTIONS:
-            known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope"]
+            known = [*OPTIONS, *KINDS, *WORDS, "aspect", "where", "scope"]
             meant = meant_kind(option, known) or "; its hooks and options: help(weave)"
             raise WeaveError(f"weave takes no {option!r}{meant}")
 
@@ -141,11 +141,6 @@ def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...]
 
 def _want(kind: Kind, function: Any, types: tuple[type[BaseException], ...], options: Options, label: str) -> Wanted:
     """Return one hook that is to be woven; some targets may be imported later, but wrong options are refused now."""
-    if options.get("weak"):
-        raise WeaveError(
-            "weak=True is not for weavings: a weaving keeps its hooks until it is removed; add the hook with "
-            "hooks(target), or remove the weaving when its object goes"
-        )
     if types:
         check_types(kind, types, label)
     meaning = frozenset(check_options(kind, function, options, label).items())

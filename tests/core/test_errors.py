@@ -34,7 +34,7 @@ from aspecthook import (
     weave,
 )
 from aspecthook._errors import brief, described
-from aspecthook.testing import Tape
+from aspecthook.record import Tape
 from tests.tracebacks import shown_frames
 
 

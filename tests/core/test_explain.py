@@ -517,7 +517,7 @@ def test_completion_of_a_mount_point_shows_what_a_user_may_use() -> None:
     def f(x: int) -> int:
         return x
 
-    public = {"add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove"}
+    public = {"add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove"}
     assert set(dir(hooks(f))) == public | {"pre", "around", "on", "item", "exception", "post", "always"}
     assert all(hasattr(hooks(f), name) for name in dir(hooks(f)))
     hook = hooks(f).add("pre", report)

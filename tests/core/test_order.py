@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -197,7 +196,6 @@ def same_builtin() -> Callable[[], Any]:
     [
         {},
         {"priority": 10},
-        {"weak": True},
         {"before": "x", "after": ["y", "z"]},
         {"when": bool, "times": 3, "every": 2},
     ],
@@ -208,8 +206,6 @@ def test_a_callable_that_is_added_twice_is_one_hook(
 ) -> None:
     # It ran twice in each call.
     made = look()
-    if look is same_builtin:
-        options = {name: value for name, value in options.items() if name != "weak"}  # no list can be held weakly
     assert point.pre(made(), **options) == made()
     first = point.pre[0]
     assert point.add("pre", made(), **options) is first
@@ -232,7 +228,6 @@ def test_a_callable_that_is_added_twice_is_one_hook(
         ({"when": bool}, "when"),
         ({"once": True}, "times"),
         ({"isolate": True, "reentrant": False}, "reentrant, isolate"),
-        ({"weak": True}, "weak"),
     ],
     ids=str,
 )
@@ -275,16 +270,6 @@ def test_callable_added_and_woven_is_two_hooks_removed_separately(point: MountPo
         assert observer.seen == [1, 1]
     counted(2)
     assert observer.seen == [1, 1, 2]
-
-
-def test_a_weak_hook_whose_object_is_gone_is_not_taken_for_a_new_one_in_its_place(point: MountPoint) -> None:
-    for _ in range(50):  # a new object often gets the address of the one that has gone
-        observer = Observer()
-        point.pre(observer.note, weak=True)
-        counted(1)
-        assert observer.seen == [1]
-        del observer
-        gc.collect()
 
 
 def test_a_callable_that_threads_add_at_once_is_one_hook(point: MountPoint) -> None:

@@ -66,7 +66,6 @@ f()
     "all options": """
 for option in ({"once": True}, {"times": 3}, {"every": 2}, {"reentrant": False}, {"isolate": True}, {"when": hook}):
     f.pre(lambda: None if canary else None, **option)
-f.pre(hook, weak=True)
 f()
 f()
 """,

@@ -59,8 +59,7 @@ def test_the_site_builds_without_a_warning_describes_every_public_name_and_needs
             assert (page.parent / address.partition("?")[0]).exists(), (page, address)
 
     ids = {name for page, found in pages.items() if page.parent.name == "reference" for name in found.ids}
-    elsewhere = {"aspecthook.testing.Tape"}  # described with `aspecthook.record`
-    assert {path.replace(":", ".") for path in PUBLIC} - ids == elsewhere
+    assert {path.replace(":", ".") for path in PUBLIC} <= ids
 
     index = (site / "searchindex.js").read_text(encoding="utf-8")
     assert all(word in index for word in ('"hookable"', '"assert_order"', "pointcut"))

@@ -8,7 +8,8 @@ import pytest
 
 # A run inside of a test drops the modules that it was the first to import, and the next one would make them anew.
 from aspecthook import pytest_plugin as _plugin  # noqa: F401
-from aspecthook.testing import _inject, _tape  # noqa: F401
+from aspecthook.record import _tape  # noqa: F401
+from aspecthook.testing import _inject  # noqa: F401
 from aspecthook.weave import _imports, _weaving  # noqa: F401
 
 SHOP = '''

@@ -76,15 +76,6 @@ def test_the_orders_are_the_permutations_that_break_no_constraint(drawn: list[Ro
     assert set(found) == {numbers(one) for one in permutations(drawn) if allowed(one)}
 
 
-@given(rows(count=5).map(orderable))
-@FEW
-def test_with_priorities_kept_they_are_the_orders_that_come_of_adding_in_another_sequence(drawn: list[Row]) -> None:
-    found = list(orders_of(mounted(drawn), keep_priorities=True))
-    assert found[0] == numbers(expected(drawn))
-    assert len(found) == len(set(found))
-    assert set(found) == {numbers(expected(list(one))) for one in permutations(drawn)}
-
-
 Step = tuple[str, int]
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "times"]), st.integers(-2, 3)), min_size=1, max_size=4)
 
@@ -198,15 +189,11 @@ def test_the_two_orders_and_the_first_difference_are_shown() -> None:
     ]
 
 
-def test_priorities_are_left_aside_unless_they_are_kept() -> None:
+def test_priorities_are_left_aside() -> None:
     target = arithmetic([("add", 1)])
     target.pre(lambda n: Args(n=n * 2), name="double", priority="LOW")
     with pytest.raises(AssertionError, match="depends on the order"):
         assert_order_free(target, args=(3,))
-    assert_order_free(target, args=(3,), keep_priorities=True)
-    target.pre(lambda n: Args(n=n + 1), name="late", priority="LOW")
-    with pytest.raises(AssertionError, match=r"pre: add0, double, late\n.*\n  pre: add0, late, double"):
-        assert_order_free(target, args=(3,), keep_priorities=True)
 
 
 class Account:
@@ -307,11 +294,10 @@ PAIRS = [(one, other) for other in range(5) for one in range(other)]
     st.lists(st.sampled_from([30, 50]), min_size=5, max_size=5),
     st.lists(st.sampled_from(PAIRS), max_size=3),
     st.integers(1, 12),
-    st.booleans(),
 )
 @FEW
 def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
-    priorities: list[int], pairs: list[tuple[int, int]], most: int, keep: bool
+    priorities: list[int], pairs: list[tuple[int, int]], most: int
 ) -> None:
     @hookable
     def target() -> None: ...
@@ -320,13 +306,13 @@ def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
         after = [str(one) for one, other in pairs if other == number]
         target.pre(lambda: None, name=str(number), priority=priority, after=after)
     chain = hooks(target).chain()
-    chosen, is_sample = _chosen(chain, most, keep=keep)
-    every = list(orders_of(target, keep_priorities=keep))
+    chosen, is_sample = _chosen(chain, most)
+    every = list(orders_of(target))
     names = [tuple(hook.name for hook in one.hooks) for one in chosen]
     assert len(set(names)) == len(names) == min(most, len(every))
     assert set(names) <= set(every) and names[0] == every[0]
     assert is_sample == (most < len(every))
-    again, _ = _chosen(chain, most, keep=keep)
+    again, _ = _chosen(chain, most)
     assert [one.hooks for one in again] == [one.hooks for one in chosen]
 
 

@@ -128,7 +128,7 @@ def alert(celsius: float) -> str | None:
     return "too hot" if celsius > 30 else None
 
 
-@warmed.on(priority="LOW", weak=True, name="log")
+@warmed.on(priority="LOW", name="log")
 def jot(celsius: float, unit: str) -> None: ...
 
 
@@ -140,7 +140,7 @@ def first_of_all(celsius: float) -> int:
 assert_type(alert(3.0), str | None)
 assert_type(first_of_all(3.0), int)
 assert warmed(31.0) == ["too hot", 1] and warmed(31.0) == ["too hot"]
-hooks(warmed).add("on", alert, weak=True, again=True).remove()
+hooks(warmed).add("on", alert, again=True).remove()
 hooks(warmed).remove(first_of_all) if first_of_all in hooks(warmed) else None
 with pytest.raises(HookTypeError):
     warmed.on(alert, prio=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]

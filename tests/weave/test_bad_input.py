@@ -283,7 +283,6 @@ GIVEN: list[tuple[dict[str, Any], type[AspecthookError], str]] = [
     ({"pre": no, "times": 0}, HookOptionError, "times"),
     ({"pre": no, "when": 5}, HookTypeError, "when"),
     ({"pre": no, "name": 5}, HookTypeError, "name"),
-    ({"pre": no, "weak": True}, WeaveError, "weak=True is not for weavings"),
     ({"backward": ten}, WeaveError, "backward= is for modules and tensors of PyTorch, and 'ahw_"),
 ]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import aspecthook
-from aspecthook import HookTypeError, around, hookable, weave
+from aspecthook import HookTypeError, around, weave
 
 OURS = str(Path(aspecthook.__file__).parent)
 
@@ -126,21 +126,3 @@ def test_no_line_of_ours_is_blamed(target: Any, call: Callable[[int], object], g
                 call(level)
             (blamed,) = [one.filename for one in caught]
             assert not blamed.startswith((OURS, "<"))
-
-
-@pytest.mark.parametrize("method", [False, True])
-def test_a_weak_hook_that_warns_blames_the_caller(method: bool) -> None:
-    class Observer:
-        def heard(self) -> None:
-            warn(3)
-
-    @hookable
-    def said() -> None: ...
-
-    observer = Observer()
-    listener = observer.heard if method else lambda: warn(3)
-    said.pre(listener, weak=True)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        said()
-    assert [one.filename for one in caught] == [__file__]

@@ -23,7 +23,6 @@ from .guard import Entry, Guard, guard_for
 from .kinds import Kind
 from .options import DEFAULTS, Conditions, Handle, Options, meaning, read, read_name, several
 from .signature import Style
-from .weak import Weakly, is_ending
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -196,7 +195,6 @@ class Hook(Handle):
         "shape",
         "style",
         "types",
-        "weak",
         "when",
         "word",
     )
@@ -233,15 +231,13 @@ class Hook(Handle):
         self.guard: Guard | None = None
         self.paused: bool = False
         self.failures: int = 0
-        # What is left of a function that is held weakly.
-        self.weak: Weakly | None = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         self._mount = weakref.ref(mount)
         self.function: Callable[..., Any] = function
         self.style: Style = "function"
         self.options: Options = options or _NO_OPTIONS
-        # What the options come to, with keys in the place of what a weak hook must not keep alive.
+        # What the options come to, with keys in the place of objects.
         self.conditions: Conditions = DEFAULTS
         plain = None if options or mount.of_instance else plain_asks(function, kind, site)
         self.asks: Asks = () if plain is None else plain
@@ -282,8 +278,6 @@ class Hook(Handle):
             asker = Asker(self.kind, site, f"{who}: its `when`", predicate=True, of_instance=is_method)
             self.when = self._resolve_when(conditions.when, asker)
             self.conditions = self.conditions._replace(when=identity(conditions.when))
-        if conditions.weak:
-            self._hold_weakly(who)
 
     def _make(self, maker: Maker, mount: Owner, who: Who) -> None:
         """Put the function that runs, which is made for this mount point, in the place of what makes it."""
@@ -304,35 +298,6 @@ class Hook(Handle):
             shown = "async" if style == "coroutine" else f"{article(style)} {style}"
             raise HookTypeError(f"{asker.who} is {shown}, so its answer would always be true; make it a plain function")
         return Predicate(when, asks, style == "coroutine")
-
-    def _hold_weakly(self, who: Who) -> None:
-        """Replace what the hook refers to by weak references; the hook is removed once its function is gone."""
-        if self.kind == "around":
-            raise HookOptionError(
-                f"{who} cannot be weak: once it is gone, nothing would run the target; use pre and post hooks"
-            )
-        for option in ("before", "after"):
-            for meant in several(self.options.get(option)):
-                if meant is not None and not isinstance(meant, str):
-                    raise HookOptionError(
-                        f"{who} is weak, and has {option}={brief(meant)}, which it would keep alive; give the name of "
-                        f"that hook"
-                    )
-        hook_ref = weakref.ref(self)
-
-        def gone(_: object, ending: Callable[[], bool] = is_ending) -> None:
-            hook = hook_ref()
-            if hook is not None and not ending():
-                hook.remove()
-
-        self.weak, function = Weakly.of(self.function, who, gone), self.function
-        self.function = self.weak.calling(function)
-        # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
-        self.style = "function"
-        self.options = self.options.copy()
-        if self.when is not None:
-            holds = self.options["when"] = self.weak.predicate(self.when.holds)
-            self.when = self.when._replace(holds=holds, awaits=False)
 
     @property
     def priority(self) -> int:
@@ -367,8 +332,7 @@ class Hook(Handle):
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""
-        same = self.kind == other.kind and self.identity == other.identity and {*self.types} == {*other.types}
-        return same and (self.weak is None or self.weak.ref() is not None)  # else a new object may have its key
+        return self.kind == other.kind and self.identity == other.identity and {*self.types} == {*other.types}
 
     def mentioned(self) -> Iterator[tuple[str, object, object]]:
         """Yield what `before` and `after` name: the option, the key, and the value that was passed."""
@@ -388,9 +352,8 @@ class Hook(Handle):
 
     @property
     def meant(self) -> Callable[..., Any]:
-        """The callable that was added: `function`, unless that was made of it, or holds it weakly."""
-        kept = None if self.weak is None else self.weak.callable()
-        found: Callable[..., Any] = getattr(self.function, _MAKER, self.function) if kept is None else kept
+        """The callable that was added: `function`, unless that was made of it."""
+        found: Callable[..., Any] = getattr(self.function, _MAKER, self.function)
         return found
 
     @property

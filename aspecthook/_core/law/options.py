@@ -66,7 +66,6 @@ class Options(TypedDict, total=False):
     every: int
     isolate: bool
     reentrant: bool
-    weak: bool
 
 
 OPTIONS = tuple(Options.__annotations__)
@@ -91,7 +90,6 @@ class Conditions(NamedTuple):
     every: int | None = None
     reentrant: bool = True
     isolate: bool = False
-    weak: bool = False
 
 
 def meaning(name: str, conditions: Conditions) -> dict[str, object]:
@@ -231,5 +229,4 @@ _READERS: dict[str, Callable[[object, object, str], Any]] = {
     "every": _every,
     "isolate": _flag,
     "reentrant": _flag,
-    "weak": _flag,
 }

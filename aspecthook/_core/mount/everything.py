@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 from aspecthook._errors import plural, printable
 from aspecthook._hints import final
-from aspecthook._show.table import Row, as_text
 
 from .point import MountPoint
-from .rows import rows_of
+from .table import rows_of, table_of
 
 
 @final
@@ -45,16 +44,11 @@ class AllHooks:
 
     def __str__(self) -> str:
         """Return the hooks of all mount points as one table."""
-        return as_text(*self._table())
+        mounts = list(self)
+        rows = [row for mount in mounts for row in rows_of(mount, mount.chains(), printable(mount.name))]
+        return table_of(f"{plural(len(rows), 'hook')} on {plural(len(mounts), 'mount point')}", rows)
 
     __repr__ = __str__
-
-    def _table(self) -> tuple[str, list[Row]]:
-        rows: list[Row] = []
-        mounts = list(self)
-        for mount in mounts:
-            rows += [row._replace(mount=printable(mount.name)) for row in rows_of(mount, mount.chains())]
-        return f"{plural(len(rows), 'hook')} on {plural(len(mounts), 'mount point')}", rows
 
 
 def mount_points() -> list[MountPoint]:

@@ -12,11 +12,10 @@ from types import CodeType, FunctionType, MethodType
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions
-from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError
 from aspecthook._hints import Any, cast, final
 
-from .lock import under_lock
+from .lock import is_ending, under_lock
 from .place import MountSite, Place
 from .point import MountPoint
 
@@ -47,8 +46,8 @@ class InstanceMountPoint(MountPoint):
     are dropped with it. Iterating shows the hooks of this instance; `explain` shows the whole chain.
 
     A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive until the hook is
-    removed. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``. Methods
-    of the instance itself may be given as they are.
+    removed. So a hook asks for the instance as an argument (``self``), and refers to others weakly. Methods of the
+    instance itself may be given as they are.
     """
 
     of_instance = True

@@ -7,9 +7,11 @@ own. The invariant: whatever interrupts a change (Ctrl-C, a signal handler, `for
 from __future__ import annotations
 
 import os
+import sys
 from _thread import RLock  # as in `functools`: `threading` would be a tenth of the time to import the package
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 
 from aspecthook._hints import ParamSpec, TypeVar
 
@@ -46,6 +48,13 @@ def under_lock(function: Callable[P, T]) -> Callable[P, T]:
                 pass  # interrupted before it was taken
 
     return locked
+
+
+def is_ending(finalizing: Callable[[], bool] = sys.is_finalizing, system: ModuleType = sys) -> bool:
+    """Whether the interpreter is being torn down, so that a callback of a weak reference finds empty modules."""
+    # Bound as defaults, since this module may be empty, too. A subinterpreter that ends does not count as finalizing;
+    # its `sys.meta_path` is gone by then, which importlib looks at as well.
+    return finalizing() or getattr(system, "meta_path", None) is None
 
 
 def _release_in_parent() -> None:

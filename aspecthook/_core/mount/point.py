@@ -50,7 +50,7 @@ from .unloading import watch_hook, watch_module
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # What completion shows; the other names without an underscore serve the rooms above this one.
-_PUBLIC = ("add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove")
+_PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove")
 
 # In the place of a hook that is missing, most likely because the kind is.
 _NO_HOOK: Any = object()
@@ -201,9 +201,9 @@ class MountPoint(Attribute):
 
     def __str__(self) -> str:
         """Return the hooks as a table, in the order in which they run."""
-        from .rows import table_of
+        from .table import rows_of, table_of
 
-        return table_of(self.title(len(self)), self, self.chains())
+        return table_of(self.title(len(self)), rows_of(self, self.chains()))
 
     def __repr__(self) -> str:
         return f"<mount point {self.title(len(self.members))}>"
@@ -213,7 +213,7 @@ class MountPoint(Attribute):
 
     def explain(self) -> str:
         """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
-        from .rows import table_of
+        from .table import rows_of, table_of
 
         chain = self.chain()
         acting = chain.hooks
@@ -224,28 +224,8 @@ class MountPoint(Attribute):
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        table = table_of(self.title(len(acting)), acting, self.chains())
+        table = table_of(self.title(len(acting)), rows_of(acting, self.chains()))
         return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
-
-    def diagram(self) -> str:
-        """Return a diagram of a call as it is now, from the caller to the target and back: SVG, as text.
-
-        Notebooks show it as an image. It is light or dark as its reader's screen is, and needs nothing else.
-
-        Example:
-            >>> from aspecthook import hookable, hooks
-            >>> @hookable
-            ... def price(item): ...
-            >>> price.post(print)
-            <built-in function print>
-            >>> "post hook print" in hooks(price).diagram()
-            True
-        """
-        from aspecthook._show.diagram import draw
-
-        from .rows import rows_of
-
-        return draw(self.name, rows_of(self.chain().hooks, self.chains()))
 
     def is_alive(self) -> bool:
         """Whether the function, or the instance, is still there."""
@@ -282,7 +262,7 @@ class MountPoint(Attribute):
             function: The hook; it is given what its parameters ask for by name.
             types: What an exception hook takes; `Exception` if none is named.
             options: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``, ``every``,
-                ``isolate``, ``reentrant``, ``weak``; and ``again=True``, to add a second hook of the same callable.
+                ``isolate``, ``reentrant``; and ``again=True``, to add a second hook of the same callable.
 
         Raises:
             HookSignatureError: It asks for something that the mount point does not offer.

@@ -20,10 +20,9 @@ from types import FunctionType, ModuleType
 
 from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.law.callables import unwrap
-from aspecthook._core.law.weak import is_ending
 from aspecthook._hints import Any, final
 
-from .lock import under_lock
+from .lock import is_ending, under_lock
 
 
 @final

@@ -160,9 +160,9 @@ def bindings(hook: object, _: Run) -> list[Binding]:
 
 
 def build_hook(config: str | Mapping[str, Any]) -> tuple[Any, str | None]:
-    """Return a hook, and the name that its config gives it, unless the name is an option of the hook itself."""
+    """Return a hook, and the name in checkpoints that its config gives it."""
     load_hooks()
-    if isinstance(config, str) or "name" not in config or HOOKS.takes(config, "name"):
+    if isinstance(config, str) or "name" not in config:
         return HOOKS.build_from_config(config), None
     return HOOKS.build_from_config({key: value for key, value in config.items() if key != "name"}), config["name"]
 

@@ -23,21 +23,17 @@ def run(config: str | None, changes: list[str], *, resume: str | None, overwrite
                 raise ModuleNotFoundError(name=name)
         return _run(config, changes, resume, overwrite=overwrite, print_config=print_config)
     except KeyboardInterrupt as interrupt:
-        _say("interrupted", interrupt)
-        return 128 + signal.SIGINT
+        return _fail("interrupted", interrupt, 128 + signal.SIGINT)
     except ModuleNotFoundError as error:
-        _say(f"aspecthook train: {error.name} is not installed: pip install {error.name}", error)
-        return 2
+        return _fail(f"aspecthook train: {error.name} is not installed: pip install {error.name}", error, 2)
     except (AspecthookError, OSError) as error:
-        message = str(error)
-        if isinstance(error, OSError) and error.strerror:
-            message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-        _say(f"aspecthook train: {message}", error)
-        return 2 if isinstance(error, (ValueError, TypeError)) else 1
+        why = ": ".join(str(one) for one in (getattr(error, "strerror", None), getattr(error, "filename", None)) if one)
+        return _fail(f"aspecthook train: {why or error}", error, 2 if isinstance(error, (ValueError, TypeError)) else 1)
 
 
-def _say(message: str, error: BaseException) -> None:
+def _fail(message: str, error: BaseException, status: int) -> int:
     print("\n  ".join([message, *getattr(error, "__notes__", ())]), file=sys.stderr)
+    return status
 
 
 def _run(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool, print_config: bool) -> int:

@@ -1,12 +1,14 @@
 """Settings of a job: the defaults, overridden by a file, overridden by the command line.
 
-Unknown sections and keys are refused before anything is written: here, or by the registry that builds from a section.
+Unknown sections and keys are refused before anything is written: here, or by what is built from a section.
 """
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -21,8 +23,6 @@ from aspecthook.training.registry._registry import check_arguments
 Value: TypeAlias = Any
 Settings: TypeAlias = dict[str, Value]
 
-# Sections whose keys and types are those of the defaults. The others take what the class takes that they build.
-_FIXED = ("run", "data")
 # Sections that are hooks: `lr = false` leaves the hook out.
 HOOKS = ("lr", "momentum", "clip", "checkpoint", "log", "timer", "guard", "progress", "plot", "report")
 _SECTIONS = ("run", "data", "model", "optimizer", *HOOKS, "hooks")
@@ -43,8 +43,7 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
             and the ``work_dir`` is the folder that it is in. The changes are trusted anyway.
 
     Raises:
-        ConfigError: A section or key is unknown, or a value has the wrong type; or a file that is not trusted says more
-            than it may.
+        ConfigError: A section is unknown or of the wrong type; or a file that is not trusted says more than it may.
     """
     settings: Settings = tomllib.loads(default_text())
     if path is not None:
@@ -64,27 +63,21 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
 
 def _parse_change(change: str) -> Settings:
     key, equals, text = change.partition("=")
-    names = key.strip().split(".")
-    if not equals or not all(names):
-        raise ConfigError(f"--set {brief(change)}: give section.key=value, such as lr.policy=cosine")
-    try:
-        value: object = tomllib.loads(f"value = {text}")["value"]
-        check_depth(value)
-    except RecursionError:
-        raise ConfigError(f"--set {brief(key)}: its value is nested too deeply; correct it") from None
-    except ValueError:
-        value = text.strip()
-    for name in reversed(names):
-        value = {name: value}
-    return cast("Settings", value)
+    for value in (text, json.dumps(text.strip(), ensure_ascii=False)) if equals else ():
+        try:
+            with suppress(ValueError):
+                found = tomllib.loads(f"{key} = {value}")
+                check_depth(found)
+                return found
+        except RecursionError:
+            raise ConfigError(f"--set {brief(key)}: its value is nested too deeply; correct it") from None
+    raise ConfigError(f"--set {brief(change)}: give section.key=value, such as lr.policy=cosine")
 
 
-def _with_changes(settings: Settings, changes: Mapping[str, object], who: str) -> Settings:
-    """Return the settings with changes, which are checked."""
+def _with_changes(settings: Settings, changes: Mapping[str, Value], who: str) -> Settings:
+    """Return the settings with changes, whose sections are checked; what is built from one checks its keys."""
     _check_keys(f"{who}: the config", changes, _SECTIONS)
-    for name, given in changes.items():
-        settings = {**settings, name: _section(name, settings.get(name) or {}, given, who)}
-    return settings
+    return {**settings, **{name: _section(name, settings.get(name) or {}, changes[name], who) for name in changes}}
 
 
 def _section(name: str, old: Settings, given: Value, who: str) -> Value:
@@ -97,21 +90,15 @@ def _section(name: str, old: Settings, given: Value, who: str) -> Value:
     if not is_any(given, dict):
         raise ConfigError(f"{who}: [{name}] is {described(given)}; give a table, such as {name}.key = ...")
     section = cast("Settings", given)
+    if name == "run":
+        _check_keys(f"{who}: [run]", section, old)
+        for key, value in section.items():
+            if type(value) is not type(old[key]):
+                raise ConfigError(f"{who}: [run]: {key} is {brief(value)}; give a value such as {old[key]!r}")
     kind = "policy" if name == "lr" else "type"
-    if name in _FIXED:
-        _check_fixed(f"{who}: [{name}]", section, tomllib.loads(default_text())[name])
-    elif section.get(kind, old.get(kind)) != old.get(kind):
-        return section  # of what the old class takes, the new one may know nothing
-    return {**old, **section}
-
-
-def _check_fixed(what: str, section: Settings, defaults: Settings) -> None:
-    """Refuse unknown keys, and values of other types than the defaults."""
-    _check_keys(what, section, defaults)
-    for key, value in section.items():
-        kind = cast("type[object]", type(defaults[key]))
-        if type(value) is not kind and not (kind is float and type(value) is int):
-            raise ConfigError(f"{what}: {key} is {brief(value)}; give a value such as {defaults[key]!r}")
+    # Of what the old class takes, a new one may know nothing; the data are read alike, whatever they are.
+    is_other = name != "data" and section.get(kind, old.get(kind)) != old.get(kind)
+    return section if is_other else {**old, **section}
 
 
 def _check_keys(what: str, given: Mapping[str, object], known: Iterable[str]) -> None:
@@ -129,7 +116,7 @@ _TYPES = """
     ReportHook EMAHook EarlyStoppingHook
 """
 # Of sections, of schedules and of hooks: no option that names a file, a folder, an address or a function, and none that
-# takes memory without a bound.
+# takes memory without a bound. (`_train` limits the sizes of layers.)
 _OPTIONS = """
     type hooks priority interval by_epoch
     backend max_epochs seed accumulate amp batch_size held_out hidden dropout lr momentum weight_decay betas eps
@@ -138,8 +125,6 @@ _OPTIONS = """
     grad_clip max_norm norm_type cumulative_iters kind loss_scale max_keep save_best rule save_last asynchronous
     action gradients max_skips start warm_up monitor patience min_delta
 """
-_WIDEST = 10_000  # the widths of all layers of a model together, which take a few hundred megabytes at most
-_MOST_LAYERS = 100
 
 
 def _received(config: Settings, path: Path) -> Settings:
@@ -159,12 +144,7 @@ def _received(config: Settings, path: Path) -> Settings:
 
 def _refused(place: str, value: Value, key: str) -> Iterator[tuple[str, Value]]:
     """Yield the places and values that are not allowed in the value of a key."""
-    if key == "hidden":
-        widths = value if is_any(value, list) else [None]
-        sizes = [one for one in widths if type(one) is int]
-        if len(sizes) != len(widths) or len(sizes) > _MOST_LAYERS or sum(sizes) > _WIDEST:
-            yield place, value
-    elif is_any(value, dict):
+    if is_any(value, dict):
         for name, one in value.items():
             if name in _OPTIONS.split():
                 yield from _refused(f"{place}.{name}", one, name)

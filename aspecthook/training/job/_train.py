@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook._errors import ConfigError, brief
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, put
 from aspecthook.training.checkpoint._folder import newest
@@ -30,11 +31,9 @@ from ._settings import Settings
 # Any: the layers, optimizers and tensors of either library, which have the same names.
 Library: TypeAlias = Any
 Tensor: TypeAlias = Any
-Part: TypeAlias = tuple[NDArray[Any], NDArray[Any]]  # images and labels
 
 DATA = Registry("data", imports=True)
 DATA.register(load_digits, name="digits")
-_BACKENDS = ("numpy", "torch")
 _CONFIG = "config.json"
 _KINDS = {
     "lr": "LrUpdaterHook",
@@ -86,8 +85,10 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
             f"there is no checkpoint to resume from in {resume or folder}; start a new run without --resume{earlier}"
         )
     seed = seed_of(settings["run"]["seed"]) or 0
-    (images, labels), held_out, test = _data(settings["data"], seed)
-    runner = _runner(settings, seed, images.shape[1:], int(labels.max()) + 1)
+    data, held_out, test = _data(settings["data"], seed)
+    size = whole_number("[data]", "batch_size", settings["data"]["batch_size"], 1)
+    loader = DataLoader(data, size, shuffle=True, seed=seed)
+    runner = _runner(settings, seed, *data.arrays)
     if saved is not None:
         runner.resume(saved, other_run=overwrite)
     began = perf_counter()
@@ -97,8 +98,7 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
             (folder / _CONFIG).rename(aside / _CONFIG)
         folder.mkdir(parents=True, exist_ok=True)
         put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
-        loader = DataLoader(ArrayDataset(images, labels), settings["data"]["batch_size"], shuffle=True, seed=seed)
-        runner.fit(loader, DataLoader(ArrayDataset(*held_out), 256))
+        runner.fit(loader, DataLoader(held_out, 256))
     finally:
         runner.leave()  # the folder, if the config could not be written
     seconds = perf_counter() - began
@@ -107,28 +107,25 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
         best = None
     if best is not None:
         runner.load_checkpoint(best)
-    accuracy = runner.test(DataLoader(ArrayDataset(*test), 256))["test_accuracy"]
-    return Outcome(float(accuracy), len(test[1]), best, seconds, runner)
+    accuracy = runner.test(DataLoader(test, 256))["test_accuracy"]
+    return Outcome(float(accuracy), len(test), best, seconds, runner)
 
 
-def _data(settings: Settings, seed: int) -> tuple[Part, Part, Part]:
-    """Return the data to train on, to validate on and to test on."""
-    fraction = float(settings["held_out"])
-    if not 0 < fraction < 1:
-        raise ConfigError(f"[data]: held_out={fraction:g}; give a fraction of more than 0 and less than 1")
-    (images, labels), test = (
-        cast("Part", DATA.build_from_config({"type": settings["type"], "split": part})) for part in ("train", "test")
-    )
+def _data(section: Settings, seed: int) -> list[ArrayDataset]:
+    """Return the images and labels to train on, to validate on and to test on."""
+    options = {name: value for name, value in section.items() if name not in ("batch_size", "held_out")}
+    fraction = finite_number("[data]", "held_out", section["held_out"], above=0, below=1)
+    (images, labels), test = (DATA.build_from_config({**options, "split": part}) for part in ("train", "test"))
     out = np.zeros(len(labels), bool)
     out[permutation(len(labels), seed, 0)[: round(len(labels) * fraction)]] = True
-    return (images[~out], labels[~out]), (images[out], labels[out]), test
+    return [ArrayDataset(images[~out], labels[~out]), ArrayDataset(images[out], labels[out]), ArrayDataset(*test)]
 
 
 # The model
 
 
 class Classifier:
-    """A network that scores classes, with its training step and its validation step.
+    """A network that scores classes, and is validated by its loss and its accuracy.
 
     Args:
         net: A module for NumPy or PyTorch, from images of shape (n, height, width) and values from 0 to 1, to scores of
@@ -143,30 +140,19 @@ class Classifier:
     def __call__(self, images: Tensor) -> Tensor:
         return self.net(images)
 
-    def train_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
-        """Return the loss of a batch."""
-        images, labels = batch
-        scores = self.net(images)
-        loss = self.loss(scores, labels)
-        return {"loss": loss, "log_vars": {"loss": loss.item()}, "num_samples": len(labels), "scores": scores}
-
     def val_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
         """Return the loss and the accuracy of a batch."""
         images, labels = batch
         scores = self.net(images)
         right = (scores.argmax(axis=1) == labels).sum().item() / len(labels)
         numbers = {"loss": self.loss(scores, labels).item(), "accuracy": right}
-        return {"log_vars": numbers, "num_samples": len(labels), "scores": scores}
+        return {"log_vars": numbers, "num_samples": len(labels)}
 
 
-def _runner(settings: Settings, seed: int, shape: Sequence[int], classes: int) -> Runner:
+def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray[Any]) -> Runner:
     """Return a runner with its model, its optimizer and its hooks; nothing is written."""
     run = settings["run"]
-    backend = run["backend"]
-    if backend not in _BACKENDS:
-        raise ConfigError(
-            f"[run]: there is no backend {brief(backend)}; use 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
-        )
+    backend = one_of("[run]", "backend", run["backend"], ("numpy", "torch"))
     nn: Library = ours
     optim: Library = ours
     loss: Callable[[Tensor, Tensor], Tensor] = ours.cross_entropy
@@ -175,12 +161,12 @@ def _runner(settings: Settings, seed: int, shape: Sequence[int], classes: int) -
         torch: Library = import_module("torch")
         torch.manual_seed(seed)
         nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
-    models = {"mlp": partial(_mlp, nn, int(np.prod(shape)), classes)}
+    models = {"mlp": partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)}
     model = Classifier(_built("model", models, settings["model"]), loss)
     optimizers = {name: getattr(optim, name) for name in ("SGD", "Adam", "AdamW")}
     optimizer = _built("optimizer", optimizers, {**settings["optimizer"], "params": model.net.parameters()})
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
-    runner = Runner(model, optimizer=optimizer, seed=seed, meta={"config": settings}, **options)
+    runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, meta={"config": settings}, **options)
     found = {name: settings.get(name, False) for name in _KINDS}
     hooks = {name: {"type": _KINDS[name], **section} for name, section in found.items() if section is not False}
     runner.register_training_hooks(
@@ -205,16 +191,23 @@ def _built(section: str, known: Mapping[str, Callable[..., object]], config: Set
         raise ConfigError(f"[{section}]: {error}; correct the value") from error
 
 
-def _mlp(nn: Library, size: int, classes: int, hidden: object = None, dropout: float = 0.3) -> Library:
+_WIDEST = 10_000  # the widths of all layers together, which take a few hundred megabytes at most
+_MOST_LAYERS = 100
+
+
+def _mlp(nn: Library, size: int, classes: int, hidden: Library = None, dropout: float = 0.3) -> Library:
     """Return fully connected layers."""
+    widths = [256, 128] if hidden is None else hidden
+    if not is_any(widths, list) or not all(type(width) is int and width > 0 for width in widths):
+        raise ConfigError(f"[model]: hidden is {brief(hidden)}; give whole numbers from 1 up, such as [256, 128]")
+    # The config of a folder that was received may say this, and is not to take all memory.
+    if len(widths) > _MOST_LAYERS or sum(widths) > _WIDEST:
+        raise ConfigError(
+            f"[model]: hidden has {len(widths)} layers of {sum(widths)} units together; an mlp has at most "
+            f"{_MOST_LAYERS} and {_WIDEST}: for more, name a class of your own as the type of the model"
+        )
     layers = [nn.Flatten()]
-    for width in _sizes([256, 128] if hidden is None else hidden):
+    for width in widths:
         layers += [nn.Linear(size, width), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
         size = width
     return nn.Sequential(*layers, nn.Linear(size, classes))
-
-
-def _sizes(given: Library) -> list[int]:
-    if not is_any(given, list) or not all(type(size) is int and size > 0 for size in given):
-        raise ConfigError(f"[model]: hidden is {brief(given)}; give whole numbers from 1 up, such as [256, 128]")
-    return [*given]

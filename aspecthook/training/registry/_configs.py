@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from aspecthook._errors import ConfigError, HookTypeError, add_note, brief, described, nearest, printable
+from aspecthook.training.backends._state import is_any
 
 # Files
 
@@ -56,16 +57,14 @@ def load_config(path: str | PathLike[str]) -> dict[str, object]:
 _DEEPEST = 100
 
 
-def check_depth(value: object, depth: int = 0) -> None:
+def check_depth(value: Any, depth: int = 0) -> None:  # Any: what a document holds
     """Raise a `RecursionError` if a document is nested deeper than anybody writes by hand.
 
     Whatever builds from a document, or writes it, goes through it by recursion.
     """
     if depth > _DEEPEST:
         raise RecursionError
-    if isinstance(value, dict):
-        value = [*cast("dict[object, object]", value).values()]
-    for inner in cast("list[object]", value) if isinstance(value, list) else ():
+    for inner in value.values() if is_any(value, dict) else value if is_any(value, list) else ():
         check_depth(inner, depth + 1)
 
 
@@ -112,23 +111,13 @@ def read_entry(config: object, defaults: Mapping[str, object], who: str) -> dict
     return given
 
 
-_MOST_KEYS = 10
-
-
-def outline(config: object) -> str:
+def outline(config: Any) -> str:  # Any: a mapping of whatever was given, or something else
     """Return a config as messages show it: its type and its keys. The values may be secrets, or large."""
-    if not isinstance(config, Mapping):
+    if not is_any(config, Mapping):
         return brief(config) if isinstance(config, str) else described(config)
-    items = [*cast("Mapping[object, object]", config).items()]
-    rows = [
-        f"{brief(key, 40)}: {brief(value) if key == 'type' and isinstance(value, str) else _type_name(value)}"
-        for key, value in items[:_MOST_KEYS]
-    ]
-    return f"{{{', '.join([*rows, '...'] if len(items) > _MOST_KEYS else rows)}}}"
-
-
-def _type_name(value: object) -> str:
-    return described(value).partition(" of ")[0]
+    kind = config.get("type")
+    rows = [f"{brief(key, 40)}: {brief(kind) if key == 'type' and is_any(kind, str) else '...'}" for key in config]
+    return f"{{{', '.join(rows)}}}"
 
 
 # What all of the room uses
@@ -144,11 +133,3 @@ def string(value: object, what: str) -> str:
     if not isinstance(value, str) or not value:
         raise HookTypeError(f"{what} {brief(value)}; give a string that is not empty")
     return str.__str__(value)
-
-
-def strings(value: object, what: str) -> list[str]:
-    """Return one string or several as a list; each is checked as by `string`, and there must be one."""
-    several = (
-        [value] if isinstance(value, str) or not isinstance(value, Iterable) else [*cast("Iterable[object]", value)]
-    )
-    return [string(one, what) for one in several or [value]]

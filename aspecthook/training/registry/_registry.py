@@ -9,13 +9,12 @@ from aspecthook._core.law.callables import Parameter, parameters
 from aspecthook._core.law.options import priority_of
 from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, add_note, brief, described, nearest
 
-from ._configs import import_path, listed, outline, read_entry, string, strings
+from ._configs import import_path, listed, outline, read_entry
 
 # Any: only whoever registered a factory knows what it takes and makes.
 Factory: TypeAlias = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Factory)
 
-_ABSENT: Any = object()
 # A message lists no more names than this, where it can name the one that is meant.
 _MANY = 20
 
@@ -41,8 +40,8 @@ class Registry:
     """
 
     def __init__(self, name: str, *, imports: bool = False) -> None:
-        self.name: str = string(name, "a registry has the name")
-        self._who = f"registry {self.name!r}"
+        self.name: str = name
+        self._who = f"registry {name!r}"
         self.imports: bool = imports
         self._known: dict[str, Factory] = {}
 
@@ -54,7 +53,7 @@ class Registry:
     def register(
         self, /, *, name: str | Iterable[str] | None = ..., force: bool = ...
     ) -> Callable[[Registered], Registered]: ...
-    def register(self, target: Any = _ABSENT, /, *, name: Any = None, force: bool = False) -> Any:
+    def register(self, target: Any = None, /, *, name: Any = None, force: bool = False) -> Any:
         """Register a class or function, as a decorator or by a call, and return it unchanged.
 
         Args:
@@ -75,7 +74,6 @@ class Registry:
             >>> list(MINE)
             ['early_stop', 'EarlyStopping', 'dict']
         """
-        given = None if name is None else strings(name, f"{self._who}: something is given the name")
 
         def add(target: Any) -> Any:
             if not callable(target):
@@ -83,10 +81,10 @@ class Registry:
                 raise HookTypeError(
                     f"{self._who}: {brief(target)} is not callable; register a class or a function{hint}"
                 )
-            own = getattr(target, "__name__", None)
-            if given is None and (not isinstance(own, str) or not own.isidentifier()):  # a lambda is called "<lambda>"
+            own = getattr(target, "__name__", "")
+            if name is None and not own.isidentifier():  # a lambda is called "<lambda>"
                 raise HookTypeError(f"{self._who}: {brief(target)} has no name of its own; give one by name=")
-            names = [str(own)] if given is None else given
+            names = [own] if name is None else [name] if isinstance(name, str) else [*name]
             for one in () if force else names:
                 holder = self._known.get(one, target)
                 if holder != target:
@@ -97,23 +95,7 @@ class Registry:
             self._known.update(dict.fromkeys(names, target))
             return target
 
-        return add if target is _ABSENT else add(target)
-
-    def unregister(self, name: str) -> None:
-        """Remove what was registered under a name.
-
-        Raises:
-            HookLookupError: Nothing was.
-
-        Example:
-            >>> MINE = Registry("hooks")
-            >>> _ = MINE.register(dict, name="plain")
-            >>> MINE.unregister("plain")
-            >>> "plain" in MINE
-            False
-        """
-        if self._known.pop(string(name, f"{self._who}: unregister is given the name"), None) is None:
-            raise HookLookupError(self._unknown(name))
+        return add if target is None else add(target)
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
         """Build what a config says.
@@ -139,52 +121,39 @@ class Registry:
         given = read_entry(config, defaults, self._who)
         kind = given.pop("type")
         what = f"{self._who}: the type {brief(kind)}"
-        factory = self._factory(kind)
+        factory = self._factory(kind, what)
         takes = _parameters_of(factory)
-        sets_priority = "priority" in given and "priority" not in _names_of(takes)
-        priority = given.pop("priority") if sets_priority else None
-        if sets_priority:
-            priority_of(priority, what)
+        later: dict[str, Any] = {}
+        if "priority" in given and "priority" not in _names_of(takes):
+            later["priority"] = given.pop("priority")
+            priority_of(later["priority"], what)
         check_arguments(takes, given, what)
         try:
             built = factory(**given)
+            for name, value in later.items():
+                setattr(built, name, value)
         except Exception as error:
             add_note(error, f"{self._who}: while building {outline(config)}")
             raise
-        if sets_priority:
-            try:
-                built.priority = priority
-            except Exception as error:
-                raise ConfigError(
-                    f"{what} made {described(built)}, whose attribute 'priority' cannot be set; remove 'priority' from "
-                    "the config, or have the constructor take it"
-                ) from error
         return built
 
-    def takes(self, config: Mapping[str, Any] | str, option: str) -> bool:
-        """Whether what a config names has a parameter of this name.
-
-        Example:
-            >>> Registry("numbers", imports=True).takes({"type": "fractions:Fraction"}, "numerator")
-            True
-        """
-        return option in _names_of(_parameters_of(self._factory(read_entry(config, {}, self._who)["type"])))
-
-    def _factory(self, kind: object) -> Factory:
-        what = f"{self._who}: the type {brief(kind)}"
+    def _factory(self, kind: object, what: str) -> Factory:
         if not isinstance(kind, str):
-            advice = "give a registered name, a class or function, or an import path"
-            return _check_callable(kind, f"{self._who}: the type", advice)
-        if kind in self._known:
+            found, advice = kind, "give a registered name, a class or function, or an import path"
+        elif kind in self._known:
             return self._known[kind]
-        if ":" not in kind:
+        elif ":" not in kind:
             raise ConfigError(self._unknown(kind))
-        if not self.imports:
+        elif not self.imports:
             raise ConfigError(
                 f"{what} is an import path, not registered, and this registry imports nothing; register it, or allow "
                 "it: Registry(..., imports=True), if you trust its configs as code"
             )
-        return _check_callable(import_path(kind, self._who), what, "give the path of a class or function")
+        else:
+            found, advice = import_path(kind, self._who), "give the path of a class or function"
+        if not callable(found):
+            raise ConfigError(f"{self._who}: the type is {described(found)}, which is not callable; {advice}")
+        return found
 
     def _unknown(self, name: str) -> str:
         module, dot, attribute = name.rpartition(".")
@@ -213,12 +182,6 @@ class Registry:
         return f"<Registry {self.name!r}: {listed(self)}>"
 
 
-def _check_callable(value: object, what: str, advice: str) -> Factory:
-    if callable(value):
-        return value
-    raise ConfigError(f"{what} is {described(value)}, which is not callable; {advice}")
-
-
 def _parameters_of(factory: Factory) -> list[Parameter] | None:
     try:
         return parameters(factory)
@@ -237,8 +200,6 @@ def check_arguments(takes: list[Parameter] | None, given: dict[str, Any], what: 
     for key in given if takes is not None and all(one.how != "**" for one in takes) else ():
         if key not in names:
             raise ConfigError(f"{what} takes no {key!r}; what it takes: {listed(names)}{nearest(key, names)}")
-    for name, how, has_default in takes or ():
-        if not has_default and (how == "positional only" or name == "type"):
-            raise ConfigError(f"{what} needs {name!r}, which a config cannot give; register a function that passes it")
+    for name, _, has_default in takes or ():
         if name in names and not has_default and name not in given:
             raise ConfigError(f"{what} needs {name!r}, which the config does not give; add it")

@@ -86,18 +86,22 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("run.backend=nmpy", "there is no backend 'nmpy'; use 'numpy' or 'torch'; did you mean 'numpy'"),
+        ("run.backend=nmpy", "backend='nmpy'\\): give 'numpy' or 'torch'; did you mean 'numpy'"),
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
         ("lr.policy=cosin", "; did you mean 'cosine'?"),
         ("data.type=digts", "did you mean 'digits'"),
-        ("data.held_out=1", "held_out=1; give a fraction of more than 0 and less than 1"),
+        ("data.held_out=1", "held_out=1; give a number above 0 and below 1"),
+        ("data.batchsize=1", "takes no 'batchsize'"),
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
         ("run.seed=-1", "seed=-1: give a whole number from 0 up"),
         ("optimizer.lr=-1", "lr=-1.*from 0 up"),
         ("model.hidden=abc", "hidden is 'abc'; give whole numbers from 1 up"),
         ("model.hidden=[0]", "give whole numbers from 1 up"),
+        # A config that was received took 3.5 GB of memory.
+        ("model.hidden=[15_000]", "hidden has 1 layers of 15000 units together; an mlp has at most 100 and 10000: for"),
+        (f"model.hidden={[1] * 101}", "hidden has 101 layers"),
         ("model.dropout=x", r"\[model\]: .*; correct the value"),
     ],
 )
@@ -116,20 +120,7 @@ def test_an_error_of_a_hook_names_the_entry(tmp_path: Path) -> None:
     file.write_text('[[hooks]]\ntype = "EMAHook"\n[[hooks]]\ntype = "EMAHook"\nmomentum = 3')
     with pytest.raises(ValueError, match="momentum=3") as caught:
         train(load_settings(file, [f"run.work_dir='{tmp_path / 'run'}'"]))
-    assert caught.value.__notes__[-1].endswith("while building {'type': 'EMAHook', 'momentum': an int}")
-
-
-def test_a_file_that_is_not_a_config_is_refused(tmp_path: Path) -> None:
-    for name, text, why in (
-        ("a.toml", "= 3", "is not valid TOML"),
-        ("a.json", "{", "is not valid JSON"),
-        ("b.json", "[1]", "is not a config: it holds a list of 1 item; give a file with sections"),
-        ("c.json", "[" * 200_000, "is not valid JSON: its values are nested too deeply"),
-    ):
-        file = tmp_path / name
-        file.write_text(text)
-        with pytest.raises(ConfigError, match=f"{name}.*{why}"):
-            load_settings(file)
+    assert caught.value.__notes__[-1].endswith("while building {'type': 'EMAHook', 'momentum': ...}")
 
 
 # The run
@@ -177,25 +168,26 @@ def test_the_command_trains_and_prints_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--resum"], "No such option '--resum'. Did you mean '--resume'?"),
-        (["--epochs", "two"], "Invalid value for '--epochs': 'two' is not a valid integer"),
-        (["--backend", "jax"], "Invalid value for '--backend': 'jax' is not one of 'numpy', 'torch'"),
+        (["--resum"], "No such option '--resum'. Did you mean '--resume'?; see aspecthook train --help"),
+        (["--set", "data.batch_size=no"], "[data]: batch_size='no' is not a whole number"),
+        (["--config", "nope.toml"], "the config nope.toml cannot be read: No such file"),
+        (["--config", "list.json"], "list.json is not a config: it holds a list of 1 item; give a file with sections"),
+        (["--config", "."], "the config . cannot be read: Is a directory"),
     ],
 )
-def test_a_misspelt_option_is_refused_in_one_line(
-    options: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert aspecthook(["train", *options]) == 2
-    said = capsys.readouterr().err
-    assert said == f"aspecthook train: {says}; see aspecthook train --help\n"
-
-
-def test_the_status_is_2_if_an_option_of_a_hook_is_of_another_type(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_status_is_2_and_one_line_says_why_if_a_training_cannot_begin(
+    options: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     # It was 1, as if the training had failed.
-    assert aspecthook(["train", "--set", "checkpoint.by_epoch=no", "--work-dir", str(tmp_path / "run")]) == 2
-    assert capsys.readouterr().err.startswith("aspecthook train: CheckpointHook: ")
+    monkeypatch.chdir(tmp_path)
+    Path("list.json").write_text("[1]")
+    assert aspecthook(["train", "--work-dir", "run", *options]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"aspecthook train: {says}") and said.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
@@ -220,16 +212,6 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
     done = run("--resume", "--epochs", stood["epoch"] + 1, "--work-dir", folder)
     assert done.returncode == 0, done.stderr
     assert load(folder / f"epoch_{stood['epoch'] + 1}.safetensors")["progress"]["epoch"] == stood["epoch"] + 1
-
-
-@pytest.mark.parametrize("name", ["nope.toml", "nope.json", "."])
-def test_a_config_that_cannot_be_read_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert aspecthook(["train", "--config", name]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and f"the config {name} cannot be read: " in said and "--resume" not in said
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -298,9 +280,6 @@ def received(folder: Path, **sections: Any) -> Path:
         {"run": {"seed": "http://localhost:9"}},
         {"lr": {"policy": "cosine", "type": "LambdaCallback"}},
         {"checkpoint": {"save_best": "../../best"}},
-        {"model": {"type": "mlp", "hidden": [1] * 10_000}},
-        {"model": {"type": "mlp", "hidden": [15_000, 15_000]}},  # 3.5 GB of memory
-        {"model": {"hidden": 10**9}},
     ],
     ids=lambda sections: json.dumps(sections)[:60],
 )
@@ -318,29 +297,24 @@ def test_the_config_of_a_received_folder_is_not_code(
     assert sorted(tmp_path.rglob("*")) == before and not bait.exists()
 
 
-def test_a_config_that_is_trusted_may_name_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hook = {"type": "aspecthook.training:EMAHook"}
-    train(settings(tmp_path / "run", "run.max_epochs=1"))
-    folder = received(tmp_path / "run", hooks=[hook])
-    again = ["train", "--resume", "--epochs", "2", "--work-dir", str(folder)]
-    assert aspecthook(again) == 2
-    assert aspecthook([*again, "--config", str(folder / "config.json")]) == 0, capsys.readouterr().err
-    assert json.loads((folder / "config.json").read_text())["hooks"] == [hook]
-
-
 def test_a_received_config_whose_run_is_no_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert aspecthook(["train", "--resume", "--work-dir", str(received(tmp_path / "run", run=True))]) == 2
     assert "[run] is a bool; give a table" in capsys.readouterr().err
 
 
-def test_a_received_folder_is_resumed_in_its_own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_received_folder_is_resumed_in_its_own_place_and_a_trusted_config_may_name_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its config.json may name another `work_dir`, which the run is not to write to."""
     train(settings(tmp_path / "run", "run.max_epochs=1"))
-    folder = received(tmp_path / "run")
-    config = json.loads((folder / "config.json").read_text())
-    config["run"]["work_dir"] = str(tmp_path / "elsewhere")
-    (folder / "config.json").write_text(json.dumps(config))
+    folder = received(tmp_path / "run", run={"work_dir": str(tmp_path / "elsewhere")})
     assert load_settings(folder / "config.json", trusted=False)["run"]["work_dir"] == str(folder)
     monkeypatch.chdir(folder)
     assert aspecthook(["train", "--resume", "--epochs", "2", "--work-dir", "."]) == 0
     assert (folder / "epoch_2.safetensors").exists() and not (tmp_path / "elsewhere").exists()
+    hook = {"type": "aspecthook.training:EMAHook"}
+    received(folder, hooks=[hook])
+    again = ["train", "--resume", "--epochs", "3", "--work-dir", "."]
+    assert aspecthook(again) == 2
+    assert aspecthook([*again, "--config", "config.json"]) == 0, capsys.readouterr().err
+    assert json.loads((folder / "config.json").read_text())["hooks"] == [hook]

@@ -22,7 +22,7 @@ from aspecthook import (
     Return,
     hooks,
 )
-from aspecthook.training import HOOKS, Hook, Runner, TrainingError
+from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training.loop import _steps
 from aspecthook.training.loop._interrupts import Terminated
 from tests.training.kit import registered
@@ -247,19 +247,16 @@ def test_priorities_are_those_of_law_2(priority: Any, error: type[Exception]) ->
 
 
 def test_the_argument_wins_over_the_config_and_the_config_over_the_class() -> None:
-    @HOOKS.register(name="Ranked")
     class Ranked(Hook):
         priority = "HIGH"
 
         def before_run(self, runner: Runner) -> None: ...
 
-    try:
-        runner = make()
-        for config, argument in (("Ranked", None), ({"type": "Ranked", "priority": "low"}, None), ("Ranked", 5)):
-            runner.register_hook(config, argument)
-        assert [hook.priority for hook in hooks(runner.run)] == [5, 30, 70]
-    finally:
-        HOOKS.unregister("Ranked")
+    runner = make()
+    runner.register_hook({"type": Ranked})
+    runner.register_hook({"type": Ranked, "priority": "low"})
+    runner.register_hook({"type": Ranked}, 5)
+    assert [hook.priority for hook in hooks(runner.run)] == [5, 30, 70]
 
 
 # When

@@ -5,25 +5,16 @@ from __future__ import annotations
 import copy
 import fractions
 import pickle
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import (
-    AspecthookError,
-    ConfigError,
-    HookLookupError,
-    HookOptionError,
-    HookTypeError,
-    Priority,
-)
+from aspecthook import AspecthookError, ConfigError, HookLookupError, HookOptionError, HookTypeError, Priority
 from aspecthook._core.law.options import priority_of
 from aspecthook.training import Registry
 from aspecthook.training.registry._configs import load_config
@@ -58,21 +49,6 @@ class Saver:
         self.every = every
 
 
-@dataclass(frozen=True)
-class Frozen:
-    size: int = 1
-
-
-class Slotted:
-    __slots__ = ()
-    priority = "HIGH"
-
-
-class Pair(NamedTuple):
-    left: int = 0
-    right: int = 0
-
-
 @pytest.fixture
 def registry() -> Registry:
     made = Registry("hooks", imports=True)
@@ -81,19 +57,16 @@ def registry() -> Registry:
     return made
 
 
-def attempt(call: Callable[[], Any]) -> tuple[Any, AspecthookError | None]:
-    """Return what a call gives, and what it is refused with."""
+def refusal(call: Callable[[], object]) -> AspecthookError | None:
+    """Return what a call is refused with."""
     try:
-        return call(), None
+        call()
     except AspecthookError as error:
-        return None, error
+        return error
+    return None
 
 
 # Laws
-
-words = st.text("abcdefgh_", min_size=1, max_size=4)
-values = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()) | st.builds(object)
-
 
 some = st.dictionaries(st.sampled_from(["a", "b", "c", "priority"]), st.integers(0, 100))
 
@@ -122,7 +95,7 @@ def test_a_priority_that_is_set_is_one_that_hooks_may_have_and_is_kept_as_it_was
     def build() -> Any:
         return Registry("hooks").build_from_config({"type": Kept, "priority": value})
 
-    _, error = attempt(lambda: priority_of(value, "it"))
+    error = refusal(lambda: priority_of(value, "it"))
     if error is not None:
         assert message(type(error), build).startswith(f"registry 'hooks': the type {Kept!r} has ")
     else:
@@ -138,11 +111,8 @@ def test_no_bytes_do_anything_but_read_or_be_refused_by_file(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_bytes(raw)
-    read, error = attempt(lambda: load_config(path))
-    if error is not None:
-        assert str(error).startswith(f"{path} is not valid TOML: ")
-    else:
-        assert type(read) is dict
+    error = refusal(lambda: load_config(path))
+    assert error is None or str(error).startswith(f"{path} is not valid TOML: ")
 
 
 # Registering
@@ -161,29 +131,17 @@ def test_a_name_that_is_taken_is_refused_and_of_several_names_none_is_registered
 
 
 @pytest.mark.parametrize(
-    ("call", "expected"),
+    ("target", "expected"),
     [
-        (lambda r: r.register(5), "5 is not callable; register a class or a function"),
-        (lambda r: r.register(partial(Ema)), "<functools.partial object> has no name of its own; give one by name="),
-        (
-            lambda r: r.register("ema"),
-            "'ema' is not callable; register a class or a function; to give a name, write name='ema'",
-        ),
-        (lambda r: r.register(name=7), "something is given the name 7; give a string that is not empty"),
-        (
-            lambda r: r.register(Ema, name=["a", None]),
-            "something is given the name None; give a string that is not empty",
-        ),
-        (lambda r: r.unregister(5), "unregister is given the name 5; give a string that is not empty"),
+        (5, "5 is not callable; register a class or a function"),
+        (partial(Ema), "<functools.partial object> has no name of its own; give one by name="),
+        ("ema", "'ema' is not callable; register a class or a function; to give a name, write name='ema'"),
     ],
 )
-def test_registering_refuses_wrong_values(call: Callable[[Registry], object], expected: str) -> None:
+def test_registering_refuses_wrong_values(target: Any, expected: str) -> None:
     registry = Registry("hooks")
-    assert message(HookTypeError, lambda: call(registry)) == f"registry 'hooks': {expected}"
+    assert message(HookTypeError, lambda: registry.register(target)) == f"registry 'hooks': {expected}"
     assert list(registry) == []
-    assert message(HookTypeError, lambda: Registry("")) == (
-        "a registry has the name ''; give a string that is not empty"
-    )
 
 
 def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(registry: Registry) -> None:
@@ -191,7 +149,6 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(regi
         "registry 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you mean 'Ema'?"
     )
     assert message(HookLookupError, lambda: registry["Emma"]) == expected
-    assert message(HookLookupError, lambda: registry.unregister("Emma")) == expected
     assert message(ConfigError, lambda: registry.build_from_config("Emma")) == expected
     assert message(HookLookupError, lambda: Registry("empty")["x"]) == (
         "registry 'empty': 'x' is not registered; registered are: nothing"
@@ -200,14 +157,12 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(regi
 
 def test_a_registry_shows_its_names_is_a_snapshot_when_iterated_and_can_be_copied(registry: Registry) -> None:
     assert repr(registry) == "<Registry 'hooks': 'Ema', 'Ranked', 'Saver'>"
-    assert repr(Registry("empty")) == "<Registry 'empty': nothing>"
     twin = copy.deepcopy(registry)
     for name in registry:
         registry.register(Kept, name=f"{name} too")
     assert (len(registry), len(twin)) == (6, 3)
     for other in (twin, pickle.loads(pickle.dumps(twin))):
         assert other["Ema"] is Ema
-        assert repr(other) == "<Registry 'hooks': 'Ema', 'Ranked', 'Saver'>"
 
 
 # Building
@@ -232,26 +187,14 @@ def test_a_constructor_that_takes_a_priority_is_given_it_as_it_is(registry: Regi
     assert registry.build_from_config("Ranked").given == "NORMAL"
 
 
-def test_a_bad_priority_is_refused_before_anything_is_built(registry: Registry) -> None:
+def test_a_bad_priority_is_refused_before_anything_is_built() -> None:
     built: list[Any] = []
     config = {"type": lambda: built.append(1), "priority": "LOWW"}
-    assert message(HookOptionError, lambda: registry.build_from_config(config)).endswith("; did you mean 'LOW'?")
-    assert message(HookTypeError, lambda: registry.build_from_config({"type": "Ema", "priority": None})) == (
-        "registry 'hooks': the type 'Ema' has a priority of type NoneType; give an int from 0 to 100 or a name"
-    )
+    said = message(HookOptionError, lambda: Registry("hooks").build_from_config(config))
+    assert said.endswith("; did you mean 'LOW'?")
+    said = message(HookTypeError, lambda: Registry("hooks").build_from_config({**config, "priority": None}))
+    assert said.endswith("has a priority of type NoneType; give an int from 0 to 100 or a name")
     assert built == []
-
-
-@pytest.mark.parametrize("kind", [Frozen, Slotted, Pair, lambda: None, dict], ids=lambda kind: kind.__name__)
-def test_a_priority_that_cannot_be_set_is_one_clear_error(kind: Callable[[], object]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Registry("hooks").build_from_config({"type": kind, "priority": 3})
-    assert re.fullmatch(
-        r"registry 'hooks': the type <.+> made .+, whose attribute 'priority' cannot be set; remove 'priority' from "
-        r"the config, or have the constructor take it",
-        str(caught.value),
-    )
-    assert isinstance(caught.value.__cause__, AttributeError)
 
 
 def test_exception_of_a_constructor_is_passed_on_with_a_note(registry: Registry) -> None:
@@ -265,27 +208,20 @@ def test_exception_of_a_constructor_is_passed_on_with_a_note(registry: Registry)
         registry.build_from_config({"type": "broken", "size": 3, "priority": "LOW"})
     assert caught.value is raised
     assert raised.__notes__ == [
-        "registry 'hooks': while building {'type': 'broken', 'size': an int, 'priority': a str}",
+        "registry 'hooks': while building {'type': 'broken', 'size': ..., 'priority': ...}",
     ]
-
-
-def positional(folder: str, /, **rest: object) -> None: ...
-
-
-def typed(type: str) -> None: ...
+    with pytest.raises(AttributeError) as unset:
+        registry.build_from_config({"type": dict, "priority": "LOW"})
+    assert unset.value.__notes__ == ["registry 'hooks': while building {'type': ..., 'priority': ...}"]
 
 
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
         (None, "None is not a config; give a mapping with a 'type', or a name alone"),
-        ([("type", "Ema")], "a list of 1 item is not a config; give a mapping with a 'type', or a name alone"),
         ({}, "the config has no 'type'; what it has: nothing; say what to build"),
         ({"typ": "Ema", "x": 1}, "the config has no 'type'; what it has: 'typ', 'x'; say what to build"),
-        (
-            {"type": "Ema", 3: 1},
-            "the config has the key 3; keys name arguments and must be strings",
-        ),
+        ({"type": "Ema", 3: 1}, "the config has the key 3; keys name arguments and must be strings"),
         (
             {"type": 5},
             "the type is an int, which is not callable; give a registered name, a class or function, or an import path",
@@ -302,48 +238,21 @@ def typed(type: str) -> None: ...
         ({"type": "Ema", "self": 1}, "the type 'Ema' takes no 'self'; what it takes: 'momentum', 'warmup'"),
         ({"type": object, "x": 1}, "the type <class 'object'> takes no 'x'; what it takes: nothing"),
         ({"type": "Saver", "folder": "x"}, "the type 'Saver' needs 'every', which the config does not give; add it"),
-        (
-            {"type": f"{__name__}:positional", "folder": "x"},
-            f"the type '{__name__}:positional' needs 'folder', which a config cannot give; register a function that "
-            "passes it",
-        ),
-        (
-            {"type": f"{__name__}:typed"},
-            f"the type '{__name__}:typed' needs 'type', which a config cannot give; register a function that passes it",
-        ),
         ("", "'' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
         ("a:b:c", "the type 'a:b:c' is neither registered nor an import path of the form 'package.module:Class'"),
         ("..a:b", "the type '..a:b' is neither registered nor an import path of the form 'package.module:Class'"),
         ("fractions.x.y:F", "there is no module 'fractions.x' for the type 'fractions.x.y:F'"),
         (
-            "sys:maxsize",
-            "the type 'sys:maxsize' is an int, which is not callable; give the path of a class or function",
+            "fractions:Fractoin",
+            "<module 'fractions'> has no 'Fractoin' for the type 'fractions:Fractoin'; did you mean 'Fraction'?",
         ),
+        ("sys:maxsize", "the type is an int, which is not callable; give the path of a class or function"),
     ],
 )
 def test_building_refuses_wrong_configs(registry: Registry, config: Any, expected: str) -> None:
     before = copy.copy(config)
     assert message(ConfigError, lambda: registry.build_from_config(config)) == f"registry 'hooks': {expected}"
     assert config == before
-
-
-# TOML
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        (b"a = 1\nb = \n", "Invalid value (at line 2, column 5); correct it there"),
-        (b"a = 1\nb = 2\n\xff = 3\n", "line 3 is not UTF-8; save it as UTF-8"),
-        (b"a = " + b"[" * 20_000, "its values are nested too deeply; correct it"),
-        (b"a = " + b"9" * 5_000, "Exceeds the limit"),
-    ],
-    ids=["syntax", "encoding", "depth", "digits"],
-)
-def test_invalid_toml_is_reported_with_file_and_line(tmp_path: Path, raw: bytes, expected: str) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_bytes(raw)
-    assert message(ConfigError, partial(load_config, path)).startswith(f"{path} is not valid TOML: {expected}")
 
 
 def test_exception_of_a_module_imported_by_path_is_passed_on(registry: Registry, install: Install) -> None:
@@ -355,22 +264,15 @@ def test_exception_of_a_module_imported_by_path_is_passed_on(registry: Registry,
         registry.build_from_config("plugged_b:A")
 
 
-# What configs may import
-
-
 @pytest.mark.parametrize("kind", ["os:system", "parts", "parts.inner:Own", "parts:"])
 def test_a_registry_imports_nothing_unless_it_is_told_to(kind: str) -> None:
     """`Registry("allowed")` ran `os:system`, and imported what it then refused."""
     registry = Registry("allowed")
     registry.register(Ema)
-    assert registry.imports is False
     text = message(ConfigError, lambda: registry.build_from_config({"type": kind, "command": "exit 1"}))
     assert text.startswith("registry 'allowed': ") and "registered" in text
     if ":" in kind:
         assert text.endswith("register it, or allow it: Registry(..., imports=True), if you trust its configs as code")
-
-
-# What messages show
 
 
 @pytest.mark.parametrize(
@@ -399,7 +301,29 @@ def test_no_message_shows_what_a_config_gives(config: Any) -> None:
     assert "hunter2" not in said and said
 
 
-# Paths, and what is deep
+# Files
+
+_DEEP = "its values are nested too deeply; correct it"
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"a = 1\nb = \n", "Invalid value (at line 2, column 5); correct it there"),
+        (b"a = 1\nb = 2\n\xff = 3\n", "line 3 is not UTF-8; save it as UTF-8"),
+        (b"a = " + b"9" * 5_000, "Exceeds the limit"),
+        # A RecursionError came out, of the parser or of what went through the file.
+        (b"a = " + b"[" * 20_000, _DEEP),
+        (b"a = " + b"[" * 200 + b"]" * 200, _DEEP),
+        (b"[" + b"a." * 5000 + b"a]", _DEEP),
+        (b"a = " + b"{b=" * 150 + b"1" + b"}" * 150, _DEEP),
+    ],
+    ids=["syntax", "encoding", "digits", "depth", "arrays", "a table", "tables"],
+)
+def test_invalid_toml_is_reported_with_file_and_line(tmp_path: Path, raw: bytes, expected: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(raw)
+    assert message(ConfigError, partial(load_config, path)).startswith(f"{path} is not valid TOML: {expected}")
 
 
 @pytest.mark.parametrize("path", ["no\0file", "no\nfile\0", "\ud800/no file"])
@@ -408,21 +332,3 @@ def test_invalid_path_is_an_error_of_one_line(path: str) -> None:
         load_config(path)
     if isinstance(caught.value, ConfigError):
         assert "cannot be the path of a file: " in str(caught.value) and str(caught.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a = " + "[" * 200 + "]" * 200,
-        "[" + "a." * 5000 + "a]",
-        "a." * 5000 + "a = 1",
-        "a = " + "{b=" * 150 + "1" + "}" * 150,
-    ],
-    ids=["arrays", "a table", "a key", "tables"],
-)
-def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str) -> None:
-    """A RecursionError came out, of the parser or of what went through the file."""
-    path = tmp_path / "deep.toml"
-    path.write_text(text)
-    text = message(ConfigError, partial(load_config, path))
-    assert text == f"{path} is not valid TOML: its values are nested too deeply; correct it"

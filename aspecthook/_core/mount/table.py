@@ -1,4 +1,4 @@
-"""The hooks of a mount point as the rows of a table. Loaded when somebody looks."""
+"""Hooks as a table, in text. Loaded when somebody looks."""
 
 from __future__ import annotations
 
@@ -9,37 +9,59 @@ from aspecthook._core.law.callables import code_of, name_of
 from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.law.options import Priority
 from aspecthook._errors import nearest, printable
-from aspecthook._show.table import Row, as_text
+from aspecthook._hints import NamedTuple
 
+_HEADS = ("#", "mount point", "kind", "name", "priority", "order", "conditions", "where")
 _NAMES = {int(one): one.name for one in Priority}
 
 
-def rows_of(hooks: Iterable[Hook], chains: Iterable[tuple[Hook, ...]]) -> list[Row]:
+class Row(NamedTuple):
+    """One hook as it is shown: the cells of its line, without its number, and the notes below them."""
+
+    # The name of its mount point, in a table of several.
+    mount: str
+    cells: tuple[str, ...]
+    # What its `before` and `after` name that is no hook here, and the nearest name.
+    notes: tuple[str, ...]
+
+
+def rows_of(hooks: Iterable[Hook], chains: Iterable[tuple[Hook, ...]], mount: str = "") -> list[Row]:
     """Return hooks as rows; `chains` are those of their mount point, in which `before` and `after` name others."""
     others = {one for members in chains for one in members}
-    return [_row(hook, others) for hook in hooks]
+    return [_row(hook, others, mount) for hook in hooks]
 
 
-def table_of(title: str, hooks: Iterable[Hook], chains: Iterable[tuple[Hook, ...]]) -> str:
-    """Return hooks as a table below a title."""
-    return as_text(title, rows_of(hooks, chains))
+def table_of(title: str, rows: list[Row]) -> str:
+    """Return a title, and below it the columns of the rows that are not all empty."""
+    lines = [[str(place), row.mount, *row.cells] for place, row in enumerate(rows, 1)]
+    columns = [column for column in zip(_HEADS, *lines, strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    shown = [title]
+    for place in range(len(rows) + 1 if rows else 0):
+        cells = [
+            column[place].rjust(width) if column[0] == "#" else column[place].ljust(width)
+            for column, width in zip(columns, widths, strict=True)
+        ]
+        shown.append(f"  {'  '.join(cells)}".rstrip())
+        if place:
+            shown += [f"      {note}" for note in rows[place - 1].notes]
+    return "\n".join(shown)
 
 
-def _row(hook: Hook, others: set[Hook]) -> Row:
+def _row(hook: Hook, others: set[Hook], mount: str) -> Row:
     missed = [(option, shown_name(one), why) for option, one, why in _unmet(hook, others)]
     unknown = {(option, shown) for option, shown, _ in missed}
     named = [(option, shown_name(one)) for option, _, one in hook.mentioned()]
     order = [f"{option}={shown}{' (?)' * ((option, shown) in unknown)}" for option, shown in named]
-    return Row(
-        kind=hook.kind,
-        word=hook.word,
-        name=hook.name,
-        priority=_NAMES.get(hook.priority, str(hook.priority)),
-        order=printable(" ".join(order)),
-        conditions=printable(", ".join(_conditions(hook))),
-        where=where(hook),
-        notes=tuple([printable(f"{option}={shown}{why}") for option, shown, why in missed]),
+    cells = (
+        hook.word,
+        hook.name,
+        _NAMES.get(hook.priority, str(hook.priority)),
+        printable(" ".join(order)),
+        printable(", ".join(_conditions(hook))),
+        where(hook),
     )
+    return Row(mount, cells, tuple([printable(f"{option}={shown}{why}") for option, shown, why in missed]))
 
 
 def _unmet(hook: Hook, others: set[Hook]) -> Iterator[tuple[str, object, str]]:
@@ -70,7 +92,8 @@ def _conditions(hook: Hook) -> Iterator[str]:
         yield "once" if had.times == 1 else f"times={had.times}"
     if had.every is not None:
         yield f"every={had.every}"
-    yield from [word for word in ("isolate", "weak") if getattr(had, word)]
+    if had.isolate:
+        yield "isolate"
     if not had.reentrant:
         yield "reentrant=False"
     if hook.paused:
