@@ -14,141 +14,17 @@ from aspecthook.training._options import flag, one_of, optional_number, whole_nu
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._files import folder_of, path_of
 from aspecthook.training.checkpoint._folder import newest
-from aspecthook.training.loop._logs import VAL
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
 from ._kept_files import KeptFiles
-from ._monitor import RULES, Monitor, Rule, find_score, score_of
+from ._monitor import RULES, Monitor, Rule
 
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
 
 
-class BestCheckpoint(Hook):
-    """A hook that acts every few epochs or iterations, and keeps the best checkpoint by the score `save_best`.
-
-    A score is judged at once, and the file is saved when the stage is over: see `KeptFiles.due`.
-    """
-
-    start: int | None = None
-    asynchronous: bool = False
-
-    def __init__(
-        self,
-        interval: int,
-        *,
-        by_epoch: bool,
-        save_best: str | Literal[False] | None,
-        rule: Rule | None,
-        out_dir: str | os.PathLike[str] | None,
-    ) -> None:
-        who = type(self).__name__
-        self.interval: int = interval
-        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
-        self.save_best: str | None = None if save_best is False else save_best  # TOML has no None
-        self._who = f"{who}(save_best={save_best!r})"
-        self._rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
-        self.watched: Monitor | None = None
-        if self.save_best not in (None, "auto"):
-            self.watched = Monitor(self._who, self.save_best, self._rule)
-        self._found = False  # whether a score was found in the logs, and `watched` has its name there
-        self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self._best = KeptFiles(self.out_dir, 1, asynchronous=self.asynchronous)
-
-    @property
-    def best(self) -> Path | None:
-        """The file of the best checkpoint."""
-        return self._best.path(self._best.names[-1]) if self._best.names else None
-
-    @property
-    def best_score(self) -> float | None:
-        """The best score so far."""
-        return self._best.mark if self._best.due is None else self._best.due[1]
-
-    def open(self, runner: Run, *kept: KeptFiles) -> None:
-        """Find the folder of files, and finish what a killed run had no time for."""
-        folder = self.out_dir
-        if folder is None:
-            folder = folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
-        for files in kept:
-            files.open(runner, folder)
-
-    def after_train_epoch(self, runner: Run) -> None:
-        """Act if it is due; an epoch that was ended early does not count."""
-        if self.by_epoch and runner.progress.inner_iter == 0:
-            self.act(runner, due=self.is_due(runner))
-
-    def after_train_iter(self, runner: Run) -> None:
-        """Act if it is due."""
-        if not self.by_epoch and self.is_due(runner):
-            self.act(runner, due=True)
-
-    def is_due(self, runner: Run) -> bool:
-        """Whether it is time to act."""
-        every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
-        return every_n(runner, self.interval, self.start)
-
-    def act(self, runner: Run, *, due: bool) -> None:
-        """Do the work of the hook; called after each epoch, or after the iterations in which it is due."""
-        raise NotImplementedError
-
-    def file_name(self, runner: Run) -> str:
-        """Return the file name of a checkpoint of this moment."""
-        if self.by_epoch and runner.progress.inner_iter == 0:
-            return f"epoch_{runner.progress.epoch}.safetensors"
-        return f"iter_{runner.progress.iter}.safetensors"
-
-    def judge(self, runner: Run, *, validated: bool) -> None:
-        """Plan to save the best checkpoint, if a score has been logged that is the best so far."""
-        wanted = self.save_best
-        if wanted is None:
-            return
-        if not self._found:
-            validates = wanted.startswith(VAL) or any(mode == "val" for mode, _ in runner.workflow)
-            if not validated and (validates or wanted not in runner.logs):
-                return  # the score is that of a validation, which is yet to come
-            key = find_score(self._who, wanted, runner.logs) if validated else wanted
-            rule = self._rule if self.watched is None else self.watched.rule
-            self.watched, self._found = Monitor(self._who, key, rule), True
-        assert self.watched is not None
-        key, best = self.watched.name, self.best_score
-        score = score_of(self._who, key, runner.logs)
-        if self.watched.exceeds(score, self.watched.worst if best is None else best):
-            runner.logger.info("%s is %g, the best so far", key, score)
-            self._best.plan(runner, f"best_{_SEPARATORS.sub('_', key)}_{self.file_name(runner)}", score)
-
-    def after_run(self, runner: Run) -> None:
-        """Wait for the last file, and log a warning if there was no score."""
-        if self.asynchronous:
-            runner.writes.finish()
-        if self.save_best is not None and not self._found:
-            runner.logger.warning(
-                "%s: no best checkpoint was saved, since no score of that name was logged; the logs have %s",
-                self._who,
-                ", ".join(runner.logs) or "nothing",
-            )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the best score and its file."""
-        return {
-            "save_best": self.save_best,
-            "key": self.watched.name if self.watched is not None and self._found else None,
-            "rule": None if self.watched is None else self.watched.rule,
-            "best": self._best.state_dict(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned, if `save_best` and its rule are still the same."""
-        rule = self._rule if self.watched is None else self.watched.rule
-        if state["save_best"] == self.save_best and rule in (state["rule"], None):
-            self._best.load_state_dict(type(self).__name__, state["best"])
-            self._found = state["key"] is not None
-            if self._found:
-                self.watched = Monitor(self._who, state["key"], state["rule"])
-
-
 @HOOKS.register
-class CheckpointHook(BestCheckpoint):
+class CheckpointHook(Hook):
     """Save a checkpoint every few epochs or iterations, the last one and the best one, and remove old ones.
 
     Args:
@@ -157,11 +33,10 @@ class CheckpointHook(BestCheckpoint):
             ``iter_300.safetensors``. A run that ends within an epoch always leaves an ``iter_`` file.
         max_keep: The number of files to keep, not counting the best one; None for all. The oldest is removed when a
             new one has been written.
-        save_best: The name of the score in the run's ``logs``, such as ``"val_accuracy"``. If the run validates,
-            ``"accuracy"`` means that too, and ``"auto"`` means the first score that a validation logs. Scores of
-            validations are judged after each of them, training scores whenever a checkpoint may be due. An unknown one
-            is an error after the first validation, which alone shows which there are; without validations, a warning
-            after the run. The file ``best_val_accuracy_epoch_3.safetensors`` replaces the one before it.
+        save_best: The name of a score that validations log, such as ``"accuracy"``; ``"auto"`` means the first one. It
+            is judged after each validation. An unknown one is an error after the first validation, which alone shows
+            which there are; without validations, there is a warning after the run. The file
+            ``best_val_accuracy_epoch_3.safetensors`` replaces the one before it.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.
@@ -171,7 +46,7 @@ class CheckpointHook(BestCheckpoint):
             has to hold up to two copies of the state.
 
     Attributes:
-        watched: The `Monitor` of the score; None without `save_best`, and for ``"auto"`` before the first validation.
+        watched: The `Monitor` of the score; None without `save_best`.
 
     Example:
         >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
@@ -199,12 +74,20 @@ class CheckpointHook(BestCheckpoint):
         asynchronous: bool = False,
     ) -> None:
         who = type(self).__name__
-        self.asynchronous = flag(who, "asynchronous", asynchronous)
-        interval = whole_number(who, "interval", interval, 0)
-        super().__init__(interval, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir)
+        self.interval: int = whole_number(who, "interval", interval, 0)
+        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
+        self.save_best: str | None = None if save_best is False else save_best  # TOML has no None
+        self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
+        self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self.save_last: bool = flag(who, "save_last", save_last)
+        self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
+        self._who = f"{who}(save_best={save_best!r})"
+        self.watched: Monitor | None = None
+        if self.save_best is not None:
+            self.watched = Monitor(self._who, self.save_best, self.rule)
+        self._best = KeptFiles(self.out_dir, 1, asynchronous=asynchronous)
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, asynchronous=asynchronous, mark=0)
 
@@ -213,27 +96,61 @@ class CheckpointHook(BestCheckpoint):
         """The files that are kept, the oldest first, without the best one."""
         return tuple(map(self._files.path, self._files.names))
 
+    @property
+    def best(self) -> Path | None:
+        """The file of the best checkpoint."""
+        return self._best.path(self._best.names[-1]) if self._best.names else None
+
+    @property
+    def best_score(self) -> float | None:
+        """The best score so far."""
+        return self._best.mark if self._best.due is None else self._best.due[1]
+
     def before_run(self, runner: Run) -> None:
         """Find the folder, and finish what a killed run had no time for."""
-        self.open(runner, self._best, self._files)
+        folder = self.out_dir
+        if folder is None:
+            folder = folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
+        for files in (self._best, self._files):
+            files.open(runner, folder)
 
-    def act(self, runner: Run, *, due: bool) -> None:
-        """Judge a score of the training, and save if it is due."""
-        self.judge(runner, validated=False)
-        if due:
-            self._files.plan(runner, self.file_name(runner), runner.progress.iter)
+    def after_train_epoch(self, runner: Run) -> None:
+        """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
+        if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval):
+            self._files.plan(runner, self._name(runner), runner.progress.iter)
+
+    def after_train_iter(self, runner: Run) -> None:
+        """Save if it is due."""
+        if not self.by_epoch and self.every_n_iters(runner, self.interval):
+            self._files.plan(runner, self._name(runner), runner.progress.iter)
 
     def after_val_epoch(self, runner: Run) -> None:
         """Save if the score is the best so far; a validation outside a run does not count."""
         if runner.running:
             self._files.mark = None  # the validation has changed the state of hooks, which the last file lacks
-            self.judge(runner, validated=True)
+            self.judge(runner)
+
+    def judge(self, runner: Run) -> None:
+        """Plan to save the best checkpoint, if the score of a validation is the best so far.
+
+        It is judged at once, and the file is saved when the stage is over: see `KeptFiles.due`.
+        """
+        if self.watched is None:
+            return
+        score = self.watched.read(runner.logs)
+        if self.watched.exceeds(score, self.best_score):
+            name = self.watched.name
+            runner.logger.info("%s is %g, the best so far", name, score)
+            self._best.plan(runner, f"best_{_SEPARATORS.sub('_', name)}_{self._name(runner)}", score)
 
     def after_run(self, runner: Run) -> None:
-        """Save the last checkpoint."""
+        """Save the last checkpoint, wait for the last file, and log a warning if there was no score."""
         if self.save_last and self._files.mark != runner.progress.iter:
-            self._files.save(runner, self.file_name(runner), runner.progress.iter)
-        super().after_run(runner)
+            self._files.save(runner, self._name(runner), runner.progress.iter)
+        if self.asynchronous:
+            runner.writes.finish()
+        if self.watched is not None and not self.watched.found:
+            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._who)
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
         """Leave the optimizer out, unless `save_optimizer` is set."""
@@ -241,14 +158,30 @@ class CheckpointHook(BestCheckpoint):
             return None
         return Args(checkpoint={**checkpoint, "optimizer": None})
 
+    def _name(self, runner: Run) -> str:
+        """Return the file name of a checkpoint of this moment."""
+        if self.by_epoch and runner.progress.inner_iter == 0:
+            return f"epoch_{runner.progress.epoch}.safetensors"
+        return f"iter_{runner.progress.iter}.safetensors"
+
     def state_dict(self) -> dict[str, Any]:
-        """Return the files that are kept, those that are due, and the best score."""
-        return {"last": self._files.state_dict(), **super().state_dict()}
+        """Return the files that are kept, those that are due, and the score by which the best is chosen."""
+        return {
+            "last": self._files.state_dict(),
+            "best": self._best.state_dict(),
+            "save_best": self.save_best,
+            "watched": None if self.watched is None else self.watched.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        super().load_state_dict(state)
-        self._files.load_state_dict("CheckpointHook", state["last"])
+        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
+        who, watched = type(self).__name__, self.watched
+        self._files.load_state_dict(who, state["last"])
+        if state["save_best"] != self.save_best:
+            return
+        if watched is None or watched.rule in (state["watched"]["rule"], None):
+            self._best.load_state_dict(who, state["best"])
+            self.watched = watched and Monitor(self._who, **state["watched"])
 
 
 @HOOKS.register

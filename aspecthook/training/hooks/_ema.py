@@ -8,6 +8,7 @@ trained parameters in the state of the hook.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from math import exp
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
@@ -113,7 +114,6 @@ class EMAHook(Hook):
         self.steps: int = 0
         self._average: Arrays | None = None
         self._aside: Arrays | None = None  # the parameters, while the average is in the model
-        self._placed = True  # whether the average is on the device of the model
         self._stays = False
 
     @property
@@ -157,8 +157,8 @@ class EMAHook(Hook):
         step = runner.step if self.kind == "warm_up" else self.steps
         if self.steps == 0 and self.kind != "warm_up":
             self._copy(runner)
-        elif step % self.interval == 0 and (average := self._placed_average(runner)) is not None:
-            runner.backend.mix(runner.model, average, self.weight(step))
+        elif step % self.interval == 0 and self._average is not None:
+            runner.backend.mix(runner.model, self._average, self.weight(step))
         self.steps += 1
 
     def after_train_epoch(self, runner: Run) -> None:
@@ -181,12 +181,9 @@ class EMAHook(Hook):
 
     def _put_in(self, runner: Run) -> None:
         """Put the average into the model, if there is one, and keep the parameters aside."""
-        average = self._placed_average(runner)
-        if average is not None and self._aside is None:
+        if self._average is not None and self._aside is None:
             # A copy: the model may have a lower precision, to which swapping would round the average itself.
-            aside = {
-                name: value.clone() if hasattr(value, "clone") else value.copy() for name, value in average.items()
-            }
+            aside = deepcopy(self._average)
             runner.backend.swap(runner.model, aside)
             self._aside = aside
 
@@ -199,14 +196,8 @@ class EMAHook(Hook):
         """Start the average from the parameters; from float16, in which small steps are lost, as float32."""
         state = runner.backend.state(runner.model)
         values = {name: state[name] for name in runner.backend.parameters(runner.model)}
-        self._average = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
-        self._placed = False
-
-    def _placed_average(self, runner: Run) -> Arrays | None:
-        """Return the average, on the device of the model."""
-        if not self._placed:
-            self._average, self._placed = runner.backend.to_device(self._average, runner.model), True
-        return self._average
+        values = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
+        self._average = runner.backend.to_device(values, runner.model)
 
     def before_save_checkpoint(self, runner: Run, checkpoint: dict[str, Any]) -> Args | None:
         """Swap the averaged and the trained parameters in the checkpoint."""
@@ -238,7 +229,8 @@ class EMAHook(Hook):
         model, weights = checkpoint["model"], state["weights"]
         average = {key: model[key] for key in state["averaged"]}
         aside = {key: weights[key] for key in average} if state["inside"] else {}
-        own = {"steps": state["steps"], "average": average, "aside": aside}
+        placed = runner.backend.to_device({"average": average, "aside": aside}, runner.model)
+        own = {"steps": state["steps"], **placed}
         return self._changed(runner, checkpoint, model if aside else {**model, **weights}, own)
 
     def _name(self, runner: Run) -> str:
@@ -255,8 +247,8 @@ class EMAHook(Hook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the average, the parameters beside it, and the number of steps."""
         self.steps = int(state["steps"])
-        self._average, self._aside = _frozen(state["average"]) or None, _frozen(state["aside"]) or None
-        self._placed = self._average is None
+        # Copies: the model is restored from the same arrays.
+        self._average, self._aside = deepcopy(state["average"]) or None, deepcopy(state["aside"]) or None
 
 
 def _frozen(values: Arrays | None) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ from aspecthook.training.loop._logs import VAL, of_mode, without_mode
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import is_divided
 
-from ._checkpoint import BestCheckpoint
+from ._checkpoint import CheckpointHook
 from ._hook import HOOKS
 from ._monitor import Rule
 
@@ -26,7 +26,7 @@ Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
 
 
 @HOOKS.register(name=("EvalHook", "DistEvalHook"))
-class EvalHook(BestCheckpoint):
+class EvalHook(CheckpointHook):
     """Validate every few epochs or iterations, on data of its own, and keep the best checkpoint.
 
     The hook runs the runner's ``val_epoch``, so other hooks on validation act as always. The metrics are logged with
@@ -77,21 +77,25 @@ class EvalHook(BestCheckpoint):
         out_dir: str | os.PathLike[str] | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
+        # Of checkpoints, the hook saves only the best one.
+        super().__init__(0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir, save_last=False)
         who = type(self).__name__
-        interval = whole_number(who, "interval", interval, 1)
-        super().__init__(interval, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir)
+        self.interval = whole_number(who, "interval", interval, 1)
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader: Iterable[Any] = loader
-        self.start = optional_number(who, "start", start, 0)
+        self.start: int | None = optional_number(who, "start", start, 0)
         self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
         self._begun = False
 
+    def after_val_epoch(self, runner: Run) -> None:
+        """Do nothing: validations of the workflow and of other hooks are not judged."""
+
     def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint."""
         if self.save_best is not None:
-            self.open(runner, self._best)
+            super().before_run(runner)
 
     def before_train_epoch(self, runner: Run) -> None:
         """Validate before training, if the run begins at `start` or later."""
@@ -105,12 +109,22 @@ class EvalHook(BestCheckpoint):
 
     def _begin(self, runner: Run, done: int) -> None:
         begun, self._begun = self._begun, True
-        if not begun and self.start is not None and done >= self.start and self.is_due(runner):
-            self.act(runner, due=True)
+        if not begun and self.start is not None and done >= self.start:
+            self._validate_if_due(runner)
 
-    def act(self, runner: Run, *, due: bool) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
+        """Validate if it is due; an epoch that was ended early does not count."""
+        if self.by_epoch and runner.progress.inner_iter == 0:
+            self._validate_if_due(runner)
+
+    def after_train_iter(self, runner: Run) -> None:
         """Validate if it is due."""
-        if not due:
+        if not self.by_epoch:
+            self._validate_if_due(runner)
+
+    def _validate_if_due(self, runner: Run) -> None:
+        is_due = self.every_n_epochs if self.by_epoch else self.every_n_iters
+        if not is_due(runner, self.interval, self.start):
             return
         runner.logs = without_mode("val", runner.logs)  # those of the last validation
         rows: list[tuple[Any, Any]] = []
@@ -133,7 +147,7 @@ class EvalHook(BestCheckpoint):
                 stack.enter_context(collect)
             runner.validate(self.loader)
         if self.metrics is not before:  # a hook may have skipped the validation
-            self.judge(runner, validated=True)
+            self.judge(runner)
 
     def _computed(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
         """Return the metrics of `evaluate`."""

@@ -7,13 +7,14 @@ from math import isfinite
 from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Return
+from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-from ._monitor import Monitor, Rule, find_score, score_of
+from ._monitor import Monitor, Rule
 
 
 @final
@@ -29,18 +30,17 @@ class EarlyStoppingHook(Hook):
         patience: Stop after this many validations without improvement.
         min_delta: The least improvement that counts.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
-        stopping_threshold: Stop as soon as a score is better than this.
 
     Attributes:
         watched: The `Monitor` of the score.
-        best_score: The best score so far; before the first, infinitely bad.
+        best_score: The best score so far.
         wait_count: The number of validations since the last improvement.
         stop_reason: Why the hook has stopped the run, or None.
 
     Example:
         >>> hook = EarlyStoppingHook("accuracy", patience=3)
         >>> hook.watched.rule, hook.best_score
-        ('greater', -inf)
+        ('greater', None)
         >>> EarlyStoppingHook("f1")
         Traceback (most recent call last):
           ...
@@ -56,17 +56,13 @@ class EarlyStoppingHook(Hook):
         patience: int = 5,
         min_delta: float = 0.1,
         rule: Rule | None = None,
-        stopping_threshold: float | None = None,
     ) -> None:
         who = "EarlyStoppingHook"
         self.monitor = monitor
-        self.watched: Monitor = Monitor(who, monitor, rule)
+        self.watched: Monitor = Monitor(f"{who}(monitor={brief(monitor)})", monitor, rule)
         self.patience: int = whole_number(who, "patience", patience, 1)
         self.min_delta: float = finite_number(who, "min_delta", min_delta)
-        self.stopping_threshold: float | None = (
-            None if stopping_threshold is None else finite_number(who, "stopping_threshold", stopping_threshold)
-        )
-        self.best_score: float = self.watched.worst
+        self.best_score: float | None = None
         self.wait_count: int = 0
         self.stop_reason: str | None = None
         self._has_validated = False
@@ -81,16 +77,11 @@ class EarlyStoppingHook(Hook):
         self._has_validated = True
         if not runner.running:
             return
-        who = f"EarlyStoppingHook(monitor={self.monitor!r})"
-        score = score_of(who, find_score(who, self.monitor, runner.logs), runner.logs)
-        exceeds, threshold = self.watched.exceeds, self.stopping_threshold
-        bar = self.best_score + (self.min_delta if self.watched.rule == "greater" else -self.min_delta)
+        score, best = self.watched.read(runner.logs), self.best_score
+        delta = self.min_delta if self.watched.rule == "greater" else -self.min_delta
         if not isfinite(score):
             self._stop(runner, f"{self.monitor} is {score}")
-        elif threshold is not None and exceeds(score, threshold):
-            self.best_score = score
-            self._stop(runner, f"{self.monitor} is {score:g}, which is better than the threshold {threshold:g}")
-        elif exceeds(score, bar) or score == bar:
+        elif best is None or not self.watched.exceeds(best + delta, score):
             self.best_score, self.wait_count = score, 0
         else:
             self.wait_count += 1
@@ -105,9 +96,9 @@ class EarlyStoppingHook(Hook):
             )
 
     def _stop_if_waited(self, runner: Run) -> None:
-        count, best = self.wait_count, self.best_score
-        if count >= self.patience:
-            self._stop(runner, f"{self.monitor} did not improve in {count} validations; the best was {best:g}")
+        if self.wait_count >= self.patience:
+            said = f"did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
+            self._stop(runner, f"{self.monitor} {said}")
 
     def _stop(self, runner: Run, why: str) -> None:
         self.stop_reason = why
@@ -120,7 +111,7 @@ class EarlyStoppingHook(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the best score, and how long there was no better one."""
-        self.best_score, self.wait_count = float(state["best_score"]), int(state["wait_count"])
+        self.best_score, self.wait_count = state["best_score"], int(state["wait_count"])
 
 
 Action: TypeAlias = Literal["raise", "skip", "stop"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aspecthook.training import EMAHook, Hook, Runner, TrainingError
+from aspecthook.training import EMAHook, EvalHook, Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load
 from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.loop import _runner
@@ -25,8 +25,8 @@ class Score(Hook):
     def __init__(self, scores: list[float]) -> None:
         self.scores = scores
 
-    def before_train_iter(self, runner: Runner) -> None:
-        runner.log(acc=self.scores[runner.iter % len(self.scores)])
+    def after_val_epoch(self, runner: Runner) -> None:
+        runner.log(val_acc=self.scores[runner.iter % len(self.scores)])
 
 
 class Counted(Hook):
@@ -98,7 +98,8 @@ def test_a_run_that_saves_in_the_background_leaves_the_same_files(
         hook = CheckpointHook(
             interval, by_epoch=by_epoch, max_keep=max_keep, save_best="acc", rule="greater", asynchronous=asynchronous
         )
-        runner = run_of(library, hooks=[Score(scores), Counted(), EMAHook(), hook], work_dir=folder)
+        each = EvalHook(data(1), by_epoch=by_epoch)
+        runner = run_of(library, hooks=[Score(scores), Counted(), EMAHook(), each, hook], work_dir=folder)
         runner.fit(data(4))
         files = contents(folder)
         for file in files.values():  # old files are removed a little later, and are listed until then
@@ -205,13 +206,13 @@ def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_th
 
     slowed(monkeypatch, third_fails)
     hook = CheckpointHook(1, by_epoch=False, max_keep=2, save_best="acc", rule="greater", asynchronous=True)
-    runner = run_of("numpy", hooks=[Score([1.0, 2.0, 3.0, 4.0, 5.0]), hook, Next()], work_dir=tmp_path)
+    scores, each = Score([1.0, 2.0, 3.0, 4.0, 5.0]), EvalHook(data(1), by_epoch=False)
+    runner = run_of("numpy", hooks=[scores, each, hook, Next()], work_dir=tmp_path)
     with pytest.raises(TrainingError, match=r"iter_3.safetensors: the disk is full"):
         runner.fit(data(5))
     assert [path.name for path in hook.kept] == ["iter_1.safetensors", "iter_2.safetensors"]
-    assert (hook.best, hook.best_score) == (tmp_path / "best_acc_iter_3.safetensors", 3.0)
-    assert hook.state_dict()["last"]["mark"] == 2
-    assert contents(tmp_path).keys() == {"iter_1.safetensors", "iter_2.safetensors", "best_acc_iter_3.safetensors"}
+    assert (hook.best, hook.best_score) == (tmp_path / "best_val_acc_iter_3.safetensors", 3.0)
+    assert contents(tmp_path).keys() == {"iter_1.safetensors", "iter_2.safetensors", "best_val_acc_iter_3.safetensors"}
 
 
 def test_an_error_of_the_run_reaches_the_caller_and_that_of_a_file_is_logged(

@@ -273,15 +273,6 @@ def expected_at(best: int | None) -> int:
     return best - 1
 
 
-def test_a_training_score_is_judged_when_a_checkpoint_may_be_due(tmp_path: Path) -> None:
-    hook = CheckpointHook(2, by_epoch=False, save_best="loss", save_last=False)
-    Run(tmp_path, hook, epochs=2, losses=[0, 5, 0, 3, 0, 4]).go()
-    assert names(tmp_path) == files("iter_2", "iter_4", "iter_6", "best_loss_iter_4")
-    hook = CheckpointHook(9, save_best="loss", save_last=False, out_dir=tmp_path / "epochs")
-    Run(None, hook, epochs=2, losses=[0, 5, 4, 3, 0, 3]).go()
-    assert names(tmp_path / "epochs") == files("best_loss_epoch_2")
-
-
 @pytest.mark.parametrize(
     ("save_best", "logs", "meant"),
     [
@@ -305,8 +296,9 @@ def test_a_validation_before_the_run_does_not_count_for_the_best(
 ) -> None:
     Run(tmp_path, CheckpointHook(save_best="val_acc"), epochs=1, logs={"val_acc": 9}).go()
     assert names(tmp_path) == files("epoch_1")
-    assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("CheckpointHook(save_best='val_acc'): no best checkpoint was saved, ")
+    assert caplog.messages == [
+        "CheckpointHook(save_best='val_acc'): no best checkpoint was saved, since there was no validation"
+    ]
 
 
 def test_a_score_that_was_not_logged_is_refused_with_the_nearest(tmp_path: Path) -> None:
@@ -317,18 +309,6 @@ def test_a_score_that_was_not_logged_is_refused_with_the_nearest(tmp_path: Path)
         "CheckpointHook(save_best='accu'): the validation did not log this score; it logged val_acc; did you "
         "mean 'acc'?"
     )
-
-
-@pytest.mark.parametrize("save_best", ["los", "auto"])
-def test_a_score_that_was_never_logged_is_warned_of_at_the_end(
-    save_best: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    Run(tmp_path, CheckpointHook(save_best=save_best, rule="less"), epochs=1).go()
-    assert caplog.messages == [
-        f"CheckpointHook(save_best={save_best!r}): no best checkpoint was saved, since no score of that name was "
-        "logged; the logs have loss"
-    ]
-    assert names(tmp_path) == files("epoch_1")
 
 
 @pytest.mark.parametrize("score", ["good", None, [1, 2]])

@@ -27,7 +27,11 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: CheckpointHook(out_dir=5), HookTypeError, "CheckpointHook: out_dir=5 is not a path"),
     (lambda: CheckpointLoaderHook(5), HookTypeError, "CheckpointLoaderHook: path=5 is not a path"),
     (lambda: CsvLoggerHook(path=5), HookTypeError, "CsvLoggerHook: path=5 is not a path"),
-    (lambda: EarlyStoppingHook(5, rule="less"), HookTypeError, "EarlyStoppingHook: 5 is not the name of a score"),
+    (
+        lambda: EarlyStoppingHook(5, rule="less"),
+        HookTypeError,
+        "EarlyStoppingHook(monitor=5): 5 is not the name of a score",
+    ),
     (lambda: EvalHook([], evaluate=5), HookTypeError, "EvalHook: evaluate=5 is not callable"),
     (lambda: EvalHook([], save_best=5), HookTypeError, "EvalHook(save_best=5): 5 is not the name of a score"),
 ]

@@ -30,7 +30,6 @@ from aspecthook.training.schedules._policies import (
 Policy: TypeAlias = Callable[[float, float, float], float]
 bases = st.floats(1e-6, 10)
 ratios = st.floats(0, 1)
-strategies = st.sampled_from(["cos", "linear"])
 
 # Those that go from b to a part of it, with that part at P.
 annealed = st.one_of(
@@ -55,7 +54,6 @@ cycle_options = st.fixed_dictionaries(
         "div_factor": st.floats(1, 50),
         "final_div_factor": st.floats(1, 1e5),
         "pct_start": st.floats(0, 0.5),
-        "anneal_strategy": strategies,
         "three_phase": st.booleans(),
     }
 )

@@ -231,7 +231,6 @@ PERIODS = {"policy": "cosine_restart", "min_lr": 0}
         ({"policy": "cosine", "min_lr": -1}, "min_lr=-1; give a number from 0 up"),
         ({"policy": "flat_cosine", "min_lr": 0, "start_percent": 75}, "start_percent=75; give a number from 0 to 1"),
         ({**PERIODS, "periods": 5}, "periods=5; give a list of numbers"),
-        ({"policy": "cyclic", "anneal_strategy": "cosine"}, "give 'cos' or 'linear'; did you mean 'cos'?"),
         ({"policy": "cyclic", "by_epoch": True}, "cyclic only counts steps; leave by_epoch out, or give False"),
         ({"policy": "one_cycle"}, "needs 'max_lr', which"),
         ({"policy": "one_cycle", "max_lr": 1, "three_phase": 1}, "three_phase=1 is neither True nor False"),
