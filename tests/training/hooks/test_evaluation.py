@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError, Return, hooks
+from aspecthook import HookOptionError, Return, hooks
 from aspecthook.training import (
     CheckpointHook,
     CheckpointLoaderHook,
@@ -222,11 +222,6 @@ def test_the_best_may_go_elsewhere_and_must_go_somewhere(tmp_path: Path) -> None
         runner.fit([1.0])
 
 
-def test_a_number_that_a_validation_does_not_make_is_an_error_that_names_those_it_makes(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"val_acc, val_size"):
-        best_of([1.0], tmp_path, save_best="accuracy")
-
-
 def test_numbers_without_names_are_refused() -> None:
     with pytest.raises(TrainingError, match=r"returned a float; return metrics by name, such as {'accuracy': 0.97}$"):
         make(1.0, hooks=[EvalHook([1.0], evaluate=lambda *_: 0.5)]).fit([1.0])
@@ -294,12 +289,6 @@ def test_a_score_that_is_not_finite_stops_the_run(score: float) -> None:
     assert stopped(EarlyStoppingHook("acc"), [0.1, score, 0.2])[0] == 2
 
 
-def test_a_score_that_a_validation_does_not_log_is_refused_with_the_nearest() -> None:
-    runner = make(max_epochs=2, hooks=[EarlyStoppingHook("val_accu", patience=1)])
-    with pytest.raises(TrainingError, match="did not log this score; it logged val_acc, val_size; did you mean 'val_a"):
-        runner.fit([1.0], [1.0])
-
-
 def test_it_says_why_it_stops(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         stopped(EarlyStoppingHook("acc", patience=2), [0.5, 0.25, 0.25])
@@ -313,13 +302,10 @@ def test_it_says_why_it_stops(caplog: pytest.LogCaptureFixture) -> None:
     ("make_hook", "error", "text"),
     [
         (lambda: EvalHook([1.0], interval=0), HookOptionError, "from 1 up"),
-        (lambda: EvalHook([1.0], interval=1.5), HookTypeError, "not a whole number"),  # type: ignore[arg-type]
         (lambda: EvalHook([1.0], start=-1), HookOptionError, "from 0 up"),
         (lambda: EvalHook([1.0], save_best="acc", rule="bigger"), HookOptionError, "bigger"),  # type: ignore[arg-type]
-        (lambda: EvalHook([1.0], save_best=3), HookTypeError, "3 is not the name of a score"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", rule="greatr"), HookOptionError, "did you mean 'greater'"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", patience=0), HookOptionError, "from 1 up"),
-        (lambda: EarlyStoppingHook("acc", patience=True), HookTypeError, "not a whole number"),
         (lambda: EarlyStoppingHook("acc", min_delta=nan), HookOptionError, "min_delta"),
     ],
 )
@@ -335,9 +321,7 @@ RANKS = """
 import json, os, sys
 import torch, torch.distributed as dist
 from aspecthook import hooks
-from aspecthook.training import Hook, Runner
-from aspecthook.training import EarlyStoppingHook, EvalHook
-from aspecthook.training import NanGuardHook, NanLossError
+from aspecthook.training import EvalHook, NanGuardHook, Runner
 from aspecthook.training.data import ArrayDataset, DataLoader
 from torch.nn.parallel import DistributedDataParallel
 
@@ -381,14 +365,6 @@ runner.fit(data(3, 10 + rank))
 told["metrics"], told["n"], told["best"] = rows, float(samples[0][1, 0]), shared.best_score
 told["files"] = [name for name in os.listdir(folder) if name != "run.json"]  # rank 0 knows
 
-# Rank 0 alone has numbers by which to stop
-runner = run(max_epochs=6)
-stop = runner.register_hook(EarlyStoppingHook("score", rule="greater", patience=2))
-runner.register_hook(type("Score", (Hook,), {"priority": 0, "after_val_epoch": lambda self, runner, epoch:
-    runner.logs.__setitem__("val_score", 0.0 if rank == 0 else float(epoch))})())
-runner.fit(data(1, rank), data(1, rank))
-told["stopped"] = [runner.epoch, stop.best_score, stop.wait_count]
-
 # Rank 1 alone has a loss that is no number
 for action in ("skip", "stop"):
     runner = run()
@@ -399,13 +375,6 @@ for action in ("skip", "stop"):
     runner.fit(data(3, 10 + rank))
     told[action] = [guard.skipped, runner.iter, bool(torch.isfinite(runner.model.module.line.weight).all())]
     told[action + " weights"] = weights(runner)[:2]
-runner = run()
-runner.register_hook(NanGuardHook())
-hooks(runner.forward).post(nan_at_4)
-try:
-    runner.fit(data(3, 10 + rank))
-except NanLossError as error:
-    told["raise"] = str(error)
 json.dump(told, open(f"{folder}/../rank{rank}.json", "w"))
 dist.destroy_process_group()
 """
@@ -415,7 +384,7 @@ dist.destroy_process_group()
 @pytest.mark.stress
 def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> None:
     first, second = on_two_ranks(RANKS, tmp_path)
-    for alike in ("best", "stopped", "skip", "skip weights", "stop", "stop weights"):
+    for alike in ("best", "skip", "skip weights", "stop", "stop weights"):
         assert first[alike] == second[alike], alike
     for (whole, shared), (_, other) in zip(first["metrics"], second["metrics"], strict=True):
         assert shared == other
@@ -425,11 +394,8 @@ def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> Non
     assert first["best"] == min(shared["val_loss"] for _, shared in first["metrics"])
     assert len(first["files"]) == 1
     assert first["files"][0].startswith("best_val_loss_epoch_")
-    assert first["stopped"] == [3, 0.0, 2]
     assert first["skip"] == [1, 9, True]
     assert first["stop"] == [1, 5, True]
-    assert "the loss of another rank is bad in epoch 2, iteration 2 of it (5 of the run)" in first["raise"]
-    assert "the loss is nan in epoch 2, iteration 2 of it (5 of the run)" in second["raise"]
 
 
 def test_an_unknown_best_score_is_refused_before_any_training_by_a_validation_at_the_start(tmp_path: Path) -> None:

@@ -88,11 +88,10 @@ def test_clipped_and_cumulative_steps_are_those_of_a_loop_by_hand(
 
 
 def test_accumulate_of_the_runner_stays_unless_it_contradicts_the_hook() -> None:
-    runner = run_of("numpy", accumulate=4, hooks=[OptimizerHook()])
-    runner.fit(data(4))
-    assert runner.accumulate == 4
-    runner = run_of("numpy", accumulate=4, hooks=[OptimizerHook(cumulative_iters=4)])
-    runner.fit(data(4))
+    for hook in (OptimizerHook(), OptimizerHook(cumulative_iters=4)):
+        runner = run_of("numpy", accumulate=4, hooks=[hook])
+        runner.fit(data(4))
+        assert runner.accumulate == 4
     runner = run_of("numpy", accumulate=4, hooks=[OptimizerHook(cumulative_iters=2)])
     with pytest.raises(TrainingError, match=r"OptimizerHook\(cumulative_iters=2\) and Runner\(accumulate=4\)"):
         runner.fit(data(4))
