@@ -108,9 +108,7 @@ class CheckpointHook(Hook):
 
     def before_run(self, runner: Run) -> None:
         """Find the folder, and finish what a killed run had no time for."""
-        folder = self.out_dir
-        if folder is None:
-            folder = folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
+        folder = self.out_dir or folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
         for files in (self._best, self._files):
             files.open(runner, folder)
 
@@ -195,8 +193,7 @@ class CheckpointLoaderHook(Hook):
             always an error.
 
     Example:
-        >>> hook = CheckpointLoaderHook("runs/digits", missing_ok=True)
-        >>> hook.priority
+        >>> CheckpointLoaderHook("runs/digits", missing_ok=True).priority
         'HIGHEST'
     """
 

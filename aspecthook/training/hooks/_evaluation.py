@@ -40,22 +40,17 @@ class EvalHook(CheckpointHook):
             ``start=0, interval=1`` every new run does.
         interval: Validate every `interval` epochs or iterations, counted from `start` if that is given.
         by_epoch: Count epochs; otherwise iterations.
-        save_best: The score by which the best checkpoint is chosen, or ``"auto"`` for the first metric; see
-            `CheckpointHook`. An unknown one is an error after the first validation, which alone shows which there are;
-            with ``start=0, interval=1`` that is before any training.
-        rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
-        out_dir: The folder of the best checkpoint; the run's ``work_dir`` unless given.
+        save_best, rule, out_dir: See `CheckpointHook`. The best is chosen by the validations of this hook alone. With
+            ``start=0, interval=1`` an unknown score is an error before any training.
         evaluate: Computes metrics that cannot be averaged over batches. It is called with a list of the outputs of
             ``val_iter`` and a list of the batches, which are kept in memory for it, and returns metrics by name.
 
     Attributes:
         metrics: The metrics of the last validation.
-        best, best_score: The file of the best checkpoint, and its score.
 
     Example:
-        >>> hook = EvalHook([], start=10, interval=5, save_best="accuracy")
-        >>> hook.best_score is None
-        True
+        >>> EvalHook([], start=10, interval=5, save_best="accuracy").metrics
+        {}
         >>> EvalHook([], interval=0)
         Traceback (most recent call last):
           ...

@@ -125,11 +125,10 @@ _MMENGINE = Dialect(
 
 @HOOKS.register
 class DistSamplerSeedHook(Hook):
-    """Call ``set_epoch`` of the training sampler before each epoch, so that it shuffles in a new order.
+    """Call ``set_epoch`` of the training sampler, such as a ``DistributedSampler``, before each epoch.
 
-    Like mmcv's hook of this name, it looks at the loader's sampler, its batch sampler and the sampler of that;
-    ``torch.utils.data.DistributedSampler`` has the method. The runner itself tells the loaders of
-    `aspecthook.training.data` the epoch.
+    As in mmcv, that is the loader's sampler, its batch sampler or the sampler of that. Loaders of
+    `aspecthook.training.data` need no hook.
 
     Example:
         >>> DistSamplerSeedHook().priority

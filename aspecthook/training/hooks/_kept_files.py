@@ -25,9 +25,9 @@ class KeptFiles:
     Attributes:
         mark: A number that the hook keeps with the newest file: the score of the best checkpoint, the iteration of the
             last one. If that file cannot be written, it is the number of the file before.
-        due: The name and the mark of a file that is to be saved when the stage is over, since all hooks of the stage
-            have run then. Another hook may save in the same moment and before this one, and a run may be resumed from
-            its file; so the state has what is due, and the resumed run saves it.
+        due: The name and the mark of a file that is to be saved when the stage is over, after all its hooks. Another
+            hook may save before this one in the same moment, and a run may be resumed from its file; so the state has
+            what is due, and the resumed run saves it.
     """
 
     __slots__ = ("_asynchronous", "_most", "due", "folder", "mark", "names", "saving")

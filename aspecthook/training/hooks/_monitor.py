@@ -46,9 +46,7 @@ class Monitor:
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name unless given.
 
     Attributes:
-        name: The name; once a score was found in the logs, as it is there.
-        rule: The rule; for ``"auto"`` None until a score was found.
-        found: Whether one was.
+        found: Whether a score was found in the logs, so that `name` is its name there, and `rule` is known.
 
     Example:
         >>> monitor = Monitor("EarlyStoppingHook", "accuracy")
