@@ -29,7 +29,7 @@ from .weave import weave
 
 if TYPE_CHECKING:
     from ._core.law.answers import Args, Return
-    from ._core.law.call import Call, State
+    from ._core.law.call import Call
     from ._core.law.hook import Hook
     from ._core.mount.hookable import explain, hookable, hooks
     from ._core.mount.point import MountPoint
@@ -56,7 +56,6 @@ __all__ = [
     "PluginError",
     "Priority",
     "Return",
-    "State",
     "WeaveError",
     "WeaveWarning",
     "Weaving",
@@ -83,7 +82,7 @@ load_lazily(
         "_core.law.hook": "Hook",
         "_core.mount.point": "MountPoint",
         "_core.law.answers": "Args Return",
-        "_core.law.call": "Call State",
+        "_core.law.call": "Call",
         "_core.mount.hookable": "explain hookable hooks",
         "weave": "Weaving always around exception item on post pre",
     },

@@ -28,7 +28,7 @@ class AspecthookError(Exception):
 
 
 class HookAnswerError(AspecthookError, TypeError):
-    """A hook answered something that its kind may not answer.
+    """A hook returned an answer that its kind does not allow.
 
     Example:
         >>> @hookable
@@ -42,7 +42,7 @@ class HookAnswerError(AspecthookError, TypeError):
 
 
 class HookOrderError(AspecthookError, ValueError):
-    """The ``before`` and ``after`` of some hooks contradict each other; the message spells the cycle out.
+    """The ``before`` and ``after`` of some hooks contradict each other; the message shows the cycle.
 
     Example:
         >>> @hookable
@@ -69,7 +69,7 @@ class HookSignatureError(AspecthookError, TypeError):
 
 
 class HookTypeError(AspecthookError, TypeError):
-    """What was offered as a hook, or as one of its options, is not of a usable type.
+    """A hook, or one of its options, has a type that cannot work.
 
     Example:
         >>> @hookable
@@ -95,7 +95,7 @@ class HookOptionError(AspecthookError, ValueError):
 
 
 class HookLookupError(AspecthookError, LookupError):
-    """No hook, or no mount point, is where one was looked for.
+    """There is no such hook, or no mount point.
 
     Example:
         >>> @hookable
@@ -108,7 +108,7 @@ class HookLookupError(AspecthookError, LookupError):
 
 
 class MountError(AspecthookError, TypeError):
-    """Something that cannot be made a mount point; the message says why and what to mount instead.
+    """A target cannot be made a mount point; the message says why and what to mount instead.
 
     Example:
         >>> hookable(len)
@@ -119,7 +119,7 @@ class MountError(AspecthookError, TypeError):
 
 
 class WeaveError(AspecthookError, ValueError):
-    """Something that cannot be woven, or is not there; the message says why and what to weave instead.
+    """A target cannot be woven, or does not exist; the message says why and what to weave instead.
 
     Example:
         >>> import shlex
@@ -131,7 +131,7 @@ class WeaveError(AspecthookError, ValueError):
 
 
 class ConfigError(AspecthookError, ValueError):
-    """A config that cannot be built, or a name that is taken; the message says which and what to write instead.
+    """A config cannot be built, or a name is taken; the message says what to write instead.
 
     Example:
         >>> from aspecthook.training import Registry
@@ -146,7 +146,7 @@ class ConfigError(AspecthookError, ValueError):
 
 
 class PluginError(AspecthookError, ValueError):
-    """A plugin that does not fit the specification, or whose name is taken; the message says what to change.
+    """A plugin does not fit the specification, or its name is taken; the message says what to change.
 
     Example:
         >>> from aspecthook.plugins import Plugins
@@ -164,9 +164,9 @@ class PluginError(AspecthookError, ValueError):
 
 
 class WeaveWarning(RuntimeWarning):
-    """A weaving waits for a module that cannot be imported now, or could not be done as its module was imported.
+    """A weaving waits for a module that cannot be imported now, or it failed when its module was imported.
 
-    Its ``check()`` raises the error.
+    The weaving's ``check()`` raises the error.
 
     Example:
         >>> import warnings
@@ -180,7 +180,7 @@ class WeaveWarning(RuntimeWarning):
 
 
 class HookWarning(RuntimeWarning):
-    """Something about a hook that is probably not what was meant; the message says what to write instead.
+    """A hook probably does not do what you meant; the message says what to write instead.
 
     Example:
         >>> import warnings

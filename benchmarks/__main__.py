@@ -9,19 +9,8 @@ from collections.abc import Callable
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import (
-    calls,
-    changes,
-    events,
-    imports,
-    modules,
-    mounts,
-    recording,
-    training,
-    weaving,
-)
-from .results import Contest, as_data, lines, save, save_goals, summary
-from .results import machine as machine_of
+from . import calls, changes, events, imports, modules, mounts, recording, training, weaving
+from .results import Contest, as_data, lines, machine, save_goals, summary
 from .timing import Effort
 
 SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
@@ -51,7 +40,7 @@ def main() -> None:
         json.dump(as_data(SECTIONS[options.worker](effort)), sys.stdout)
         return
     begun = perf_counter()
-    print(machine_of())
+    print(machine())
     print("Medians over the rounds of all processes; in each round all contenders run in turn.")
     contests: list[Contest] = []
     for section in options.sections or SECTIONS:
@@ -60,8 +49,6 @@ def main() -> None:
         contests += found
     print(*summary(contests), sep="\n")
     print(f"\nTook {perf_counter() - begun:.0f} s.")
-    if options.json:
-        save(contests, options.json)
     if options.goals:
         save_goals(contests, options.goals)
 
@@ -71,7 +58,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"what to measure: {', '.join(SECTIONS)}")
     parser.add_argument("--fast", action="store_true", help="a rough look, in seconds")
     parser.add_argument("--processes", type=int, help="how many processes to pool (3; with --fast 1)")
-    parser.add_argument("--json", metavar="FILE", help="keep all rounds as a pyperf suite")
     parser.add_argument("--goals", metavar="FILE", help="keep the goals and what was measured, for benchmarks.table")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -17,36 +17,20 @@ MANY = 10_000
 
 def attach(effort: Effort) -> list[Contest]:
     """Add and remove one hook of a shape that is known."""
-    closure, _ = targets.closures()
-    busy = targets.target()
-    for _ in range(10):
-        busy.pre(targets.hook("x"))
-    acts: dict[str, Callable[[], object]] = {
-        "add, remove": _cycle(targets.target(), called=False),
-        "add, call, remove": _cycle(targets.target(), called=True),
-        "add, call, remove (closure)": _cycle(closure, called=True),
-        "add, call, remove, call (11th hook)": _cycle(busy, called=True, again=True),
-    }
-    times = repeated(acts, effort)
+    quiet, called, hook = targets.target(), targets.target(), targets.hook("x")
+
+    def add_remove() -> None:
+        quiet.pre(hook)
+        quiet.hooks.remove(hook)
+
+    def add_call_remove() -> None:
+        called.pre(hook)
+        called(1, 2)
+        called.hooks.remove(hook)
+
+    times = repeated({"add, remove": add_remove, "add, call, remove": add_call_remove}, effort)
     goals = [Goal("add, remove", 20e-6), Goal("add, call, remove", 25e-6)]
     return [Contest("attach", "One pre hook, shape known", "µs", times, goals=goals)]
-
-
-def _cycle(function: Any, *, called: bool, again: bool = False) -> Callable[[], object]:
-    hook = targets.hook("x")
-
-    def plain() -> None:
-        function.pre(hook)
-        function.hooks.remove(hook)
-
-    def with_call() -> None:
-        function.pre(hook)
-        function(1, 2)
-        function.hooks.remove(hook)
-        if again:
-            function(1, 2)
-
-    return with_call if called else plain
 
 
 def first(effort: Effort) -> list[Contest]:
@@ -54,33 +38,29 @@ def first(effort: Effort) -> list[Contest]:
     contests: list[Contest] = []
     for title, limit, new in (("Names never seen, shape known", 60e-6, False), ("A new shape", 300e-6, True)):
         prepared: dict[str, Callable[[], Callable[[], object]]] = {
-            "first call, 1 pre": partial(_first_call, 1, 0, new=new),
-            "first call, 1 pre + 1 post": partial(_first_call, 1, 1, new=new),
-            "first call, 10 pre + 10 post": partial(_first_call, 10, 10, new=new),
-            "add, call, remove": partial(_whole, new=new),
+            "first call, 1 pre": partial(_first_call, new=new),
+            "first call, 1 pre + 1 post": partial(_first_call, targets.hook("result"), new=new),
         }
+        if new:
+            prepared["add, call, remove"] = _whole
         times = shots(prepared, effort.rounds)
-        goals = [Goal(name, limit) for name in times if "10" not in name and (new or name.startswith("first"))]
-        contests.append(Contest("first", title, "µs", times, goals=goals))
+        contests.append(Contest("first", title, "µs", times, goals=[Goal(name, limit) for name in times]))
     return contests
 
 
-def _first_call(pre: int, post: int, *, new: bool) -> Callable[[], object]:
+def _first_call(*post: Any, new: bool) -> Callable[[], object]:
     function = targets.target_of_new_names()
-    for _ in range(pre):
-        function.pre(targets.hook("x"))
-    for _ in range(post):
-        function.post(targets.hook("result"))
+    function.pre(targets.hook("x"))
+    for hook in post:
+        function.post(hook)
     if new:
         targets.forget_shapes()
     return lambda: function(1, 2)
 
 
-def _whole(*, new: bool) -> Callable[[], object]:
-    function = targets.target_of_new_names()
-    hook = targets.hook("x")
-    if new:
-        targets.forget_shapes()
+def _whole() -> Callable[[], object]:
+    function, hook = targets.target_of_new_names(), targets.hook("x")
+    targets.forget_shapes()
 
     def whole() -> None:
         function.pre(hook)

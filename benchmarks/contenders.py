@@ -99,14 +99,6 @@ class Spec:
         """Add two numbers."""
 
 
-def _manager(*plugins: object) -> Any:
-    manager = pluggy.PluginManager("benchmarks")
-    manager.add_hookspecs(Spec)
-    for plugin in plugins:
-        manager.register(plugin)
-    return manager
-
-
 class Implementation:
     """The function itself, as a plugin."""
 
@@ -135,8 +127,11 @@ def pluggy_wrappers(pre: list[Function], post: list[Function]) -> Contender:
 
     That the call itself goes through pluggy is how pluggy works: there is no function that one could call instead.
     """
-    plugins = [Wrapping(*pair) for pair in zip(pre, post, strict=True)]
-    return Contender("pluggy", "f(x=1, y=2)", {"f": _manager(Implementation(), *plugins).hook.add})
+    manager: Any = pluggy.PluginManager("benchmarks")
+    manager.add_hookspecs(Spec)
+    for plugin in (Implementation(), *(Wrapping(*pair) for pair in zip(pre, post, strict=True))):
+        manager.register(plugin)
+    return Contender("pluggy", "f(x=1, y=2)", {"f": manager.hook.add})
 
 
 def blinker_signals(count: int) -> tuple[Contender, list[Callable[..., None]]]:

@@ -7,8 +7,6 @@ arguments by keyword alone; a list and a loop does nothing else at all.
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +22,7 @@ from . import targets
 from .contenders import impl, spec
 from .results import OURS, Contest, Goal
 from .targets import Function
-from .timing import Contender, Effort, race, repeated
+from .timing import Contender, Effort, grown, race, repeated
 
 HAND = "by hand"
 LOOP = "a list and a loop"
@@ -54,7 +52,7 @@ Rivals = dict[str, Callable[[], Rival]]
 
 def events(effort: Effort) -> list[Contest]:
     """Emit to 0, 1 and 10 subscribers, of each sort of event; subscribe and unsubscribe; what it takes in memory."""
-    return [*(_emitting(number, effort) for number in (0, 1, 10)), _subscribing(effort), *_memory()]
+    return [*(_emitting(number, effort) for number in (0, 1, 10)), _subscribing(effort), _memory()]
 
 
 def _emitting(number: int, effort: Effort) -> Contest:
@@ -145,7 +143,6 @@ EMIT: Rivals = {
     OURS: _ours,
     f"{OURS}, first=True": partial(_ours, first=True),
     f"{OURS}, fold=": partial(_ours, fold="celsius"),
-    f'{OURS}, errors="group"': partial(_ours, errors="group"),
     "blinker": _blinker,
     "pluggy": _pluggy,
 }
@@ -174,22 +171,18 @@ def _coming_and_going(rival: Rival, others: int) -> Callable[[], object]:
     return act
 
 
-def _memory() -> list[Contest]:
+def _memory() -> Contest:
     """Return the bytes that one of many subscribers takes, itself left out, on an event that has been emitted since."""
-    grown = {name: [_grown(make()) / MANY] for name, make in SUBSCRIBE.items()}
-    return [Contest("events", f"each of {MANY} subscribers", "bytes", grown, goals=[Goal(OURS, 600)])]
 
+    def each(rival: Rival) -> float:
+        row = [rival.subscriber() for _ in range(MANY)]
 
-def _grown(rival: Rival) -> int:
-    """Count what tracemalloc sees of subscribing and emitting once."""
-    row = [rival.subscriber() for _ in range(MANY)]
-    gc.collect()
-    tracemalloc.start()
-    try:
-        for one in row:
-            rival.put(one)
-        eval(rival.statement, {"f": rival.emit})
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
+        def subscribe() -> None:
+            for one in row:
+                rival.put(one)
+            eval(rival.statement, {"f": rival.emit})
+
+        return grown(subscribe) / MANY
+
+    times = {name: [each(make())] for name, make in SUBSCRIBE.items()}
+    return Contest("events", f"each of {MANY} subscribers", "bytes", times, goals=[Goal(OURS, 600)])

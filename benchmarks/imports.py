@@ -13,22 +13,7 @@ from .results import Contest, Goal
 from .timing import Effort
 
 ROOT = str(Path(__file__).resolve().parents[1])
-HEAVY = (
-    *(
-        "wrapt",
-        "asyncio",
-        "pytest",
-        "hypothesis",
-        "numpy",
-        "torch",
-        "inspect",
-        "dataclasses",
-        "ast",
-        "logging",
-        "typing",
-    ),
-    *("typing_extensions", "importlib.metadata", "typing"),
-)
+HEAVY = "wrapt asyncio pytest hypothesis numpy torch inspect dataclasses ast logging typing importlib.metadata"
 # As a program starts; and with `-I -S`, so that no .pth file has imported beforehand what we need as well.
 WAYS = {"": ("-c",), " (-I -S)": ("-I", "-S", "-c")}
 FIND = f"import sys; sys.path.insert(0, {ROOT!r}); sys.dont_write_bytecode = False"
@@ -50,7 +35,7 @@ def imports(effort: Effort) -> list[Contest]:
                     _start(*cached, *flags, FIND + OURS) - bare
                 )
     loaded = set(_start_and_read("-I", "-S", "-c", FIND + OURS + "; print(*sys.modules)").split())
-    facts = {f"{name} is not imported": name not in loaded for name in HEAVY}
+    facts = {f"{name} is not imported": name not in loaded for name in HEAVY.split()}
     return [
         Contest(
             "import", "Import time", "ms", times, goals=[Goal("importing hookable and weave adds", 15e-3)], facts=facts

@@ -88,18 +88,14 @@ def _by_hand(count: int) -> Any:
     """Make a module whose forward calls the functions itself."""
     import torch
 
-    before, after = ([_copy(one) for _ in range(count)] for one in (_before, _after))
-    names = {f"b{place}": one for place, one in enumerate(before)} | {
-        f"a{place}": one for place, one in enumerate(after)
-    }
+    space: dict[str, Any] = {}
     lines = ["def forward(self, x):"]
-    lines += [f"    answer = b{place}(x)\n    if answer is not None:\n        x = answer" for place in range(count)]
-    lines += ["    result = x"]
-    lines += [
-        f"    answer = a{place}(result)\n    if answer is not None:\n        result = answer" for place in range(count)
-    ]
-    space = dict(names)
-    exec("\n".join([*lines, "    return result"]), space)
+    for function in (_before, _after):
+        for place in range(count):
+            name = f"{function.__name__}_{place}"
+            space[name] = _copy(function)
+            lines.append(f"    answer = {name}(x)\n    if answer is not None:\n        x = answer")
+    exec("\n".join([*lines, "    return x"]), space)
     return type("ByHand", (torch.nn.Module,), {"forward": space["forward"]})()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import tracemalloc
 from collections.abc import Callable
 from itertools import count
 from time import process_time
@@ -15,7 +14,7 @@ from aspecthook import Weaving, hookable, weave
 
 from . import targets
 from .results import Contest, Goal
-from .timing import Effort
+from .timing import Effort, grown
 
 FEW, MANY, IN_MODULE = 1_000, 16_000, 100
 _numbers = count(1)
@@ -96,18 +95,7 @@ def _memory(many: int) -> Contest:
     """Return the bytes of a mount point, as tracemalloc sees them; the function itself is left out."""
     idle, woven = "an idle mount point", "a woven function that has been called"
     decorated, called = _Functions(many), _Functions(many)
-    grown = {idle: _grown(decorated.decorate), woven: _grown(lambda: _woven(called))}
+    sizes = {idle: grown(decorated.decorate), woven: grown(lambda: _woven(called))}
     called.remove()
-    times = {name: [size / many] for name, size in grown.items()}
+    times = {name: [size / many] for name, size in sizes.items()}
     return Contest("mounts", f"Each of {many:,} functions", "bytes", times, goals=[Goal(idle, 1000), Goal(woven, 2500)])
-
-
-def _grown(act: Callable[[], object]) -> int:
-    gc.collect()
-    tracemalloc.start()
-    try:
-        act()
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()

@@ -88,24 +88,17 @@ def shown_goal(contest: Contest, goal: Goal) -> str:
 
 def lines(contests: Iterable[Contest]) -> Iterator[str]:
     """Print the contests of one section."""
-    header: tuple[str, ...] = ()
+    header = ""
     for contest in contests:
         if not contest.wide:
             yield from _tall(contest)
             continue
-        names = (*contest.times, *([f"× {contest.against}"] if contest.against else []))
+        names = "".join(f"{name:>12}" for name in (*contest.times, f"× {contest.against}"))
         if names != header:
-            yield ""
-            yield f"{contest.unit:>32}" + "".join(f"{name:>{_width(name)}}" for name in names)
+            yield from ("", f"{contest.unit:>32}{names}")
             header = names
-        times = "".join(f"{shown_time(contest.time(n), contest.unit):>{_width(n)}}" for n in contest.times)
-        last = list(contest.times)[-1]
-        ratio = f"{contest.ratio(last, contest.against):>{_width(names[-1])}.2f}" if contest.against else ""
-        yield f"  {contest.title:<30}{times}{ratio}"
-
-
-def _width(name: str) -> int:
-    return max(11, len(name) + 2)
+        times = "".join(f"{shown_time(contest.time(name), contest.unit):>12}" for name in contest.times)
+        yield f"  {contest.title:<30}{times}{contest.ratio(list(contest.times)[-1], contest.against):>12.2f}"
 
 
 def _tall(contest: Contest) -> Iterator[str]:
@@ -123,17 +116,13 @@ def _tall(contest: Contest) -> Iterator[str]:
 
 def summary(contests: Iterable[Contest]) -> Iterator[str]:
     """Count the goals, and name those that were missed."""
-    count, missed = 0, []
+    met, missed = 0, []
     for contest in contests:
-        for goal in contest.goals:
-            count += 1
-            if not contest.judge(goal)[1]:
-                missed.append(f"  {contest.title}: {goal.of}: {shown_goal(contest, goal)}")
-        for fact, holds in contest.facts.items():
-            count += 1
-            if not holds:
-                missed.append(f"  {contest.title}: {fact}: no")
-    yield f"\n{count - len(missed)} of {count} goals met."
+        held = {f"{goal.of}: {shown_goal(contest, goal)}": contest.judge(goal)[1] for goal in contest.goals}
+        for what, holds in (held | contest.facts).items():
+            met += holds
+            missed += [] if holds else [f"  {contest.title}: {what}"]
+    yield f"\n{met} of {met + len(missed)} goals met."
     if missed:
         yield from ["MISSED:", *missed]
 
@@ -153,30 +142,6 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "(not installed)"
-
-
-def save(contests: Iterable[Contest], path: str) -> None:
-    """Write all rounds as a `pyperf` suite, for ``pyperf show``, ``pyperf stats`` and ``pyperf compare_to``."""
-    common = {f"version_{name}": _version(name) for name in (OURS, *PEERS)}
-    benchmarks = [
-        pyperf.Benchmark(
-            [
-                pyperf.Run(
-                    row,
-                    metadata={
-                        "name": f"{contest.section}: {contest.title}: {name}",
-                        "unit": "byte" if contest.unit == "bytes" else "second",
-                        **common,
-                    },
-                    collect_metadata=True,
-                )
-            ]
-        )
-        for contest in contests
-        for name, row in contest.times.items()
-        if min(row) > 0  # what is a difference of two times may not be, and pyperf would refuse it
-    ]
-    pyperf.BenchmarkSuite(benchmarks).dump(path, replace=True)
 
 
 def save_goals(contests: Iterable[Contest], path: str) -> None:

@@ -40,23 +40,16 @@ def _title(entry: dict[str, Any]) -> str:
 
 
 def _limit(entry: dict[str, Any]) -> str:
-    sign = "≥" if entry["at_least"] else "≤"
-    return (
-        f"{sign} {entry['limit']:g}"
-        if entry["over"]
-        else f"{sign} {entry['limit'] * SCALE[entry['unit']]:,g} {entry['unit']}"
-    )
+    limit = f"{entry['limit']:g}" if entry["over"] else f"{entry['limit'] * SCALE[entry['unit']]:,g} {entry['unit']}"
+    return f"{'≥' if entry['at_least'] else '≤'} {limit}"
 
 
 def _value(entry: dict[str, Any] | None) -> str:
     if entry is None:
         return ""
-    shown = f"{entry['value']:.2f}" if entry["over"] else _shown(entry["value"], entry["unit"])
+    value, unit = entry["value"], entry["unit"]
+    shown = f"{value:.2f}" if entry["over"] else f"{shown_time(value, unit)} {unit}"
     return shown if entry["met"] else f"**{shown}**"
-
-
-def _shown(value: float, unit: str) -> str:
-    return f"{value * SCALE[unit]:,.0f} {unit}" if value * SCALE[unit] >= 100 else f"{shown_time(value, unit)} {unit}"
 
 
 if __name__ == "__main__":

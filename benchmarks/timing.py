@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -144,6 +145,18 @@ def repeated(acts: dict[str, Callable[[], object]], effort: Effort) -> dict[str,
                 act()
             times[name].append((perf_counter() - begun) / counts[name])
     return times
+
+
+def grown(act: Callable[[], object]) -> int:
+    """Return the bytes that an act leaves behind, as tracemalloc sees them."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        act()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
 
 
 def _once(act: Callable[[], object]) -> float:

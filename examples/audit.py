@@ -71,7 +71,7 @@ class Audit:
 
     @pre(CHANGES)
     def begin(self, call: Call) -> None:
-        call.state.start = perf_counter()
+        call.state["start"] = perf_counter()
         self.depth += 1
 
     @always(CHANGES)
@@ -82,7 +82,7 @@ class Audit:
         name = getattr(call.function, "__name__", "?")
         self.done[name] += 1
         paths = [self.short(value) for value in call.arguments.values() if isinstance(value, (str, Path))]
-        ended = f"failed: {exc!r}" if exc is not None else f"{(perf_counter() - call.state.start) * 1000:.2f} ms"
+        ended = f"failed: {exc!r}" if exc is not None else f"{(perf_counter() - call.state['start']) * 1000:.2f} ms"
         self.out(f"  {'  ' * self.depth}{name}({', '.join(paths)})  {ended}")
 
     def short(self, value: str | Path) -> str:  # no mark: no hook

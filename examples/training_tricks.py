@@ -31,7 +31,7 @@ try:
     from autograd import grad
 
     from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
-    from aspecthook.training.numpy import Adam, Linear, ReLU, Sequential, cross_entropy, detach, manual_seed, no_grad
+    from aspecthook.training.numpy import AdamW, Linear, ReLU, Sequential, cross_entropy, detach, manual_seed, no_grad
 except ImportError as error:
     sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install '.[train]'")
 
@@ -192,7 +192,7 @@ def make(epochs: int, hidden: int = 64, loss: Any = cross_entropy) -> Runner:
     """Make a run, without data; all begin alike."""
     manual_seed(0)
     model = Sequential(Linear(64, hidden), ReLU(), Linear(hidden, 10))
-    return Runner(model, optimizer=Adam(model.parameters(), lr=3e-3), loss=loss, max_epochs=epochs, seed=0)
+    return Runner(model, optimizer=AdamW(model.parameters(), lr=3e-3), loss=loss, max_epochs=epochs, seed=0)
 
 
 def batches(images: Any, labels: Any) -> DataLoader:

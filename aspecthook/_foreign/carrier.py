@@ -16,7 +16,7 @@ from types import CellType, CodeType, FunctionType
 
 from aspecthook._core.compile.show import file_name
 from aspecthook._core.law.signature import Style
-from aspecthook._hints import Any, cast
+from aspecthook._hints import Any
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -33,10 +33,11 @@ def carrier(
     name = path.rpartition(".")[2]
     parameters = [] if signature is None else list(signature.parameters.values())
     names = tuple([one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.default is one.empty])
-    code = _CODES.get(style, _CODES["function"])
-    if names and len(names) == len(parameters) and style == "function" and "original" not in names:
-        # Calls can pass these arguments in one way alone, so that a carrier with the same parameters changes nothing.
-        code = _exact(len(names)).replace(co_varnames=names)
+    # Calls can pass positional-only arguments in one way alone: a carrier with the same parameters changes nothing.
+    exact = style == "function" and 0 < len(names) == len(parameters) and "original" not in names
+    code = _code(style, len(names) if exact else None)
+    if exact:
+        code = code.replace(co_varnames=names)
     code = code.replace(co_name=name, co_qualname=path, co_filename=file_name(label))
     made = FunctionType(code, space, name, None, (CellType(original),))
     made.__qualname__, made.__module__, made.__doc__ = path, module, getattr(original, "__doc__", None)
@@ -46,33 +47,20 @@ def carrier(
 
 
 @lru_cache
-def _exact(count: int) -> CodeType:
-    """Return the code of a carrier that takes just so many arguments by position."""
-    names = ", ".join([f"_{place}" for place in range(count)])
-    source = f"def outer(original):\n def call({names}, /): return original({names})"
+def _code(style: Style, count: int | None) -> CodeType:
+    """Return the code of a carrier that takes anything, or so many arguments by position."""
+    names = ", ".join([f"_{place}" for place in range(count or 0)])
+    takes, call = ("*args, **kwargs",) * 2 if count is None else (f"{names}, /", names)
+    body = f"return original({call})"
+    if style == "coroutine":
+        body = f"return await original({call})"
+    elif style == "generator":
+        body = f"return (yield from original({call}))"
+    source = f"def outer(original):\n {'async ' * (style == 'coroutine')}def call({takes}): {body}"
     code = compile(source, "<aspecthook>", "exec", dont_inherit=True)
     while inner := [one for one in code.co_consts if isinstance(one, CodeType)]:
         code = inner[0]
     return code
-
-
-def _codes(original: Callable[..., Any]) -> dict[Style, CodeType]:
-    """Return the code of carriers by their style; its one free variable is the original."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return original(*args, **kwargs)
-
-    async def wait(*args: Any, **kwargs: Any) -> Any:
-        return await original(*args, **kwargs)
-
-    def generate(*args: Any, **kwargs: Any) -> Any:
-        items: Any = original(*args, **kwargs)
-        return cast("Any", (yield from items))
-
-    return {"function": call.__code__, "coroutine": wait.__code__, "generator": generate.__code__}
-
-
-_CODES = _codes(len)
 
 
 def inspected_style(original: Any) -> Style:

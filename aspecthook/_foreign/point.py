@@ -70,9 +70,13 @@ class ProxyMountPoint(MountPoint):
 
     @property
     def path(self) -> tuple[object, str] | None:
-        """The class and the name, if the member is inherited, so that its own name leads to the base class."""
-        inherited = bool(self.short) and self._entries[0].before is ABSENT
-        return (self.owner(), self.short) if inherited else None
+        """The class and the name there, of a member of a class."""
+        return (self.owner(), self.short) if self.short else None
+
+    @property
+    def inherited(self) -> bool:
+        """Whether the proxy stands in a class that only inherits the member."""
+        return bool(self.short) and self._entries[0].before is ABSENT
 
     @property
     def opened(self) -> bool:

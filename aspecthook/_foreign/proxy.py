@@ -10,8 +10,8 @@ import copyreg
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter, itemgetter
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any, cast
 
 import wrapt
 
@@ -45,13 +45,17 @@ class _Shell(_Base):
     __annotations__ = _ANNOTATIONS
     __slots__ = ("_self_call",)
 
+    # The class that it is read from, and the name there, if it cannot be pickled by its own name.
+    _self_path = cast("Any", None)
+
     def __init_subclass__(cls) -> None:
         cls.__annotations__ = _ANNOTATIONS
 
     def __init__(self, original: object, call: Callable[..., Any], path: tuple[object, str] | None = None) -> None:
         super().__init__(original)
         self._self_call = call
-        self._self_path = path  # the owner and the name, if the original's own name leads elsewhere
+        if path is not None:
+            self._self_path = path
 
     # Without these two, wrapt answers with those of the class.
     __module__ = property(attrgetter("__wrapped__.__module__"))  # pyright: ignore[reportAssignmentType]
@@ -61,14 +65,11 @@ class _Shell(_Base):
         reducer: Any = copyreg.dispatch_table.get(type_of(self.__wrapped__))
         if reducer is not None:
             return reducer(self.__wrapped__)
-        path = self._self_path
         try:
-            by_path = path and type(self.__wrapped__) is FunctionType
-            reduced = path if by_path else self.__wrapped__.__reduce_ex__(protocol)
+            reduced = self.__wrapped__.__reduce_ex__(protocol)
+            return (getattr, self._self_path) if isinstance(reduced, str) and self._self_path else reduced
         except TypeError:  # the pickler may know what cannot pickle itself, as cloudpickle knows properties
             return itemgetter(0), ((self.__wrapped__,),)
-        # A function, or an object that pickles by name, as functions do.
-        return (getattr, path) if path and (reduced is path or isinstance(reduced, str)) else reduced
 
     def __reduce__(self) -> Any:
         return self.__wrapped__.__reduce__()
@@ -96,7 +97,7 @@ class Proxy(_Shell):
 
     # Any: its mount point, whose module imports this one.
     def __init__(self, original: object, mount: Any) -> None:
-        super().__init__(original, mount.enter, mount.path)
+        super().__init__(original, mount.enter)
         self._self_mount = mount
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -104,6 +105,9 @@ class Proxy(_Shell):
         # By the name the pickler now finds the original, which is not this proxy.
         left = isinstance(reduced, str) and not self._self_mount.opened
         return (itemgetter(0), ((self.__wrapped__,),)) if left else reduced
+
+    # The name of a member that is inherited leads to the class which has it.
+    _self_path = property(lambda self: self._self_mount.path if self._self_mount.inherited else None)
 
     # `hooks` finds the mount point by this.
     __aspecthook__ = property(attrgetter("_self_mount"))
@@ -131,7 +135,7 @@ class MethodProxy(Proxy):
         binding = mount.binding
         bound = bind(self.__wrapped__, instance, owner)
         if binding == "none":
-            return self if bound is self.__wrapped__ else _Shell(bound, enter, self._self_path)
+            return self if bound is self.__wrapped__ else _Shell(bound, enter, mount.path)
         if binding == "class":
             return _Shell(bound, partial(enter, owner if owner is not None else type(instance)))
         if instance is None:

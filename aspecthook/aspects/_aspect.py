@@ -14,9 +14,10 @@ from types import FrameType, FunctionType
 from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.hook import Maker, Owner
+from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.invoke import awaitable
 from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError, HookTypeError, brief, is_inner_frame, nearest
 from aspecthook._lazy import NamesTheLibrary
 
@@ -31,10 +32,10 @@ AnyHook: TypeAlias = Callable[..., Any]
 
 
 class Aspect(Maker):
-    """An around hook that is made anew for each mount point, whose state it keeps.
+    """An around hook with separate state for each mount point.
 
-    It goes on code that is not yours by ``weave(target, aspect=...)``, and on a hookable function as every around hook
-    does. Its name, for ``before=`` and ``after=``, is that of the function that has made it.
+    Put it on code that is not yours with ``weave(target, aspect=...)``, and on a hookable function like any around
+    hook. Its name, for ``before=`` and ``after=``, is the name of the function that made it.
 
     Example:
         >>> from aspecthook import hookable, hooks
@@ -53,7 +54,7 @@ class Aspect(Maker):
         self._make = make
         self._settings = settings
 
-    def make(self, mount: Owner, who: object) -> AnyHook:  # noqa: ARG002  # a refusal names the mount point
+    def make(self, mount: MountPoint, who: object) -> AnyHook:  # noqa: ARG002  # a refusal names the mount point
         """Return the hook for one mount point."""
         return self.dress(cast("FunctionType", self._make(mount.site())))
 

@@ -29,7 +29,7 @@ class _Results:
 
 @final
 class Cached(Aspect):
-    """The aspect that `cached` returns: its results can be dropped.
+    """The aspect that `cached` returns, whose results you can drop.
 
     Example:
         >>> from aspecthook import weave
@@ -64,19 +64,19 @@ def cached(
     key: str | tuple[str, ...] | list[str] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Cached:
-    """Keep results, and answer calls with the same arguments from them; by [cachetools](https://cachetools.readthedocs.io).
+    """Cache results by arguments, with [cachetools](https://cachetools.readthedocs.io).
 
-    Exceptions are not kept. Each mount point has a cache of its own. Calls that run at once with the same arguments may
-    all run the function.
+    Exceptions are not cached. Each mount point has its own cache. Concurrent calls with the same arguments may all run
+    the function.
 
     Args:
-        ttl: For how many seconds a result is kept; None: until it is the one that was used least recently.
-        maxsize: How many results are kept; None: any number.
+        ttl: The seconds for which a result is kept; None: until it is the least recently used one.
+        maxsize: The number of results that are kept; None: any number.
         key: The names of the arguments that the result depends on; None: all of them.
-        clock: What tells the time, in seconds.
+        clock: A function that returns the time, in seconds.
 
     Raises:
-        HookOptionError: A setting has a value that it cannot have.
+        HookOptionError: A setting has an invalid value.
 
     Example:
         >>> from aspecthook import weave

@@ -17,7 +17,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class LimitError(AspecthookError, RuntimeError):
-    """A call that `limited` has refused. Its ``retry_after`` is in how many seconds there is room.
+    """A call was refused by `limited`. Its ``retry_after`` is the number of seconds until there is room.
 
     Example:
         >>> from aspecthook import weave
@@ -51,17 +51,17 @@ def limited(
 ) -> Aspect:
     """Limit how often a function is called. Async functions wait without blocking their loop.
 
-    How many calls run at once is limited by an around hook that yields inside ``with semaphore:``.
+    To limit how many calls run at once, write an around hook that yields inside ``with semaphore:``.
 
     Args:
-        rate: At most so many calls begin in any `per` seconds.
+        rate: The number of calls that may begin in any `per` seconds.
         per: The length of that time, in seconds.
         wait: Whether a call waits until there is room; if not, it raises `LimitError`.
-        clock: What tells the time, in seconds.
-        sleep: What waits, instead of `time.sleep` and of the sleep of the loop that runs.
+        clock: A function that returns the time, in seconds.
+        sleep: A function that waits, instead of `time.sleep` and the sleep of the running loop.
 
     Raises:
-        HookOptionError: A setting has a value that it cannot have.
+        HookOptionError: A setting has an invalid value.
 
     Example:
         >>> from aspecthook import weave

@@ -31,24 +31,24 @@ def log(
     result: bool = True,
     redact: Redact = None,
 ) -> Aspect:
-    """Log each call when it ends: its arguments, its result or its exception, and how long it took.
+    """Log each call when it ends: its arguments, its result or exception, and the time that it took.
 
-    An entry has the file and the line of the caller, as if it were logged there. Values are shortened. To a logger of
-    [structlog](https://www.structlog.org) an entry is an event with fields: ``function``, ``arguments``, ``result``,
+    An entry has the file and the line of the caller. Values are shortened. With a logger of
+    [structlog](https://www.structlog.org) an entry is an event with the fields ``function``, ``arguments``, ``result``,
     ``duration`` in seconds, and ``pathname``, ``lineno`` and ``func_name`` of the caller.
 
     Args:
-        logger: A logger of `logging` or structlog; the name of one of `logging`; what makes one of a name, such as
-            `structlog.get_logger` or ``"structlog:get_logger"``. None: `logging`'s, of the function's module.
+        logger: A logger of `logging` or structlog; the name of a logger of `logging`; or a function that makes a logger
+            from a name, such as `structlog.get_logger`. None: the `logging` logger of the function's module.
         level: The level of calls that succeed.
         error_level: The level of calls that fail.
         arguments: Whether arguments are shown.
         result: Whether results are shown.
-        redact: Whose values are shown as ``<redacted>``: names of arguments, keys and fields, which may be globs such
-            as ``*token*``, or a predicate on name and value. Their texts are masked in results and tracebacks too.
+        redact: The values to show as ``<redacted>``: names of arguments, keys and fields, which may be globs such as
+            ``*token*``, or a predicate on name and value. Their texts are masked in results and tracebacks too.
 
     Raises:
-        HookOptionError: A setting has a value that it cannot have.
+        HookOptionError: A setting has an invalid value.
 
     Example:
         >>> import logging, sys

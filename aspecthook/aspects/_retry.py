@@ -25,23 +25,23 @@ def retry(
     on_result: Callable[[Any], bool] | str | None = None,
     sleep: Callable[[float], Any] | None = None,
 ) -> Aspect:
-    """Call again what has failed; by [tenacity](https://tenacity.readthedocs.io).
+    """Repeat failed calls, with [tenacity](https://tenacity.readthedocs.io).
 
-    When the attempts are used up, the caller gets the last exception (or the last result) as it is.
+    After the last attempt, the caller gets the last exception (or the last result) unchanged.
 
     Args:
         on: The exceptions that are worth another attempt: types or a predicate, or their names as
             ``"module:Name"``.
-        attempts: How many in all, the first one included; None: as many as `timeout` allows.
-        wait: Seconds before the second attempt. It is doubled before each further one.
-        max_wait: The most seconds between two attempts.
-        jitter: Up to so many seconds are added at random, so that many callers do not try at the same moment.
-        timeout: After so many seconds since the first attempt there is no other one.
-        on_result: A predicate on results, or its name: those that are worth another attempt.
-        sleep: What waits instead of `time.sleep` and, for async functions, of the sleep of the loop that runs.
+        attempts: The number of attempts, the first one included; None: as many as `timeout` allows.
+        wait: The seconds before the second attempt. The wait doubles with each further one.
+        max_wait: The longest wait, in seconds.
+        jitter: The most seconds to add at random, so that many callers do not try at the same moment.
+        timeout: The seconds since the first attempt after which there is no other one.
+        on_result: A predicate for results that are worth another attempt, or its name.
+        sleep: A function that waits, instead of `time.sleep` and, for async functions, the sleep of the running loop.
 
     Raises:
-        HookOptionError: A setting has a value that it cannot have.
+        HookOptionError: A setting has an invalid value.
 
     Example:
         >>> from aspecthook import weave

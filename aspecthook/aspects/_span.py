@@ -25,21 +25,21 @@ def span(
     kind: str = "internal",
     tracer: Any = None,
 ) -> Aspect:
-    """Make a span of each call; by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects them.
+    """Make a span of each call, by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects it.
 
-    It is the current one while the function runs; for a generator, only while it makes an item. It has the place of the
-    function and the thread, by the names of the semantic conventions; if the call fails, the status and an event.
+    The span is the current one while the function runs; for a generator, only while it makes an item. Its attributes
+    are the place of the function and the thread, by the semantic conventions, and a status after a failure.
 
     Args:
-        name: Its name; None: that of the mount point, such as ``"shop:price"``.
+        name: The name of the span; None: the name of the mount point, such as ``"shop:price"``.
         arguments: Whether arguments and the result are attributes, as ``aspecthook.arguments.item``. Values are
             shortened.
-        redact: Whose values are shown as ``<redacted>``; as for `log`.
+        redact: The values to show as ``<redacted>``, as for `log`.
         kind: ``"internal"``, ``"server"``, ``"client"``, ``"producer"`` or ``"consumer"``.
-        tracer: A tracer; None: that of the global provider.
+        tracer: A tracer; None: the tracer of the global provider.
 
     Raises:
-        HookOptionError: A setting has a value that it cannot have.
+        HookOptionError: A setting has an invalid value.
 
     Example:
         >>> from aspecthook import weave

@@ -19,7 +19,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 @final
 class Timings(Aspect):
-    """The aspect that `timed` returns: a row of `table` for each mount point, by its label; ``print`` shows them.
+    """The aspect that `timed` returns: a row of `table` for each mount point, by its label; ``print`` shows the table.
 
     Example:
         >>> from aspecthook import weave
@@ -54,11 +54,11 @@ class Timings(Aspect):
 def timed(clock: Callable[[], float] = perf_counter) -> Timings:
     """Measure how long the calls of each function take.
 
-    The time of a coroutine is from begin to end, waiting included; that of a generator is what its own steps take, not
-    what is done with its items.
+    The time of a coroutine includes waiting. The time of a generator includes its own steps only, not those of the code
+    that uses its items.
 
     Args:
-        clock: What tells the time, in seconds.
+        clock: A function that returns the time, in seconds.
 
     Example:
         >>> import shlex

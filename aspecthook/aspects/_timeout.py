@@ -17,11 +17,11 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 def timeout(seconds: float) -> Aspect:
     """Raise `TimeoutError` in the caller if a call takes too long.
 
-    It is cancelled, on asyncio and on trio; an async generator has the time for each of its items. A sync function is
-    refused, since nothing can interrupt it.
+    The call is cancelled, on asyncio and on trio; for an async generator, the limit holds for each item. A sync
+    function is refused, since nothing can interrupt it.
 
     Args:
-        seconds: How long a call may take.
+        seconds: The time that a call may take.
 
     Raises:
         HookOptionError: The number of seconds is not above zero.

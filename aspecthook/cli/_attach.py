@@ -187,18 +187,17 @@ def attach(
     lines: int,
     outputs: Iterable[Path],
 ) -> int:
-    """Trace a process until it ends, until Ctrl-C, or for some time; weave what a file names. Return the exit status.
+    """Trace a process until it ends, until Ctrl-C, or for some time. Return the exit status.
 
     Args:
         process: Its number.
-        request: What is traced (``targets``), the ``options`` of `record`, and the ``config`` with what is woven.
-        seconds: That time. Without it, what is woven and nothing else stays until it is detached.
+        request: What is traced (``targets``), and the ``options`` of `record`.
+        seconds: That time.
         wait: How many seconds to wait until the process is attached.
         lines: How many lines of the tree are shown.
         outputs: The files to write.
     """
     targets: Sequence[str] = request["targets"]
-    keep = not targets and seconds is None
     with _ended_by_signals(), _folder(process) as folder:
         view, off = View(folder / "calls", lines), folder / f"off-{process}"
         until = inf if seconds is None else monotonic() + seconds
@@ -207,11 +206,7 @@ def attach(
         try:
             answer = _ask(process, folder / "attach", wait, do="attach", command=os.getpid(), **request)
             woven = answer["woven"]
-            if keep:
-                ends = f"'aspecthook detach {process}' removes that"
             _say(f"attached to process {process}: {plural(woven, 'function')} woven; {ends}")
-            if keep:
-                return 0
             if answer["why"]:
                 _say(f"nothing is woven yet: {answer['why']}")
             while _runs(process) and not off.exists() and (rest := until - monotonic()) > 0:
@@ -225,9 +220,9 @@ def attach(
         woven = max([woven, *[one["woven"] for one in whys]])
         for why in {one["why"] for one in whys if one["why"]}:
             _say(f"process {process} was detached by {why}")
-        if woven and targets:
+        if woven:
             view.report(targets, outputs)
-        elif not woven:
+        else:
             _say(f"nothing was woven in process {process}, and nothing is written")
         for one in left:
             _say(f"process {one} has not said that it is detached; it will be at its next recorded call")

@@ -1,4 +1,4 @@
-"""The side of `aspecthook attach` that is in the process: it records or weaves, until it is told to end.
+"""The side of `aspecthook attach` that is in the process: it records, until it is told to end.
 
 No thread of ours stays in the process. It is told to end by another script, or it finds, as it records a call, that the
 command is gone. The invariant: then nothing of the attachment is left.
@@ -10,7 +10,6 @@ import _thread
 import atexit
 import os
 import shutil
-from contextlib import ExitStack, suppress
 from time import monotonic, time
 from typing import Any, final
 
@@ -53,7 +52,7 @@ class Attachment:
     def __init__(self, folder: str, request: dict[str, Any]) -> None:
         self.folder = folder
         self._request = request
-        self._woven = ExitStack()
+        self._tape: Tape | None = None
         self._functions: set[int] = set()  # the ids of what was woven, to count it
 
     def begin(self) -> dict[str, Any]:
@@ -62,7 +61,7 @@ class Attachment:
         try:
             with noted(os.path.join(self.folder, "calls", str(os.getpid()))):
                 why = self._weave()
-        except Exception as exc:  # also one of the modules that a file names
+        except Exception as exc:
             self._remove()
             words = "; ".join([str(exc), *getattr(exc, "__notes__", ())])
             return {"error": words if isinstance(exc, AspecthookError) else f"{type(exc).__name__}: {words}"}
@@ -79,18 +78,10 @@ class Attachment:
         never = [why for term in terms if (why := why_unknown(term)) is not None]
         if terms and len(never) == len(terms):
             raise WeaveError(f"nothing is woven: {'; '.join(never)}")
-        if self._request["config"] is not None:
-            from ._config import apply
-
-            for weaving in apply(self._request["config"]):
-                self._woven.callback(weaving.remove)
-                self._functions.update(map(id, weaving.mounts))
-        if targets:
-            tape = Tape(to=_Watched(self, self._request["command"]), **self._request["options"])
-            self._woven.callback(tape.stop)
-            for target in targets:
-                tape.record(of_main(target), where=self._count)
-            atexit.register(self.end)  # it writes the calls that have not ended
+        self._tape = Tape(to=_Watched(self, self._request["command"]), **self._request["options"])
+        for target in targets:
+            self._tape.record(of_main(target), where=self._count)
+        atexit.register(self.end)  # it writes the calls that have not ended
         return "" if self._functions else "; ".join(map(why_waiting, terms))
 
     def _count(self, function: object) -> bool:
@@ -112,8 +103,8 @@ class Attachment:
     def _remove(self) -> None:
         _attachments.remove(self)
         atexit.unregister(self.end)
-        with suppress(Exception):  # the rest is removed all the same
-            self._woven.close()
+        if self._tape is not None:
+            self._tape.stop()
 
 
 @final

@@ -171,15 +171,14 @@ _wait_option = click.option(
 )
 
 
-@_aspecthook.command("attach", short_help="Trace a running process, or weave what a file names into it.")
+@_aspecthook.command("attach", short_help="Trace a running process.")
 @_of_process
-@_targets
+@click.argument("targets", nargs=-1, required=True, metavar="POINTCUT...")
 @click.option("--for", "seconds", type=_SECONDS, metavar="SECONDS", help="Detach after this time; otherwise Ctrl-C.")
-@_config_option(help="A file for `run`: it is woven as long; by itself, until `aspecthook detach`.")
 @_wait_option
 @_recording
-def _attach(process: int, targets: tuple[str, ...], config: str | None, **given: Any) -> int:
-    """Trace a running process, or weave what a file names into it. It needs Python 3.14 or later, here and there.
+def _attach(process: int, targets: tuple[str, ...], **given: Any) -> int:
+    """Trace a running process. It needs Python 3.14 or later, here and there.
 
     The program is neither changed nor restarted, and when it is detached nothing is left in it.
 
@@ -187,15 +186,12 @@ def _attach(process: int, targets: tuple[str, ...], config: str | None, **given:
     examples:
       aspecthook attach 4711 'shop.*:*' --for 30
       aspecthook attach 4711 'shop.*:*' --redact '*token*' -o calls.html
-      aspecthook attach 4711 --config aspects.toml
       aspecthook detach 4711
     """
     from ._attach import attach
 
-    if not targets and config is None:
-        raise click.UsageError("there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE")
     options = {name: given.pop(name) for name in ("redact", "max_depth", "arguments")}
-    return attach(process, {"targets": targets, "options": options, "config": config}, **given)
+    return attach(process, {"targets": targets, "options": options}, **given)
 
 
 @_aspecthook.command("detach", short_help="Remove what was attached to a running process.")

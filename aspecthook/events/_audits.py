@@ -102,16 +102,16 @@ _events: dict[str, Any] = {}
 
 
 def audit(name: str) -> AuditEvent:
-    """Return the event of an audit event of any name: always the same one for the same name.
+    """Return the event for an audit event, always the same one for the same name.
 
-    Python raises audit events (PEP 578) before it does what others may want to know of, or to forbid; programs raise
-    their own with `sys.audit`. A subscriber gets the arguments as ``args``. If it raises, the exception goes to the
-    caller, and what was about to be done is not done. Subscribers are not notified of what they do themselves.
-    This prevents mistakes. It is no sandbox: code that wants to can get around it.
+    Python raises audit events (PEP 578) before actions that others may want to log or forbid; programs raise their own
+    with `sys.audit`. A subscriber gets the arguments as ``args``. If it raises, the exception goes to the caller, and
+    the action does not happen. Subscribers are not notified of their own actions. This prevents mistakes, but it is
+    not a sandbox: hostile code can get around it.
 
     Args:
-        name: Such as ``"open"``, ``"socket.connect"``, ``"subprocess.Popen"`` or ``"import"``; Python's documentation
-            lists all, with their arguments, in the "Audit events table".
+        name: A name such as ``"open"``, ``"socket.connect"``, ``"subprocess.Popen"`` or ``"import"``. Python's
+            documentation lists all names and their arguments in the "Audit events table".
 
     Raises:
         HookTypeError: The name is not a string.

@@ -45,18 +45,18 @@ def _slots(event: Any) -> list[Slot]:
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
     """An uncaught exception is about to be reported.
 
-    Called where the interpreter reports it: one that ends the program; one that ends a thread, except `SystemExit`; and
-    an unraisable one, such as one raised by ``__del__``. The report follows (a traceback on stderr, or what another
-    hook makes of it), unless a subscriber answers anything but None, which means that it has handled the exception. The
-    program or the thread ends all the same. The failure of a subscriber is logged, and the next one runs; `SystemExit`
-    or the like is raised after the report, and no further subscriber runs.
+    It ends the program, or it ends a thread (and is no `SystemExit`), or it is unraisable, such as an exception in
+    ``__del__``. If a subscriber answers anything but None, it has handled the exception; otherwise the report follows,
+    a traceback on stderr or that of another hook. The program or the thread ends in any case. If a subscriber fails,
+    that is logged, and the next one runs; `SystemExit` and `KeyboardInterrupt` are raised after the report, and no
+    further subscriber runs.
 
-    An event loop of asyncio logs what a task raised and nobody awaited: weave its ``call_exception_handler``.
+    An event loop of asyncio logs exceptions of tasks that nobody awaited: weave its ``call_exception_handler``.
 
     Args:
         error: The exception.
         origin: ``"main"``, ``"thread"`` or ``"unraisable"``.
-        source: The thread; the object that an unraisable exception came from, or Python's message where it has none
+        source: The thread; or the object that an unraisable exception came from, or Python's message if there is none
             (since 3.14 for a ``__del__``, which the message names); or None.
 
     Example:
@@ -92,11 +92,11 @@ def _unregister(event: Any) -> None:
 
 @wired("program_exit", lambda event: [Plug(lambda: _register(event), lambda: _unregister(event))], errors="isolate")
 def program_exit() -> None:
-    """The program ends normally: its main thread is done, or `sys.exit` was called, or an exception was not caught.
+    """The program ends normally: its main thread has ended, by `sys.exit` or an uncaught exception too.
 
-    Called among the functions of `atexit`, in the place of the first subscriber: functions that were registered later
-    run before it. The failure of a subscriber is logged, and the next one runs; a `SystemExit` ends the event. Nobody
-    is notified when the process ends by a signal or by `os._exit`, as child processes of `multiprocessing` do.
+    The event runs among the functions of `atexit`, in the place of its first subscriber: functions that were registered
+    later run before it. If a subscriber fails, that is logged, and the next one runs; a `SystemExit` ends the event.
+    There is no event if the process ends by a signal or by `os._exit`, as child processes of `multiprocessing` do.
 
     Example:
         >>> @program_exit.on

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-Errors = Literal["raise", "isolate", "group"]
-_ERRORS = ("raise", "isolate", "group")
+Errors = Literal["raise", "isolate"]
+_ERRORS = ("raise", "isolate")
 _NOTHING: Any = object()
 
 
@@ -67,21 +67,20 @@ def event(
 ) -> Any:
     """Make a stub function an event: calling it runs the hooks that have subscribed with ``@stub.on``.
 
-    A call returns the list of the subscribers' answers that are not None, in the order in which they run. Subscribers
-    are hooks: they ask for arguments by name, have the same options and order, and are removed through `hooks`. Hooks
-    of the other kinds act on an event as on any function: a pre hook replaces arguments, or prevents the event by
-    ``Return``. A body of the stub is the default: what a call does without subscribers.
+    A call returns a list of the answers that are not None, in the order of the subscribers. Subscribers are hooks: they
+    ask for arguments by name, have the same options and order, and you remove them through `hooks`. Hooks of the other
+    kinds act as on any function: a pre hook can replace arguments, or cancel the event with ``Return``. The body of
+    the stub is the default: it runs if there are no subscribers.
 
     Args:
-        stub: A function or an async function, whose subscribers are awaited in order.
-        name: The name of the event in messages; ``module:qualname`` unless given.
-        first: The call returns the first answer that is not None, and asks no further subscriber; a body of the stub is
-            asked last.
-        fold: The name of a parameter. Each answer that is not None replaces it for the following subscribers; the call
-            returns its last value.
-        errors: What happens to an exception of a subscriber. ``"raise"``: it ends the event and is raised in the
-            caller. ``"isolate"``: it is logged and counted, and the other subscribers run. ``"group"``: all run, then
-            one `ExceptionGroup` is raised.
+        stub: A function, or an async function, which awaits its subscribers in order.
+        name: The name of the event in messages; by default ``module:qualname``.
+        first: Whether a call returns the first answer that is not None, and calls no further subscribers. The body
+            of the stub comes last.
+        fold: The name of a parameter. Each answer that is not None replaces it for the following subscribers, and the
+            call returns its last value.
+        errors: What happens if a subscriber raises. ``"raise"``: the event ends, and the caller gets the exception.
+            ``"isolate"``: the exception is logged and counted, and the other subscribers run.
 
     Raises:
         MountError: The stub is not a function, is a generator function, or is a mount point already.
@@ -124,7 +123,6 @@ def make_event(stub: Any, name: Any, *, first: bool, fold: str | None, errors: s
         gives="first" if first else "fold" if fold is not None else "list",
         fold=0 if fold is None else signature.index[fold],
         isolate=errors == "isolate",
-        group=errors == "group",
         default=not _is_empty(stub),
     )
     mount = make(stub, name, emission)

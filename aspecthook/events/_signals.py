@@ -24,15 +24,15 @@ _IGNORED = ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH")
 
 
 def signal(which: str | int) -> SignalEvent:
-    """Return the event of a signal: always the same one for the same signal.
+    """Return the event of a signal, always the same one for the same signal.
 
-    Subscribers run in the main thread, as every signal handler in Python, and may ask for ``signum`` and ``frame``.
-    After them runs the handler that was there before, or the system's default, which for most signals ends the process;
-    unless a subscriber answers anything but None, which means that it has handled the signal. What a subscriber raises
-    goes to the code that was interrupted, and no further subscriber runs.
+    Subscribers run in the main thread, like every signal handler in Python, and may ask for ``signum`` and ``frame``.
+    If one answers anything but None, it has handled the signal. Otherwise the earlier handler follows, or the system's
+    default action, which for most signals ends the process. If a subscriber raises, the exception goes to the
+    interrupted code, and no further subscriber runs.
 
-    Only the main thread can change signal handlers: add the first subscriber there. If the last one is removed in
-    another thread, our handler stays until the signal comes next, and passes it on.
+    Only the main thread can change signal handlers, so add the first subscriber there. If the last one is removed in
+    another thread, the handler stays until the next signal, which it passes on.
 
     Args:
         which: The name, such as ``"SIGHUP"``, or the number: ``signal.SIGHUP``.

@@ -63,25 +63,25 @@ class Plugin:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """Its hooks, without those that are removed because they have run as often as they may."""
+        """The plugin's hooks, without those that ran out (``once``, ``times``)."""
         return tuple([hook for _, mount, hook in self._rows if hook in mount.members])
 
     @property
     def implements(self) -> tuple[str, ...]:
-        """The names of the events that it has hooks on."""
+        """The names of the events that the plugin has hooks on."""
         return tuple(dict.fromkeys([event for event, mount, hook in self._rows if hook in mount.members]))
 
     @property
     def enabled(self) -> bool:
-        """Whether its hooks act."""
+        """Whether the plugin's hooks act."""
         return self._enabled
 
     def disable(self) -> None:
-        """Keep its hooks from acting; they keep their places in the order."""
+        """Disable the plugin's hooks; they keep their places in the order."""
         self._set_enabled(enabled=False)
 
     def enable(self) -> None:
-        """Let its hooks act again."""
+        """Enable the plugin's hooks again."""
         self._set_enabled(enabled=True)
 
     @under_lock
@@ -91,7 +91,7 @@ class Plugin:
             mount.set_paused((hook,), paused=not enabled)
 
     def unregister(self) -> None:
-        """Remove its hooks; if it was unregistered before, do nothing."""
+        """Remove the plugin's hooks. Further calls do nothing."""
         self._plugins._drop(self)
 
     def _detach(self) -> None:
@@ -117,10 +117,10 @@ class Plugin:
 
 @final
 class Plugins:
-    """The plugins of one host: register objects, modules, entry points or configs, and see them in their order.
+    """The plugins of one host: objects, modules or entry points that you register, in their order.
 
     Args:
-        spec: The host of the events: an instance (plugins act for it alone), a class (for every instance) or a module.
+        spec: The host of the events: an instance (plugins act for it only), a class (for every instance) or a module.
         required: The names of events that every plugin must implement.
 
     Raises:
@@ -207,7 +207,7 @@ class Plugins:
     def answers(self, event: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call an event and return who answered what: pairs of a plugin's name and its answer, in order.
 
-        The arguments are those of the event; where the host is a class, the instance comes first. For an async event,
+        The arguments are those of the event; if the host is a class, the instance comes first. For an async event,
         return an awaitable of the pairs. Answers of subscribers that are not plugins are included.
 
         Raises:
@@ -236,26 +236,26 @@ class Plugins:
         after: str | Iterable[str] | None = (),
         enabled: bool = True,
     ) -> Plugin:
-        """Register a plugin: add its marked methods as hooks to the events that they name, either all or none.
+        """Register a plugin: add all of its marked methods as hooks to the events that they name, or none.
 
         Args:
             plugin: An object or a module with methods or functions marked by `on`, `pre`, `around` and so on. A mark
-                names an event; without a name it means the event called like the method.
+                names an event, by default the event with the name of the method.
             name: The name of the plugin and of all its hooks; by default the name of the module, the attribute ``name``
                 of the object if that is a string, or the name of its class.
-            priority: The priority of all its hooks. It outranks those of its marks, and these its attribute
-                ``priority``.
+            priority: The priority of all its hooks. It outranks the priorities of marks, which outrank the plugin's
+                attribute ``priority``.
             before: The names of plugins that run after it.
             after: The names of plugins that run before it.
-            enabled: Whether it acts at once.
+            enabled: Whether its hooks act at first.
 
         Raises:
-            PluginError: It does not fit the specification, or its name is taken.
+            PluginError: The plugin does not fit the specification, or its name is taken.
             HookSignatureError: A method asks for something that its event does not offer.
             HookTypeError: A method could never work on its event, such as an async one on a sync event; or an option
                 has the wrong type.
-            HookOptionError: An option has a value that it cannot have.
-            HookOrderError: Its ``before`` and ``after`` contradict those of others.
+            HookOptionError: An option has an invalid value.
+            HookOrderError: ``before`` and ``after`` contradict those of other plugins.
         """
         label = self._spec.label
         called = name_of_plugin(plugin, label) if name is None else name
@@ -305,16 +305,16 @@ class Plugins:
             plugin: Its name, its object or its handle.
 
         Raises:
-            HookLookupError: It is not registered.
+            HookLookupError: The plugin is not registered.
         """
         self[plugin].unregister()
 
     def disable(self, plugin: object) -> None:
-        """Keep the hooks of a plugin from acting; they keep their places in the order."""
+        """Disable the hooks of a plugin; they keep their places in the order."""
         self[plugin].disable()
 
     def enable(self, plugin: object) -> None:
-        """Let the hooks of a plugin act again."""
+        """Enable the hooks of a plugin again."""
         self[plugin].enable()
 
     # Loading
@@ -322,12 +322,12 @@ class Plugins:
     def load_entry_points(self, group: str, *, exclude: str | Iterable[str] = ()) -> list[Plugin]:
         """Register the entry points of a group, each under its own name, in the order of their names.
 
-        A class, or a function that makes a plugin, is called without arguments. A plugin that is registered under such
-        a name already is left as it is. If one does not fit, none is registered.
+        A class, or a function that makes a plugin, is called without arguments. If a plugin with such a name is
+        registered already, it stays as it is. If one plugin does not fit, none is registered.
 
         Raises:
-            PluginError: One cannot be loaded or does not fit, or two have the same name. The message names them and
-                their distributions.
+            PluginError: An entry point cannot be loaded or does not fit, or two have the same name. The message names
+                them and their distributions.
         """
         label, name = self._spec.label, cast("object", group)
         if not isinstance(name, str) or not name:

@@ -61,13 +61,13 @@ class RecordedError(Exception):
 class RecordedCall:
     """One call on a tape.
 
-    ``name`` is the function's own (``"Cart.save"`` for a method), ``label`` the whole (``"shop:Cart.save"``).
-    ``arguments`` are by name, as the caller passed them, defaults filled in. ``begin`` is in seconds since the tape
-    began, ``duration`` in seconds, and None while the call runs. ``own`` is how long it ran itself, without the calls
-    that were recorded inside it; for what runs still, that of the turns that have ended. For a generator, ``result`` is
-    what it returns, None if it is left early, and the call lasts from the first `next` to the end; ``turns`` are the
-    times (begin and duration) when a generator or a coroutine ran, and did not wait. In a tape that was read from a
-    file, values are texts.
+    ``name`` is the name of the function (``"Cart.save"`` for a method), and ``label`` includes the module
+    (``"shop:Cart.save"``). ``arguments`` are by name, as the caller passed them, with defaults filled in. ``begin`` is
+    in seconds since the tape began, ``duration`` in seconds, and None while the call runs. ``own`` is the time without
+    the recorded calls inside; for a call that still runs, of the turns that have ended. A call of a generator lasts
+    from the first `next` to the end, and ``result`` is the return value, or None if it is left early; ``turns`` are the
+    times (begin and duration) in which a generator or a coroutine ran and did not wait. In a tape from a file, values
+    are texts.
 
     Example:
         >>> import shlex
@@ -142,12 +142,12 @@ class RecordedCall:
 
     @property
     def duration(self) -> float | None:
-        """How long it took, in seconds; None while it runs."""
+        """The time that the call took, in seconds; None while it runs."""
         return None if self._end is None else max(0.0, self._end - self.begin)
 
     @property
     def depth(self) -> int:
-        """How many other calls of the tape it was made in."""
+        """The number of recorded calls around this one."""
         depth, parent = 0, self.parent
         while parent is not None:
             depth, parent = depth + 1, parent.parent
@@ -158,7 +158,7 @@ class RecordedCall:
         return name == self.label or f".{self.name}".endswith(f".{name}")
 
     def shown_arguments(self) -> dict[str, str]:
-        """Return the arguments as shortened texts; what is redacted is in none of them."""
+        """Return the arguments as shortened texts, without redacted values."""
         shortener = self._redaction.shortener
         return {name: shortener.text(value) for name, value in self.arguments.items()}
 

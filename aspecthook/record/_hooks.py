@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Maker, Owner
+from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast, final
@@ -37,20 +37,20 @@ class _Recording(Maker):
         self._make = make
         self._made: weakref.WeakKeyDictionary[MountPoint, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
-    def fits(self, mount: Owner) -> bool:
+    def fits(self, mount: MountPoint) -> bool:
         """Whether it is for such a function: the hook that sees turns is for those that run in turns."""
         return self.kind != "around" or (mount.site().signature.style != "function" and not self._is_on(mount))
 
-    def _is_on(self, mount: Owner) -> bool:
+    def _is_on(self, mount: MountPoint) -> bool:
         """Whether an earlier target has meant this function: a call of it is recorded once."""
-        made = self._made.get(cast("MountPoint", mount))
-        return made is not None and any(one.function is made and one.gate is None for one in cast("Any", mount).members)
+        made = self._made.get(mount)
+        return made is not None and any(one.function is made and one.gate is None for one in mount.members)
 
-    def make(self, mount: Owner, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
+    def make(self, mount: MountPoint, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
         """Make the hook of one function."""
         if self._is_on(mount):
             return lambda: None
-        made = self._made[cast("MountPoint", mount)] = self._make(cast("MountPoint", mount))
+        made = self._made[mount] = self._make(mount)
         return made
 
 

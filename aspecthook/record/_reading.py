@@ -19,7 +19,7 @@ from ._tape import Tape
 
 
 class RecordingError(AspecthookError, ValueError):
-    """A file is not a recording of calls, or is of a version that cannot be read.
+    """A file is not a recording of calls, or has a version that cannot be read.
 
     Example:
         >>> import tempfile
@@ -38,8 +38,8 @@ RecordingError.__module__ = "aspecthook.record"  # where users import it, and wh
 def read(*paths: str | PathLike[str]) -> Tape:
     """Read recordings from files of JSON lines, or from folders of them; several processes become one tape.
 
-    Values are texts. The end of a line that a killed process has not finished is left out. A recording may come from
-    somebody else: it is checked, and its names and values hold no control characters.
+    Values are texts. If a killed process left an unfinished line, that is left out. Recordings need not be trusted:
+    they are checked, and their names and values have no control characters.
 
     Args:
         paths: The files, or the folders.

@@ -14,7 +14,7 @@ from ._calls import RecordedCall
 
 
 class RecordWarning(UserWarning):
-    """A sink has failed, and gets no more calls. The program was not disturbed.
+    """A sink has failed, and gets no more calls. The program continues.
 
     Example:
         >>> import shlex, warnings
@@ -37,7 +37,7 @@ RecordWarning.__module__ = "aspecthook.record"  # where users import it, and wha
 
 
 class Sink(Protocol):
-    """Where recorded calls go: an object with these two methods.
+    """A destination of recorded calls: an object with these two methods.
 
     They may be called from several threads at once. If it has a method ``forked()``, that is called in the child of a
     fork. A sink that raises is dropped, with one warning.
@@ -65,7 +65,7 @@ class Sink(Protocol):
         ...
 
     def close(self) -> object:
-        """Take no more calls. Those that have not ended are written before."""
+        """Take no more calls. Before this, calls that have not ended are written."""
         ...
 
 

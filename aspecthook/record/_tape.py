@@ -26,7 +26,7 @@ Path: TypeAlias = "str | PathLike[str]"
 
 @final
 class Tape:
-    """Records the calls of whatever it is pointed at, in the order in which they began; ``print(tape)`` is their tree.
+    """Recorded calls, in the order in which they began; ``print(tape)`` prints their tree.
 
     Its options are those of `record`.
 
@@ -50,14 +50,14 @@ class Tape:
         self._woven = ExitStack()
 
     def record(self, target: object, /, *, where: Callable[[Any], object] | None = None) -> Self:
-        """Record the calls of a function, a class, a pointcut, anything that `weave` takes, until `stop`.
+        """Record the calls of a function, a class, a pointcut, or any other target of `weave`, until `stop`.
 
         Args:
-            target: As `weave` takes it.
-            where: A predicate on each function found; what it refuses is left out.
+            target: A target of `weave`.
+            where: A predicate that selects among the functions found.
 
         Raises:
-            WeaveError: The target cannot be woven, or is not there.
+            WeaveError: The target cannot be woven, or does not exist.
             HookOptionError: The tape has stopped, and its files are closed.
         """
         hooks = self._hooks
@@ -68,7 +68,7 @@ class Tape:
         return self
 
     def stop(self) -> None:
-        """Stop recording. The calls stay; a sink gets those that still run, and is closed."""
+        """Stop recording, and keep the calls. A sink gets those that still run, and is closed."""
         self._woven.close()
         self._recorder.close()
 
@@ -87,19 +87,19 @@ class Tape:
         return True  # a tape without calls is a tape
 
     def calls(self, name: str | None = None, /, **arguments: Any) -> list[RecordedCall]:
-        """Return the calls that fit, in the order in which they began.
+        """Return the calls that match, in the order in which they began.
 
         Args:
-            name: The function, by its name, the end of it, or the whole label (``"shop:Cart.save"``).
-            arguments: What they were called with; arguments that are not named may be anything.
+            name: The name of the function, the end of it, or the whole label (``"shop:Cart.save"``).
+            arguments: The values of some arguments; other arguments may have any value.
         """
         return [call for call in self if _fits(call, name, arguments)]
 
     def find(self, name: str | None = None, /, **arguments: Any) -> RecordedCall:
-        """Return the first call that fits, see `calls`.
+        """Return the first call that matches, see `calls`.
 
         Raises:
-            LookupError: There is none.
+            LookupError: There is no such call.
         """
         found = self.calls(name, **arguments)
         if found:
@@ -116,7 +116,7 @@ class Tape:
         """The call that began last.
 
         Raises:
-            LookupError: There was none.
+            LookupError: There was no call.
         """
         calls = self._all()
         if not calls:
@@ -125,11 +125,11 @@ class Tape:
 
     @property
     def started(self) -> float:
-        """When it began, in seconds since 1970."""
+        """The time when the tape began, in seconds since 1970."""
         return self._recorder.started
 
     def functions(self) -> Table:
-        """Return the table of functions: how often each was called, how often it failed, and how long it took.
+        """Return a table of the functions, with the calls, errors and times of each.
 
         Example:
             >>> import shlex
@@ -143,7 +143,7 @@ class Tape:
         return table(self)
 
     def save(self, path: Path) -> None:
-        """Write the calls to a file, in the format that its suffix names.
+        """Write the calls to a file, in the format of its suffix.
 
         ``.jsonl``: JSON lines, which `read` reads; ``.json``: Chrome's trace format, which ui.perfetto.dev and
         speedscope.app open; ``.html``: one page, for a browser.
@@ -165,7 +165,7 @@ class Tape:
         return "\n".join(self.lines())
 
     def lines(self, *, times: bool = True) -> list[str]:
-        """Return the lines of the tree, with modules and times or without."""
+        """Return the lines of the tree, with or without modules and times."""
         tree = ["  " * depth + (line_of(call) if times else str(call)) for depth, call in self._tree()]
         return tree or ["nothing was called"]
 
@@ -196,17 +196,17 @@ def record(
     """Record the calls of functions as a tree, until the end of the ``with`` block or `Tape.stop`.
 
     Args:
-        targets: What is recorded, each as `weave` takes it: functions, classes, modules, pointcuts (``"shop:*"``).
-        where: A predicate on each function found; what it refuses is left out.
-        arguments: Whether arguments and results are kept; without them, recording is faster.
-        redact: Names of arguments that are redacted, which may be globs (``"*token*"``), or a predicate
+        targets: Targets of `weave`: functions, classes, modules, pointcuts (``"shop:*"``).
+        where: A predicate that selects among the functions found.
+        arguments: Whether to keep arguments and results; recording without them is faster.
+        redact: The names of arguments to redact, which may be globs (``"*token*"``), or a predicate
             ``(name, value) -> bool``; ``result`` and ``error`` are names too.
-        max_depth: How many levels of a tree are recorded.
-        to: Where calls go as they end, instead of being kept: a path, for JSON lines, or a `Sink`.
+        max_depth: The number of levels of a tree that are recorded.
+        to: The destination of calls as they end, instead of memory: a path, for JSON lines, or a `Sink`.
 
     Raises:
-        WeaveError: A target cannot be woven, or is not there; then nothing is recorded.
-        HookOptionError: An option has a value that it cannot have.
+        WeaveError: A target cannot be woven, or does not exist; then nothing is recorded.
+        HookOptionError: An option has an invalid value.
 
     Example:
         >>> import shlex

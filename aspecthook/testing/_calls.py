@@ -7,8 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
-from functools import lru_cache
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from aspecthook._errors import HookTypeError
@@ -16,49 +15,25 @@ from aspecthook._values import shortened
 
 from ._mount import MountPoint
 
-# A scratch copy of the target, which nobody calls.
-
 
 def blank_of(mount: MountPoint) -> FunctionType:
-    """Make a function that takes what the target takes."""
+    """Make a function that takes what the target takes: a scratch copy, which nobody calls."""
     function: Any = mount.function
-    return _blank(mount.code(), getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
-
-
-def _blank(code: CodeType, defaults: tuple[Any, ...] | None, named: dict[str, Any] | None) -> FunctionType:
+    code = mount.code()
     cells = tuple([CellType() for _ in code.co_freevars])
-    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, defaults, cells)
-    blank.__kwdefaults__ = named
+    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, getattr(function, "__defaults__", None), cells)
+    blank.__kwdefaults__ = getattr(function, "__kwdefaults__", None)
     return blank
 
 
 def values_of(mount: MountPoint, given: Given) -> tuple[object, ...] | None:
     """Return what the parameters are given in a call, defaults filled in; None if the arguments do not fit."""
-    function, code, signature = mount.function, mount.code(), mount.site().signature
-    by_position: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
-    values: dict[str, object] = dict(getattr(function, "__kwdefaults__", None) or {})
     try:
-        found = _parameters(code, len(by_position), frozenset(values)).bind(*given.bound, *given.args, **given.kwargs)
+        found = inspect.signature(blank_of(mount)).bind(*given.bound, *given.args, **given.kwargs)
     except TypeError:
         return None
-    names = signature.names
-    values |= zip(names[signature.positional - len(by_position) : signature.positional], by_position, strict=False)
-    if signature.varargs is not None:
-        values[names[signature.varargs]] = ()
-    if signature.varkw is not None:
-        values[names[signature.varkw]] = {}
-    values |= found.arguments
-    return tuple([values[name] for name in names])
-
-
-@lru_cache(maxsize=256)
-def _parameters(code: CodeType, defaults: int, named: frozenset[str]) -> inspect.Signature:
-    """Return the parameters of a target, to which of its defaults it does not matter.
-
-    Reading them takes longer than a call, and each call of a machine needs them: so they are kept, without the
-    defaults themselves, which may refer to anything.
-    """
-    return inspect.signature(_blank(code, (None,) * defaults, dict.fromkeys(named)))
+    found.apply_defaults()
+    return tuple([found.arguments[name] for name in mount.site().signature.names])
 
 
 def bound_of(target: object) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from ._mount import Adding, Hook, Kind, MountPoint, Options, name_of
 
 
 class Candidate:
-    """A hook that a `HookMachine` may add: its kind, the function, for exceptions the types, and options.
+    """A hook that a `HookMachine` may add: its kind, function, exception types and options.
 
     Example:
         >>> def auth(): ...

@@ -23,7 +23,7 @@ Law = TypeVar("Law", bound=Callable[..., Any])
 
 
 class LawError(AssertionError):
-    """A mount point breaks a law; the message names the law, and draws the call and the chain.
+    """A mount point breaks a law; the message names the law, and shows the call and the chain.
 
     Example:
         >>> from aspecthook import hookable
@@ -82,10 +82,10 @@ def _indented(text: str) -> str:
 
 
 def law(predicate: Law) -> Law:
-    """Make a predicate on the `Trace` of a call a law: what it answers must be true in each call.
+    """Make a law from a predicate on the `Trace` of a call, which must be true for each call.
 
-    In a `HookMachine` it is a function of ``trace``, or a method of ``(self, trace)``, checked after each rule that
-    calls. Anywhere else it is given to `run_laws`.
+    In a `HookMachine` it is a function of ``trace``, or a method of ``(self, trace)``, checked after each call.
+    Anywhere else, pass it to `run_laws`.
 
     Example:
         >>> from aspecthook import hookable
@@ -169,12 +169,12 @@ def run_laws(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make one call, and check laws on it: predicates on its trace, marked with `law` or not, or ready ones.
+    """Make one call, and check laws on it: predicates on its trace, marked with `law` or not, or ready-made ones.
 
-    The hooks and the target run once; a coroutine function in an event loop of its own.
+    The hooks and the target run once; a coroutine function runs in its own event loop.
 
     Raises:
-        LawError: A law does not hold, or raised something else than an AssertionError.
+        LawError: A law does not hold, or raised an exception other than an AssertionError.
         HookLookupError: A ready law names a hook that is not there.
         HookTypeError: No laws were given.
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, brief, nearest
 
@@ -42,24 +42,6 @@ _GROWING = (2, 3, 4, 5, 6, 8)
 _EXAMPLES = 40  # of each length
 
 
-@rule()
-def _a_rule(_self: object) -> None: ...
-
-
-@initialize()
-def _an_initialize_rule(_self: object) -> None: ...
-
-
-# What `initialize` leaves on a function, and `rule` does not.
-_INITIALIZE = vars(_an_initialize_rule).keys() - vars(_a_rule).keys()
-
-
-def _is_initialized(owner: type[Any]) -> bool:
-    """Whether a class has ``@initialize`` methods, which Hypothesis runs first, and short stories do not."""
-    members = [inspect.getattr_static(owner, name, None) for name in dir(owner)]
-    return any(_INITIALIZE & getattr(one, "__dict__", {}).keys() for one in members)
-
-
 class _TestCase:
     """What `TestCase` of a machine is: Hypothesis's own, which plays the short stories first."""
 
@@ -77,7 +59,8 @@ def _case_of(machine: Any) -> Any:
         @wraps(plain.runTest)
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
             given = self.settings
-            if not _is_initialized(machine):
+            # Methods with `@initialize` come first, and the short stories do not play them.
+            if not machine.setup_state().initializers:
                 machine._is_brief = not play_short_stories(machine)._has_own_rules
                 given = _FEW if machine._is_brief and given is _LONG else given
             try:
@@ -105,23 +88,22 @@ def _any_of(hooks_now: str) -> st.SearchStrategy[str]:
 
 
 class HookMachine(RuleBasedStateMachine):
-    """A Hypothesis state machine for a mount point of your own and the hooks that may be added to it.
+    """A Hypothesis state machine that tests your mount point with hooks in different orders.
 
-    Subclass it, give it a mount point with `make` and hooks with `candidates`, state what must be true of every call
+    Subclass it, make the mount point in `make`, list the hooks in `candidates`, state what must be true of every call
     with `law`, and run it: ``TestHandling = Handling.TestCase``.
 
-    First come the short stories: up to four of the candidates, in each order, are added and called with several drawn
-    arguments; then one is removed and the call made again. Of more candidates, many orders of all of them are tried.
-    They are the same in each run. Then Hypothesis makes up longer ones, which add, remove, pause and resume hooks,
-    call, and do what your own ``@rule`` methods do.
+    It begins with short stories, the same ones in each run: it adds up to four candidates in each order (and more in
+    many orders), calls with several arguments, removes one hook, and calls again. Then Hypothesis makes up longer
+    stories, which add, remove, pause and resume hooks, call, and use your own ``@rule`` methods.
 
-    The target is really called, on a new mount point for each story: some 60 times for two candidates, some 190 times
-    for five. When a law is broken, the error ends with a test that repeats it, which you can paste.
+    The target is called for real, on a new mount point for each story: about 50 times for two candidates, and 190 times
+    for five. If a law is broken, the error ends with a test to paste that repeats it.
 
     Attributes:
         candidates: The hooks: `Candidate` objects, or functions marked with `aspecthook.pre` and so on; may also be a
-            property. Methods of the machine that are so marked are candidates as well.
-        arguments: A strategy of ``(args, kwargs)`` for the calls; small ints for all parameters unless given.
+            property. Marked methods of the machine are candidates too.
+        arguments: A strategy of ``(args, kwargs)`` for the calls; by default, small ints for all parameters.
         mount: The mount point under test; the machine sets it.
         target: What `make` returned; the machine sets it.
 
@@ -164,7 +146,7 @@ class HookMachine(RuleBasedStateMachine):
         raise NotImplementedError(f"{type(self).__name__} needs a method make() that returns a new mount point")
 
     def attach(self, candidate: Candidate) -> Hook:
-        """Add a hook and return its handle; override it where your own code adds hooks."""
+        """Add a hook and return its handle; override it if your own code adds hooks."""
         return put(self.mount, candidate)
 
     def detach(self, hook: Hook) -> None:
@@ -173,7 +155,7 @@ class HookMachine(RuleBasedStateMachine):
 
     # Any: an awaitable of anything.
     def wait_for(self, awaitable: Awaitable[Any]) -> Any:
-        """Run what a call of an async target returned; override it for an event loop other than asyncio's."""
+        """Run the awaitable of an async target; override it for an event loop other than asyncio's."""
         refuse_running_loop(awaitable)
         if self._loop is None:
             self._loop = asyncio.Runner()
@@ -247,7 +229,7 @@ class HookMachine(RuleBasedStateMachine):
         return st.tuples(st.tuples(*[number for _ in by_position]), st.fixed_dictionaries(by_name))
 
     def teardown(self) -> None:
-        """Remove what the machine has added; what was there before is left."""
+        """Remove the hooks that the machine has added, and leave others."""
         for hook in self._present.values():
             hook.remove()
         self._present.clear()
@@ -283,7 +265,7 @@ class HookMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._absent_hooks())
     @rule(hook=_any_of("_absent_hooks"))
     def add(self, hook: str) -> None:
-        """Add a hook that is not there; one that contradicts the others stays away."""
+        """Add a hook that is not there, unless it contradicts the others."""
         candidate = self._known(hook, self._keys, "has no candidate")
         try:
             self._present[hook] = self.attach(candidate)

@@ -31,9 +31,9 @@ Choices = Callable[[list[Hook]], list[Hook]]
 def orders_of(function: Any, /) -> Iterator[tuple[str, ...]]:
     """Return an iterator of all orders that ``before`` and ``after`` allow for the hooks that act now.
 
-    An order is the names of the hooks as a call would run them: kind by kind (pre, around, on, item, exception, post,
-    always), since the kinds themselves have a fixed order. The first one is the present order. There may be as many as
-    n! for n hooks of one kind, so they are made one at a time.
+    An order is a tuple of the names of the hooks, kind by kind (pre, around, on, item, exception, post, always), since
+    the kinds themselves have a fixed order. The first one is the present order. There may be n! orders for n hooks of
+    one kind, so they are made one at a time.
 
     Priorities are ignored: a priority is a preference, which ``before`` and ``after`` outrank, and it does not name
     another hook. The method of an instance has the hooks of its class too.
@@ -102,12 +102,12 @@ def assert_order_free(function: Any, /, *, args: Sequence[Any] = (), kwargs: Map
     """Assert that one call has the same outcome in all orders that `orders_of` yields.
 
     The outcome is the result, compared with ``==``, or the exception, compared by its type and ``args``. First the call
-    is made twice in the present order, to see that it is repeatable. Each call is given deep copies of the arguments,
-    and of the object of a method, where they can be copied. Hooks with ``once``, ``times`` or ``every`` run in each of
-    the calls and are not used up. Each call of a coroutine function runs in an event loop of its own.
+    is made twice in the present order, to check that it is repeatable. Each call gets deep copies of the arguments, and
+    of the object of a method, if they can be copied. Hooks with ``once``, ``times`` or ``every`` run in each of the
+    calls and are not used up. Each call of a coroutine function runs in its own event loop.
 
-    Of more than 720 orders a sample is tried, with a warning: the present order and random ones. The sample of one
-    chain is always the same.
+    If there are more than 720 orders, a sample is tried, with a warning: the present order and random ones. The sample
+    of a chain is always the same.
 
     Raises:
         AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
@@ -247,12 +247,12 @@ def _answer(step: Step) -> object:
 
 
 class Underconstrained(NamedTuple):
-    """Two hooks of one kind whose order matters, and is only that in which they were added.
+    """Two hooks of one kind whose order matters, but depends only on the order in which they were added.
 
     Attributes:
-        first: The name of the one that runs first now.
-        second: The name of the other.
-        kind: Their kind.
+        first: The name of the hook that runs first now.
+        second: The name of the other hook.
+        kind: The kind of both.
         outcome: The call with the first before the second.
         swapped: The same call with the second before the first.
 
@@ -288,12 +288,12 @@ class Underconstrained(NamedTuple):
 def underconstrained(
     function: Any, /, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> list[Underconstrained]:
-    """Return the pairs of hooks whose order matters to a call, and is only that in which they were added.
+    """Return the pairs of hooks whose order matters to a call, but depends only on the order in which they were added.
 
-    These are two hooks of one kind and of the same priority, and no constraint decides which of the two runs first. If
-    they are added the other way round, as may happen when imports or plugins move, the call has another outcome. The
-    call is made as `assert_order_free` makes it, twice for each pair, with the two side by side. It shows only what
-    matters to its own arguments: a pair that does not conflict on these is not found, so try several calls.
+    A pair has one kind and one priority, and no constraint decides which of the two runs first. If they are added the
+    other way round, as may happen when imports or plugins move, the call has another outcome. The call is made as by
+    `assert_order_free`, twice for each pair, with the two side by side. It finds only pairs that conflict on its own
+    arguments, so try several calls.
 
     Raises:
         NotRepeatableError: The same call, in the same order, had two outcomes.

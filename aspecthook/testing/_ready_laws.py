@@ -101,8 +101,8 @@ def before(first: str, second: str) -> ReadyLaw:
 def exactly_once(*names: str) -> ReadyLaw:
     """Return the law that each of these hooks runs exactly once in a call.
 
-    The law does not apply to a hook that is paused or not there. If several hooks have one name, each runs once. One
-    of the names may be that of the target.
+    The law does not apply to a hook that is paused or not there. If several hooks have one name, each must run once.
+    One of the names may be the name of the target.
 
     Example:
         >>> from aspecthook import hookable
@@ -131,7 +131,7 @@ def _times(count: int) -> str:
 
 
 def always_last(name: str) -> ReadyLaw:
-    """Return the law that nothing begins to run after a hook has begun: no other hook, and not the target.
+    """Return the law that no other hook, nor the target, begins to run after this hook has begun.
 
     The law does not apply to a call in which the hook did not run.
 
@@ -160,10 +160,10 @@ def always_last(name: str) -> ReadyLaw:
 def commutes(first: str, second: str) -> ReadyLaw:
     """Return the law that the outcome of a call does not depend on the order of two hooks of one kind.
 
-    The call is made again with the two side by side in either order, even where ``before`` or ``after`` forbids one of
-    them. So the target and its hooks must be repeatable. Each of these calls is given deep copies of the arguments, and
-    of the object of a method, where they can be copied: plain data as it was before the traced call, other objects as
-    that call has left them. Hooks with ``once``, ``times`` or ``every`` run in each of these calls and are not used up.
+    The call is repeated with the two side by side in either order, even if ``before`` or ``after`` forbids one of them.
+    So the target and its hooks must be repeatable. Each of these calls gets deep copies of the arguments, and of the
+    object of a method, if they can be copied: plain data as it was before the traced call, other objects as that call
+    left them. Hooks with ``once``, ``times`` or ``every`` run in each of these calls and are not used up.
 
     Raises:
         NotRepeatableError: (The law itself.) The same call, in the same order, had two outcomes.
@@ -220,7 +220,7 @@ def _exchanged(row: Hooks, first: int, second: int) -> Hooks:
 def idempotent(name: str) -> ReadyLaw:
     """Return the law that a call has the same outcome if a hook runs twice in a row.
 
-    The call is made again with the hook doubled, as `commutes` makes it.
+    The call is repeated with the hook doubled, in the way of `commutes`.
 
     Raises:
         NotRepeatableError: (The law itself.) The same call, in the same order, had two outcomes.

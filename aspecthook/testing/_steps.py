@@ -58,9 +58,9 @@ class Step:
 class Trace:
     """What happened in one call: its ``steps`` in the order in which they began, and its ``result`` or ``exc``.
 
-    It also has what the call was given, whether or not the target ran: ``args`` and ``kwargs`` as they were written,
-    and ``arguments`` by the names of the parameters, defaults filled in (empty if they do not fit the target). These
-    are the objects themselves: where a hook changes one in place, the trace shows what became of it.
+    It also has the arguments of the call, whether or not the target ran: ``args`` and ``kwargs`` as they were passed,
+    and ``arguments`` by parameter name, with defaults filled in (empty if they do not fit the target). These are the
+    objects themselves: if a hook changes one in place, the trace shows the change.
 
     Example:
         >>> from aspecthook import hookable
@@ -117,7 +117,7 @@ class Trace:
         )
 
     def draw(self) -> str:
-        """Draw the call, a line a step."""
+        """Draw the call, one line per step."""
         came = f"raised {shortened(self.exc)}" if self.exc is not None else f"→ {shortened(self.result)}"
         width = max((len(step.kind) for step in self.steps), default=0)
         return "\n".join([f"{self.label} {came}", *(f"  {step.kind:<{width}}  {step.line}" for step in self.steps)])

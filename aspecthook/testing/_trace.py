@@ -27,8 +27,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 def trace_of(function: Any, /) -> Callable[..., Any]:
     """Return a function that makes one call and returns its `Trace`, whatever the call returns or raises.
 
-    For a coroutine function it returns an awaitable of the trace. A generator is run to its end, and its items are
-    the result.
+    For a coroutine function it returns an awaitable of the trace. A generator is run to its end, and the list of its
+    items is the result.
 
     Raises:
         HookLookupError: The function is no mount point.
@@ -135,10 +135,10 @@ def _conditions(hook: Hook) -> str:
 
 
 def assert_order(function: Any, /, *names: str) -> None:
-    """Assert that hooks run in this order, by the chain as it is now; the function's own name stands for the target.
+    """Assert that the present chain runs hooks in this order; the function's own name stands for the target.
 
     Raises:
-        AssertionError: They do not, or one of them is not there; the message draws the chain.
+        AssertionError: The order is another one, or a hook is not there; the message shows the chain.
 
     Example:
         >>> from aspecthook import hookable

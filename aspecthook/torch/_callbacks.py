@@ -1,4 +1,4 @@
-"""PyTorch's callbacks on gradients and state dicts as events: one entry of ours for each module and kind."""
+"""PyTorch's callbacks on gradients as events: one entry of ours for each module, or tensor, and kind."""
 
 from __future__ import annotations
 
@@ -15,9 +15,32 @@ from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookAnswerError, described
 from aspecthook._foreign.places import ABSENT
 
-from ._carried import Module, ModuleSlot, Tensor, is_tensor, known_point, label_of, space_of, without
+from ._carried import Module, ModuleSlot, Tensor, is_tensor, known_point, label_of, shown_tensor, space_of, without
 from ._forward import forward_point
 from ._own import OwnMountPoint
+
+
+class Callback(NamedTuple):
+    """One kind of callback of PyTorch: how it is registered, where it is kept, and the event for hooks."""
+
+    register: str
+    kept_in: str
+    # A function with the parameters of PyTorch's callback, and `name` where there is a tensor alone. Any, since type
+    # checkers would bind it.
+    stub: Any
+    fold: int  # the place of the parameter that an answer replaces
+
+
+def backward_pre(module: object, grad_output: object) -> object: ...
+def backward(module: object, grad_input: object, grad_output: object) -> object: ...
+def grad(grad: object, name: object) -> object: ...
+
+
+CALLBACKS = {
+    "backward_pre": Callback("register_full_backward_pre_hook", "_backward_pre_hooks", backward_pre, 1),
+    "backward": Callback("register_full_backward_hook", "_backward_hooks", backward, 1),
+    "grad": Callback("register_hook", "_backward_hooks", grad, 0),
+}
 
 
 @final
@@ -35,28 +58,24 @@ class CallbackSlot(ModuleSlot):
 
     def put(self, function: FunctionType) -> None:
         # A tensor carries nothing but its callbacks.
-        owner = self.module() if self.place in OF_TENSORS else self.enroll(function)
+        owner = self.module() if self.place == "grad" else self.enroll(function)
         if owner is None:
             return
         if self._handle is None:
             self._was_full = space_of(owner).get("_is_full_backward_hook", ABSENT)
             self._handle = getattr(owner, self._row.register)(function)
-            if "backward" in self.place:
+            if self.place != "grad":
                 # `torch.compile` notices a new forward, but no new callback, and would go on with what it has made.
                 self._forward = forward_point(owner, self.name, bypassed=False)
                 self._forward.pin(1)
         elif not self.is_displaced():
-            rows: dict[int, Any] = getattr(owner, self._row.kept_in)
-            held = rows[self._handle.id]
-            if self.place == "state_dict_post":
-                setattr(function, "_from_public_api", True)  # as PyTorch does when it registers one
-            rows[self._handle.id] = function if type(held) is FunctionType else type(held)(function, owner)
+            getattr(owner, self._row.kept_in)[self._handle.id] = function
 
     def leave(self) -> None:
         owner = self.module()
         if self._handle is not None:
             self._handle.remove()
-        if owner is not None and self.place == "backward":
+        if owner is not None:
             self._restore(space_of(owner))
         self._handle = None
         forward, self._forward = self._forward, None
@@ -65,7 +84,7 @@ class CallbackSlot(ModuleSlot):
 
     def _restore(self, space: dict[str, Any]) -> None:
         """Restore the flag that registering a full backward hook has set, if no such hook is left."""
-        if not space["_backward_hooks"] and self._was_full is not ABSENT:
+        if self.place == "backward" and not space["_backward_hooks"] and self._was_full is not ABSENT:
             space["_is_full_backward_hook"] = self._was_full
 
     def is_displaced(self) -> bool:
@@ -77,137 +96,60 @@ class CallbackSlot(ModuleSlot):
     def clean(self, space: dict[str, Any]) -> None:
         if self._handle is not None:
             without(space, self._row.kept_in, self._handle)
-            if self.place == "backward":
-                self._restore(space)
+            self._restore(space)
 
 
-def _shown(value: Any) -> str:
-    """Return an answer as messages show it: for a tensor its shape."""
-    if is_tensor(value):
-        return f"a tensor of shape {tuple(value.shape)}"
-    return f"({', '.join(map(_shown, value))})" if issubclass(type_of(value), tuple) else described(value)
-
-
-def _unfit(site: Site, function: object, answer: object, why: str) -> HookAnswerError:
-    return HookAnswerError(f"{hook_at(site, 'on', function)} answered {_shown(answer)}; {why}")
-
-
-def _several(site: Site, function: object, answer: Any, before: Any) -> Any:
-    """Check a tuple of gradients; instead of a tuple of one, a tensor may be given."""
-    given: Any = (answer,) if is_tensor(answer) and len(before) == 1 else answer
-    fits = issubclass(type_of(given), tuple) and len(given) == len(before)
-    if not fits or not all(new is None or _replaces(new, old) for new, old in zip(given, before, strict=True)):
-        raise _unfit(site, function, answer, f"answer None, or gradients in the place of {_shown(before)}")
-    return given
+def _fitting(site: Site, function: object, answer: Any, before: Any) -> Any:
+    """Check an answer in the place of a gradient, or of a tuple of them; for a tuple of one, a tensor may be given."""
+    several = issubclass(type_of(before), tuple)
+    given: Any = (answer,) if not several or (is_tensor(answer) and len(before) == 1) else answer
+    old = before if several else (before,)
+    fits = issubclass(type_of(given), tuple) and len(given) == len(old)
+    if not fits or not all(
+        _replaces(new, one) or (several and new is None) for new, one in zip(given, old, strict=True)
+    ):
+        what = "gradients" if several else "a gradient"
+        raise HookAnswerError(
+            f"{hook_at(site, 'on', function)} answered {_shown(answer)}; answer None, or {what} in the place of "
+            f"{_shown(before)}"
+        )
+    return given if several else answer
 
 
 def _replaces(new: Any, old: Any) -> bool:
     return is_tensor(new) and (old is None or new.shape == old.shape)
 
 
-def _one(site: Site, function: object, answer: Any, before: Any) -> Any:
-    if not _replaces(answer, before):
-        raise _unfit(site, function, answer, f"answer None, or a gradient in the place of {_shown(before)}")
-    return answer
-
-
-def _nothing(site: Site, function: object, answer: Any, _: object) -> Any:
-    raise _unfit(site, function, answer, "it must answer None: change in place what you want to change")
-
-
-class Callback(NamedTuple):
-    """One kind of callback of PyTorch: how it is registered, where it is kept, and the event for hooks."""
-
-    register: str
-    kept_in: str
-    # A function with the parameters of PyTorch's callback, and `name` where there is a tensor alone. Any, since type
-    # checkers would bind it.
-    stub: Any
-    fits: Callable[[Site, Any, Any, Any], Any]
-    fold: int | None  # the place of the parameter that an answer replaces; None if things are changed in place
-
-    @property
-    def emission(self) -> Emission:
-        """How the event treats its hooks."""
-        how = Emission(gives="first") if self.fold is None else Emission(gives="fold", fold=self.fold)
-        return how._replace(checked=True, word=self.stub.__name__)
-
-    def target(self) -> Callable[..., Any]:
-        """Return the target of the chain, which is called without subscribers."""
-        fold = self.fold
-        return (lambda *_args, **_kwargs: None) if fold is None else (lambda *args, **_kwargs: args[fold])
-
-
-CALLBACKS: dict[str, Callback] = {}
-
-
-def _event(register: str, kept_in: str, fits: Callable[..., Any], fold: int | None) -> Callable[[Any], None]:
-    def add(stub: Any) -> None:
-        CALLBACKS[stub.__name__] = Callback(register, kept_in, stub, fits, fold)
-
-    return add
-
-
-@_event("register_full_backward_pre_hook", "_backward_pre_hooks", _several, 1)
-def backward_pre(module: object, grad_output: object) -> object: ...
-@_event("register_full_backward_hook", "_backward_hooks", _several, 1)
-def backward(module: object, grad_input: object, grad_output: object) -> object: ...
-@_event("register_state_dict_pre_hook", "_state_dict_pre_hooks", _nothing, None)
-def state_dict_pre(module: object, prefix: object, keep_vars: object) -> object: ...
-@_event("register_state_dict_post_hook", "_state_dict_hooks", _nothing, None)
-def state_dict_post(module: object, state_dict: object, prefix: object, local_metadata: object) -> object: ...
-@_event("register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks", _nothing, None)
-def load_state_dict_pre(
-    module: object,
-    state_dict: object,
-    prefix: object,
-    local_metadata: object,
-    strict: object,
-    missing_keys: object,
-    unexpected_keys: object,
-    error_msgs: object,
-) -> object: ...
-@_event("register_load_state_dict_post_hook", "_load_state_dict_post_hooks", _nothing, None)
-def load_state_dict_post(module: object, incompatible_keys: object) -> object: ...
-@_event("register_hook", "_backward_hooks", _one, 0)
-def grad(grad: object, name: object) -> object: ...
-@_event("register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks", _nothing, None)
-def accumulated(parameter: object, name: object) -> object: ...
-
-
-OF_TENSORS = ("grad", "accumulated")
-
-
-def callback_point(module: Module, place: str, name: str) -> OwnMountPoint:
-    """Return the mount point of one kind of callback of a module; under the lock."""
-    found = known_point(module, place, name)
-    if found is not None:
-        return found
-    row = CALLBACKS[place]
-    return OwnMountPoint(
-        module,
-        row.stub,
-        f"{label_of(name, module)}, {place}",
-        CallbackSlot(module, place, name),
-        target=row.target,
-        emission=row.emission,
-        provides={"name": f"{MARK}.name"},
-        fits=row.fits,
-    )
+def _shown(value: Any) -> str:
+    """Return an answer as messages show it: for a tensor its shape."""
+    if is_tensor(value):
+        return shown_tensor(value)
+    return f"({', '.join(map(_shown, value))})" if issubclass(type_of(value), tuple) else described(value)
 
 
 _of_tensors: weakref.WeakValueDictionary[tuple[int, str], OwnMountPoint] = weakref.WeakValueDictionary()
 
 
-def tensor_point(tensor: Tensor, place: str, name: str) -> OwnMountPoint:
-    """Return the mount point of one kind of callback of a tensor; under the lock."""
-    found = _of_tensors.get((id(tensor), place))
-    if found is not None and found.owner() is tensor:
+def callback_point(owner: Module | Tensor, place: str, name: str) -> OwnMountPoint:
+    """Return the mount point of one kind of callback of a module, or of a tensor; under the lock."""
+    row, of_tensor = CALLBACKS[place], place == "grad"
+    found = _of_tensors.get((id(owner), place)) if of_tensor else known_point(owner, place, name)
+    if found is not None and found.owner() is owner:
         return found
-    row = CALLBACKS[place]
-    label = f"{name or f'a tensor of shape {tuple(tensor.shape)}'}, {place}"
-    stub = FunctionType(row.stub.__code__, row.stub.__globals__, place, (name,))
-    slot = CallbackSlot(tensor, place, name)
-    made = OwnMountPoint(tensor, stub, label, slot, target=row.target, emission=row.emission, fits=row.fits)
-    _of_tensors[id(tensor), place] = made
+    stub: Any = row.stub
+    if of_tensor:
+        stub = FunctionType(stub.__code__, stub.__globals__, place, (name,))  # the name is the default of `name`
+    target: Callable[..., Any] = lambda *args, **_: args[row.fold]  # noqa: E731  # the event without hooks
+    made = OwnMountPoint(
+        owner,
+        stub,
+        f"{name or shown_tensor(owner) if of_tensor else label_of(name, owner)}, {place}",
+        CallbackSlot(owner, place, name),
+        target=lambda: target,
+        emission=Emission(gives="fold", fold=row.fold)._replace(checked=True, word=place),
+        provides={} if of_tensor else {"name": f"{MARK}.name"},
+        fits=_fitting,
+    )
+    if of_tensor:
+        _of_tensors[id(owner), place] = made
     return made

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack, cast, final
 
-from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookTypeError, brief
@@ -21,23 +19,21 @@ torch: Any = import_module("torch")
 Each: TypeAlias = Callable[[Any], Any]
 
 
+_ROWS: Any = (tuple, list)  # Any: with it, type checkers do not narrow a type to these
+
+
 # Any: outputs of modules are whatever they return.
 def mapped(value: Any, function: Each, kind: type) -> Any:
     """Return a value in which each object of a kind is replaced by what a function returns."""
     made: Any = type_of(value)
     if issubclass(made, kind):
         return function(value)
-    if _is_any(made, tuple, list):
+    if issubclass(made, _ROWS):
         row = [mapped(one, function, kind) for one in value]
         return made(*row) if hasattr(made, "_fields") else made(row)
     if issubclass(made, Mapping):
         return {key: mapped(one, function, kind) for key, one in value.items()}
     return value
-
-
-def _is_any(kind: type, *kinds: type) -> bool:
-    """Whether a type is one of some kinds; for a type checker it is not narrowed."""
-    return issubclass(kind, kinds)
 
 
 def copied(tensor: Tensor) -> Tensor:
@@ -60,7 +56,7 @@ class _Grad:
 
 @final
 class Seen:
-    """The inputs and outputs of one module, call by call.
+    """The outputs of one module, call by call.
 
     Example:
         >>> import torch
@@ -71,18 +67,13 @@ class Seen:
         (torch.Size([1, 3]), tensor([[1., 1., 1.]]))
     """
 
-    __slots__ = ("grads", "inputs", "name", "outputs")
+    __slots__ = ("grads", "name", "outputs")
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        # Of each call: the output, the arguments by name or None unless they are captured, and the output with a
-        # `_Grad` in the place of each tensor.
+        # Of each call: the output, and the output with a `_Grad` in the place of each tensor.
         self.outputs: list[Any] = []
-        self.inputs: list[Any] = []
         self.grads: list[Any] = []
-
-    def __len__(self) -> int:
-        return len(self.outputs)
 
     @property
     def gradients(self) -> list[Any]:
@@ -95,11 +86,6 @@ class Seen:
         return self._last(self.outputs)
 
     @property
-    def input(self) -> Any:
-        """The arguments of the last call."""
-        return self._last(self.inputs)
-
-    @property
     def gradient(self) -> Any:
         """The gradient of the last output; None until it has been computed."""
         return self._last(self.gradients)
@@ -108,9 +94,6 @@ class Seen:
         if not row:
             raise LookupError(f"{self.name or 'the model'} has not been called since the capture began")
         return row[-1]
-
-    def __repr__(self) -> str:
-        return f"<seen of {self.name or 'the model'}: {len(self)} call{'s' * (len(self) != 1)}>"
 
 
 @final
@@ -130,13 +113,12 @@ class Capture(Mapping[str, Seen]):
         >>> seen.remove()
     """
 
-    def __init__(self, model: Module, names: Names | None, note: Callable[..., None], options: Options) -> None:
-        self.weaving: Weaving = weave(model, names, post=note, **options)
-        owners = [cast("OwnMountPoint", mount).owner() for mount in self.weaving.mounts]
+    def __init__(self, weaving: Weaving) -> None:
+        self.weaving: Weaving = weaving
         # A row for each module, by the name under which it is woven.
-        self.collected: dict[str, Seen] = {
-            name: Seen(name) for name in (cast("Any", owner).__aspecthook__.name for owner in owners)
-        }
+        owners = [cast("OwnMountPoint", mount).owner() for mount in weaving.mounts]
+        names = [cast("Any", owner).__aspecthook__.name for owner in owners]
+        self.collected: dict[str, Seen] = {name: Seen(name) for name in names}
 
     def __getitem__(self, name: str) -> Seen:
         if name not in self.collected:
@@ -155,13 +137,10 @@ class Capture(Mapping[str, Seen]):
         self.weaving.remove()
 
     def __enter__(self) -> Self:
-        self.weaving.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.weaving.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self.remove()
 
 
 def capture(
@@ -169,7 +148,6 @@ def capture(
     names: Names | None = None,
     /,
     *,
-    inputs: bool = False,
     gradients: bool = False,
     each: Each = copied,
     **options: Unpack[Options],
@@ -180,7 +158,6 @@ def capture(
         model: A module of PyTorch.
         names: Which of its modules, as in `weave`: a pattern such as ``"*.conv*"``, a class, or several; without, the
             model itself, under the name ``""``.
-        inputs: Collect the arguments too.
         gradients: Collect the gradients of the outputs too. Hooks on the output tensors take them, so that modules that
             change their input in place, such as ``ReLU(inplace=True)``, are no obstacle.
         each: Called with each tensor; its result is kept. Unless given, a copy outside of the graph.
@@ -203,13 +180,11 @@ def capture(
     if not callable(each):
         raise HookTypeError(f"capture: each={brief(each)} is not callable; give a function of a tensor")
 
-    def note(name: str, call: Call, result: Any) -> None:
-        given = {word: mapped(one, each, torch.Tensor) for word, one in call.arguments.items() if word != "self"}
+    def note(name: str, result: Any) -> None:
         seen = found[name]
         seen.outputs.append(mapped(result, each, torch.Tensor))
-        seen.inputs.append(given if inputs else None)
         seen.grads.append(mapped(result, lambda tensor: _Grad(tensor, each), torch.Tensor) if gradients else None)
 
     given: Options = {"priority": "LOWEST", "name": "capture", **options}
-    found = Capture(model, names, note, given)
+    found = Capture(weave(model, names, post=note, **given))
     return found

@@ -17,7 +17,7 @@ from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError
 from aspecthook._foreign.places import ABSENT, put_back
 
-from ._own import OwnMountPoint, Slot
+from ._own import OwnMountPoint
 
 # Any: PyTorch may not be installed, and then its types are unknown.
 Module: TypeAlias = Any
@@ -45,6 +45,11 @@ def is_tensor(value: object) -> bool:
 def space_of(module: Module) -> dict[str, Any]:
     """Return the `__dict__` of a module."""
     return cast("dict[str, Any]", module.__dict__)
+
+
+def shown_tensor(tensor: Tensor) -> str:
+    """Return a tensor as messages show it."""
+    return f"a tensor of shape {tuple(tensor.shape)}"
 
 
 def label_of(name: str, module: Module) -> str:
@@ -141,37 +146,36 @@ def _state_without_hooks(module: Module) -> Any:
     return space
 
 
-def _refuse_to_replicate(module: Module) -> Any:
-    """Refuse `torch.nn.DataParallel`: a replica would call the forward of the original."""
-    raise WeaveError(
-        f"{_label(module)} cannot be replicated by DataParallel while it is woven; use DistributedDataParallel"
-    )
+def _refusing(what: str) -> Callable[[Module], Any]:
+    def refuse(module: Module) -> Any:
+        found = carried(module)
+        raise WeaveError(f"{label_of(found.name if found is not None else '', module)} cannot be {what}")
 
-
-def _refuse_to_script(module: Module) -> Any:
-    """Refuse `torch.jit.script`."""
-    raise WeaveError(
-        f"{_label(module)} cannot be compiled by torch.jit.script while it is woven, as its hooks would not be part of "
-        f"it; remove the weaving first, or use torch.compile"
-    )
-
-
-def _label(module: Module) -> str:
-    found = carried(module)
-    return label_of(found.name if found is not None else "", module)
+    return refuse
 
 
 _METHODS: dict[str, Callable[[Module], Any]] = {
     "__getstate__": _state_without_hooks,
-    "_replicate_for_data_parallel": _refuse_to_replicate,
-    "__prepare_scriptable__": _refuse_to_script,
+    # A replica would call the forward of the original.
+    "_replicate_for_data_parallel": _refusing(
+        "replicated by DataParallel while it is woven; use DistributedDataParallel"
+    ),
+    "__prepare_scriptable__": _refusing(
+        "compiled by torch.jit.script while it is woven, as its hooks would not be part of it; remove the weaving "
+        "first, or use torch.compile"
+    ),
 }
 
 
-class ModuleSlot(Slot):
-    """A slot in one module, which carries its mount points."""
+class ModuleSlot:
+    """A slot in one module, which carries its mount points; or in a tensor. All methods are called under the lock."""
 
-    __slots__ = ()
+    __slots__ = ("module", "name", "place")
+
+    def __init__(self, owner: object, place: str, name: str) -> None:
+        self.module: Callable[[], Any] = weakref.ref(owner)
+        self.place = place
+        self.name = name
 
     def enroll(self, function: FunctionType) -> Module:
         """Add the mount point of a function to what the module carries."""

@@ -9,11 +9,10 @@ from typing import Any, TypeAlias
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, WeaveWarning, brief, qualified, warn
-from aspecthook.weave._members import subclasses
 from aspecthook.weave._spots import Chosen, Spot
 
-from ._callbacks import CALLBACKS, OF_TENSORS, callback_point, tensor_point
-from ._carried import Module, is_module, is_tensor, label_of, space_of, torch
+from ._callbacks import CALLBACKS, callback_point
+from ._carried import Module, is_module, is_tensor, label_of, shown_tensor, space_of, torch
 from ._forward import forward_point
 from ._names import Names, modules_of, parameters_of, select, shown
 
@@ -35,7 +34,7 @@ def choose(target: Any, names: Names | None, words: Iterable[str], where: Where 
         return {word: _of_tensor(target, names, word) for word in words}
     found: dict[str, Chosen] = {}
     for word in words:
-        spots = _parameters(target, names, word) if word in OF_TENSORS else _modules(target, names, word)
+        spots = _parameters(target, names) if word == "grad" else _modules(target, names, word)
         chosen = [spot for spot in spots if where is None or where(spot.function)]
         if not chosen:
             what = shown(target, names)
@@ -68,25 +67,27 @@ def warn_of(function: Any) -> None:
         warn(message, WeaveWarning)
 
 
-def _is_forward_of_class(function: object) -> bool:
-    return any(vars(cls).get("forward") is function for cls in subclasses(torch().nn.Module))
+def _is_forward_of_class(function: object, cls: type[Any] | None = None) -> bool:
+    """Whether a class of modules, or one below it, has this function as its ``forward``."""
+    below: list[type[Any]] = type.__subclasses__(cls or torch().nn.Module)
+    return any(vars(one).get("forward") is function or _is_forward_of_class(function, one) for one in below)
 
 
 # Tensors
 
 
 def _of_tensor(tensor: Any, names: Names | None, word: str) -> Chosen:
-    label = f"a tensor of shape {tuple(tensor.shape)}"
+    label = shown_tensor(tensor)
     if names is not None:
         raise WeaveError(f"{label} has nothing with a name in it; give the names {brief(names)} with a model")
-    if word not in OF_TENSORS:
+    if word != "grad":
         refused = "forward" if word == "call" else word
-        raise WeaveError(f"{label} takes hooks for {', '.join(OF_TENSORS)}, and none for {refused}; weave a module")
-    return Chosen(label, [_tensor(tensor, word, "")])
+        raise WeaveError(f"{label} takes hooks for grad, and none for {refused}; weave a module")
+    return Chosen(label, [_tensor(tensor, "")])
 
 
-def _tensor(tensor: Any, word: str, name: str) -> Spot:
-    label = name or f"a tensor of shape {tuple(tensor.shape)}"
+def _tensor(tensor: Any, name: str) -> Spot:
+    label = name or shown_tensor(tensor)
     if not tensor.requires_grad:
         raise WeaveError(f"{label} has no gradient to hook: it does not require one; set requires_grad first")
     if hasattr(tensor, "full_tensor"):
@@ -94,22 +95,20 @@ def _tensor(tensor: Any, word: str, name: str) -> Spot:
             f"{label} is divided among ranks (fully_shard), and PyTorch calls no hooks on its gradient; weave the "
             "module that has it, with backward="
         )
-    if word == "accumulated" and tensor.grad_fn is not None:
-        raise WeaveError(f"{label} accumulates no gradient: it was computed from others; weave it with grad=")
-    return Spot(tensor, lambda: tensor_point(tensor, word, name), loose=True)
+    return Spot(tensor, lambda: callback_point(tensor, "grad", name), loose=True)
 
 
-def _parameters(model: Module, names: Names | None, word: str) -> list[Spot]:
+def _parameters(model: Module, names: Names | None) -> list[Spot]:
     if names is None:
         raise WeaveError(
-            f"{word}= hooks the gradients of parameters: name them, as in weave(model, '*.weight', {word}=hook), or "
-            f"use backward= for those that go through the {type(model).__name__}"
+            "grad= hooks the gradients of parameters: name them, as in weave(model, '*.weight', grad=hook), or use "
+            f"backward= for those that go through the {type(model).__name__}"
         )
     found = select(model, names, list(parameters_of(model)), "parameter")
     learning = [(name, one) for name, one, exact in found if one.requires_grad or exact]
     if not learning:
         raise WeaveError(f"{shown(model, names)} chooses parameters that require no gradient; set requires_grad first")
-    return [_tensor(one, word, name) for name, one in learning]
+    return [_tensor(one, name) for name, one in learning]
 
 
 # Modules
@@ -142,8 +141,7 @@ def _module_alone(module: Module, word: str) -> Spot:
 
 
 def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Spot:
-    if "state_dict" not in word:
-        _refuse_never_called(module, name)
+    _refuse_never_called(module, name)
     if word in CALLBACKS:
         return Spot(module, lambda: callback_point(module, word, name))
     return Spot(module, lambda: forward_point(module, name, bypassed=bypassed))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
@@ -29,31 +29,21 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _AT_ONCE = 64
 
 
-class Slot:
+class Slot(Protocol):
     """A place for the function in one object, which is held weakly. All methods are called under the lock."""
-
-    __slots__ = ("module", "name", "place")
-
-    def __init__(self, owner: object, place: str, name: str) -> None:
-        self.module: Callable[[], Any] = weakref.ref(owner)
-        self.place = place
-        self.name = name
 
     def put(self, function: FunctionType) -> None:
         """Put a function there, which may replace an older one."""
-        raise NotImplementedError
 
     def leave(self) -> None:
         """Put back what was there before."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """Drop the mount point, which has no hooks any more."""
-        raise NotImplementedError
 
     def is_displaced(self) -> bool:
         """Whether somebody else's callable is there, or was there when ours should have been removed."""
-        raise NotImplementedError
+        ...
 
 
 @final

@@ -25,17 +25,25 @@ from __future__ import annotations
 from aspecthook._lazy import NamesTheLibrary
 
 with NamesTheLibrary(__name__):
-    from .backends._autograd import Loss, Parameter, cross_entropy, detach, mse, no_grad
-    from .backends._backend import manual_seed
-    from .backends._layers import Dropout, Flatten, Linear, Module, ReLU, Sequential
-    from .backends._optimizers import SGD, Adam, AdamW, Optimizer
+    from .backends._backend import manual_seed, no_grad
+    from .backends._network import (
+        Dropout,
+        Linear,
+        Loss,
+        Module,
+        Parameter,
+        ReLU,
+        Sequential,
+        cross_entropy,
+        detach,
+        mse,
+    )
+    from .backends._optimizers import SGD, AdamW, Optimizer
 
 __all__ = [
     "SGD",
-    "Adam",
     "AdamW",
     "Dropout",
-    "Flatten",
     "Linear",
     "Loss",
     "Module",

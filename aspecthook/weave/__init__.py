@@ -36,11 +36,6 @@ class MoreHooks(Options, total=False):
     backward_pre: Hooks | None
     backward: Hooks | None
     grad: Hooks | None
-    accumulated: Hooks | None
-    state_dict_pre: Hooks | None
-    state_dict_post: Hooks | None
-    load_state_dict_pre: Hooks | None
-    load_state_dict_post: Hooks | None
 
 
 @entrance
@@ -61,16 +56,16 @@ def weave(
     scope: Scope = "everywhere",
     **options: Unpack[MoreHooks],
 ) -> Weaving:
-    """Put hooks on functions that are not yours, in place; the handle removes them.
+    """Put hooks on functions that are not yours, in place, and return the handle to remove them.
 
     Args:
         target: A function; a bound method (the hooks act for that instance alone); a class (its public methods); a
-            module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude, and
-            ``Class+`` for a class and all that derive from it; or an aspect, an object whose methods are marked with
-            `pre`, `post` and so on. What is not imported yet is woven as its import ends. Or a module or a tensor of
-            PyTorch, which takes hooks on gradients and state dicts too: see docs/training/pytorch.md.
+            module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude; an
+            aspect, an object whose methods are marked with `pre`, `post` and so on; or a module or a tensor of PyTorch,
+            which takes hooks on gradients too: see docs/training/pytorch.md. If a module is not
+            imported yet, it is woven as its import ends.
         names: The modules or the parameters of a PyTorch model: a pattern such as ``"layer*.conv*"``, a class of
-            modules, or several of them; without, the model itself.
+            modules, or several of them; by default the model itself.
         pre: A hook of this kind, or several.
         around: Likewise.
         on: Likewise; for events.
@@ -78,18 +73,17 @@ def weave(
         post: Likewise.
         always: Likewise.
         exception: A hook for every `Exception`, or several, or a mapping from types to hooks.
-        aspect: An object whose marked methods go on the target, unless their marks name another.
-        where: A predicate on each function found; those that it refuses are left out.
+        aspect: An object whose marked methods are hooks on the target, unless their marks name another.
+        where: A predicate that selects among the functions found.
         scope: ``"everywhere"``, or ``"context"``: the hooks act only inside the ``with`` block of this weaving, in the
             task or thread that entered it and in the tasks that are started there.
         options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,
             ``every``, ``isolate``, ``reentrant``. For PyTorch also hooks of the kinds ``backward_pre``, ``backward``,
-            ``grad``, ``accumulated``, ``state_dict_pre``, ``state_dict_post``, ``load_state_dict_pre``,
-            ``load_state_dict_post``.
+            ``grad``.
 
     Raises:
         WeaveError: The target cannot be woven, or does not exist; the message says what to weave instead.
-        HookSignatureError: A hook asks for something that a target does not offer. As after every error, nothing is
+        HookSignatureError: A hook asks for something that a target does not offer. After any error, nothing is
             woven.
         HookTypeError: A hook could never work on a target.
 

@@ -16,7 +16,7 @@ from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.callables import a_function, signature_of, style_of
-from aspecthook._core.law.hook import EXCEPTION, Hook, Maker, Owner
+from aspecthook._core.law.hook import EXCEPTION, Hook, Maker
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
@@ -50,22 +50,21 @@ class Wrap(Maker):
         super().__init__(decorator)
         self.decorator = decorator
 
-    def make(self, mount: Owner, who: object) -> Callable[..., Any]:
+    def make(self, mount: MountPoint, who: object) -> Callable[..., Any]:
         """Apply the decorator for one mount point."""
-        point = cast("MountPoint", mount)
-        style = point.site().signature.style
+        style = mount.site().signature.style
         if "generator" in style:
             raise HookTypeError(
                 f"{who} cannot be applied to {a_function(style)}, whose calls only begin it; write an around hook with "
                 f"one yield, or decorate what it calls"
             )
-        inside = _Inside(point)
+        inside = _Inside(mount)
         try:
             decorated: Any = self.decorator(inside.as_target())
         except Exception as error:
             why = f"the decorator raises {type(error).__name__}: {error}"
             raise HookTypeError(f"{who} cannot be applied to this {style}: {why}{_FACTORY}") from error
-        why = _why_unfit(decorated, point)
+        why = _why_unfit(decorated, mount)
         if why:
             raise HookTypeError(f"{who}: the decorator {why}")
         made: FunctionType = _around(style, decorated, inside)

@@ -52,7 +52,7 @@ def spots_in_modules(
     Args:
         plans: What is to be woven.
         hooks: The code of the hooks. A glob does not choose them: a hook must not run before itself.
-        imported: If given, search only this module, which has been imported, and the modules that have come with it.
+        imported: If given, search only this module, which has been imported.
 
     Raises:
         WeaveError: A term means something that cannot be woven.
@@ -62,7 +62,7 @@ def spots_in_modules(
     for plan in plans:
         for term in plan.target.terms if isinstance(plan.target, Pointcut) else ():
             for module in modules(term):
-                if imported is not None and module is not imported and not term.takes_subclasses:
+                if imported is not None and module is not imported:
                     continue
                 # Asked first: the import of another thread may end while we look, and then nothing shows any more that
                 # what is missing was not defined yet.

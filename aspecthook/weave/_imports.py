@@ -32,7 +32,7 @@ class Watcher(NamedTuple):
 
     def wants(self, name: str) -> bool:
         """Whether to notify it of this module."""
-        return any(term.takes_subclasses or term.in_module(name) for term in self.terms)
+        return any(term.in_module(name) for term in self.terms)
 
 
 _reload = cast("FunctionType", importlib.reload)
@@ -47,7 +47,7 @@ def watch(watcher: Watcher) -> None:
     """Notify a watcher of every import and reload that ends from now on, also of imports that have begun already."""
     _watchers[id(watcher)] = watcher
     _hook_reloads()
-    if any(term.takes_subclasses or not term.exact_module for term in watcher.terms):
+    if any(not term.exact_module for term in watcher.terms):
         for name in [one for one in list(sys.modules) if watcher.wants(one)]:
             _follow(name)
     _look(watcher)
@@ -149,8 +149,8 @@ def _look(watcher: Watcher) -> None:
     for name in names:
         _follow(name)
     missing = [name for name in names if not _is_imported(name)]
-    # A term that is a glob, or takes subclasses, may choose something of any module that is imported later.
-    if missing or len(names) < len(watcher.terms) or any(term.takes_subclasses for term in watcher.terms):
+    # A term that is a glob may choose something of any module that is imported later.
+    if missing or len(names) < len(watcher.terms):
         _waiting[id(watcher)] = watcher, missing
     else:
         _waiting.pop(id(watcher), None)

@@ -73,7 +73,7 @@ def find(term: Term, module: ModuleType) -> list[Member]:
 
 def public(owner: Owner, path: tuple[str, ...]) -> list[Member]:
     """Return the public functions that a module or a class itself defines."""
-    found = _chosen(owner, Segment("*", subclasses=False, exact=False), path)
+    found = _chosen(owner, Segment("*", exact=False), path)
     return [member for member in found if not _is_class(member.value)]
 
 
@@ -84,26 +84,7 @@ def path_of(cls: type[Any]) -> tuple[str, ...]:
 
 def is_excluded(member: Member, pointcut: Pointcut) -> bool:
     """Whether a term with ``!`` excludes a member."""
-    for term in pointcut.excluded:
-        if term.in_module(member.module) and term.covers(member.path):
-            return True
-        if term.takes_subclasses and isinstance(member.owner, type):
-            bases = (member.heir or member.owner).__mro__
-            if any(term.in_module(base.__module__) and term.covers((*path_of(base), member.name)) for base in bases):
-                return True
-    return False
-
-
-def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
-    """Yield all subclasses of a class, each once."""
-    seen: set[type[Any]] = set()
-    waiting = [cls]
-    while waiting:
-        for one in type.__subclasses__(waiting.pop()):
-            if one not in seen:
-                seen.add(one)
-                waiting.append(one)
-                yield one
+    return any(term.in_module(member.module) and term.covers(member.path) for term in pointcut.excluded)
 
 
 def _expand(owner: Owner, segments: tuple[Segment, ...], path: tuple[str, ...], term: Term) -> Iterator[Member]:
@@ -115,27 +96,12 @@ def _expand(owner: Owner, segments: tuple[Segment, ...], path: tuple[str, ...], 
         found = _chosen(owner, first, path)
     for member in found:
         if _is_class(member.value):
-            yield from _in_class(cast("type[Any]", member.value), first, rest, member.path, term)
+            cls = cast("type[Any]", member.value)
+            yield from _expand(cls, rest, member.path, term) if rest else public(cls, member.path)
         elif rest:
             yield from _accessors(member, rest, term, exact=first.exact)
         else:
             yield member
-
-
-def _in_class(
-    cls: type[Any], segment: Segment, rest: tuple[Segment, ...], path: tuple[str, ...], term: Term
-) -> Iterator[Member]:
-    if not rest:
-        yield from public(cls, path)
-        for derived in subclasses(cls) if segment.subclasses else ():
-            yield from public(derived, path_of(derived))
-        return
-    name = rest[0].glob if rest[0].exact else None
-    defining = [one for one in subclasses(cls) if name is None or name in vars(one)]
-    if not segment.subclasses or not defining or name is None or any(name in vars(base) for base in cls.__mro__):
-        yield from _expand(cls, rest, path, term)
-    for derived in defining if segment.subclasses else ():
-        yield from _expand(derived, rest, path_of(derived), term)
 
 
 def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: bool) -> Iterator[Member]:

@@ -21,10 +21,9 @@ def is_glob(text: str) -> bool:
 
 
 class Segment(NamedTuple):
-    """One part of a name between dots. With `subclasses` it stands for a class and all its subclasses."""
+    """One part of a name between dots."""
 
     glob: str
-    subclasses: bool
     exact: bool  # whether it can only match one name
 
     def chooses(self, name: str) -> bool:
@@ -40,7 +39,7 @@ class Segment(NamedTuple):
 class Term:
     """One ``module:name`` of a pointcut."""
 
-    __slots__ = ("exact", "exact_module", "module", "segments", "takes_subclasses", "text")
+    __slots__ = ("exact", "exact_module", "module", "segments", "text")
 
     def __init__(self, text: str, whole: str) -> None:
         self.text = text
@@ -54,17 +53,15 @@ class Term:
                 f"between several"
             )
         segments: list[Segment] = []
-        for part in name.split("."):
-            glob = part.removesuffix("+")
-            if not glob or "+" in glob:
+        for glob in name.split("."):
+            if not glob:
                 raise WeaveError(f"the pointcut {whole!r} has an empty name between dots in {text!r}")
-            segments.append(Segment(glob, part.endswith("+"), not is_glob(glob)))
+            segments.append(Segment(glob, not is_glob(glob)))
         self.module = module
         self.segments = tuple(segments)
-        # Whether it can only match one module; names one thing, which must exist; and has a `Class+`.
+        # Whether it can only match one module; and names one thing, which must exist.
         self.exact_module = not is_glob(module)
         self.exact = self.exact_module and not is_glob(name)
-        self.takes_subclasses = "+" in name
 
     def in_module(self, name: str) -> bool:
         """Whether the term means a module of this name."""

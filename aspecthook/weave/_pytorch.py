@@ -18,16 +18,7 @@ from ._spots import shown
 
 _MODEL = "aspecthook.torch._model"
 # The keywords of `weave` that only these objects take.
-WORDS = (
-    "backward_pre",
-    "backward",
-    "state_dict_pre",
-    "state_dict_post",
-    "load_state_dict_pre",
-    "load_state_dict_post",
-    "grad",
-    "accumulated",
-)
+WORDS = ("backward_pre", "backward", "grad")
 
 
 def model_of(target: object) -> Any:

@@ -52,7 +52,7 @@ class _Held(NamedTuple):
 class Weaving:
     """Hooks that were added together and are removed together: the handle that `weave` returns.
 
-    A context manager: the hooks are removed at the end of the block.
+    As a context manager it removes the hooks at the end of the block.
 
     Example:
         >>> import json
@@ -90,7 +90,7 @@ class Weaving:
 
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
-        """The mount points that carry the hooks, without those whose functions are gone."""
+        """The mount points that carry the hooks, except those whose functions are gone."""
         return tuple([mount for mount in list(self._hooks) if mount.is_alive()])
 
     @property
@@ -102,9 +102,9 @@ class Weaving:
     def state(self) -> State:
         """The state of the weaving.
 
-        ``waiting``: part of the target is not imported yet, or the scope is ``"context"`` and no ``with`` block of it
-        has been entered; ``woven``; ``removed``, also when the target is gone; ``displaced``: other code has
-        replaced what we had put there, and is left alone.
+        ``waiting``: part of the target is not imported yet, or the scope is ``"context"`` and no ``with`` block has
+        been entered; ``woven``; ``removed``: by `remove`, or because the target is gone; ``displaced``: other code
+        has replaced what carried the hooks.
         """
         if self._find_displaced():
             return "displaced"
@@ -124,10 +124,10 @@ class Weaving:
         return {mount for mount in self.mounts if mount.displaced}
 
     def check(self) -> None:
-        """Make sure that everything that was asked for has been found.
+        """Check that the whole target was found and woven.
 
         Raises:
-            WeaveError: Something has not, or it could not be woven when its module was imported; or the scope is
+            WeaveError: Part of it was not found, or could not be woven when its module was imported; or the scope is
                 ``"context"``, and no block has been entered.
         """
         if self._removed:

@@ -395,53 +395,6 @@ def test_detach_ends_all_attachments(run: Run, command: Start) -> None:
     program.stops_unchanged()
 
 
-ASPECTS = """
-    def double(result):
-        return 2 * result
-"""
-
-CONFIG = """
-    [[weave]]
-    target = "shop:checkout"
-    post = "aspects_of_test:double"
-"""
-
-PATCHED = """
-    from state import *
-    print("ready", flush=True)
-    was = shop.checkout("tea")
-    while not stops():
-        now = shop.checkout("tea")
-        if now != was:
-            was = now
-            print(now, flush=True)
-    report()
-"""
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> str:
-    folder = tmp_path / "config"
-    folder.mkdir()
-    (folder / "aspects_of_test.py").write_text(textwrap.dedent(ASPECTS))
-    (folder / "aspects.toml").write_text(textwrap.dedent(CONFIG))
-    return str(folder / "aspects.toml")
-
-
-def test_a_file_is_woven_until_detach(run: Run, command: Start, config: str) -> None:
-    program = run(PATCHED)
-    status, said = command("attach", program.number, "--config", config).end()
-    assert (status, "1 function woven; 'aspecthook detach" in said) == (0, True), said
-    program.expect("6")
-    status, said = command("attach", program.number, "shop:*", "--for", "0.2").end()
-    assert status == 0, said
-    assert "shop:checkout(item='tea') -> 6" in said
-    status, said = command("detach", program.number).end()
-    assert (status, "1 attachment removed" in said) == (0, True), said
-    program.expect("3")
-    program.stops_unchanged()
-
-
 def test_warnings_about_an_attachment_do_not_reach_the_program(run: Run, command: Start) -> None:
     late = "def f(): return 1"
     app = APP.replace("while", "while not os.path.exists('import'): time.sleep(0.01)\n    import late\n    while", 1)

@@ -84,7 +84,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("a config that is not there", ["run", "--config", "no.toml", "--", "shop.py"], "'no.toml' does not exist"),
     ("no process", ["attach"], "Missing argument 'PID'"),
     ("a process by name", ["attach", "shop", "shop:*"], "'shop' is not a valid integer"),
-    ("nothing to attach", ["attach", "1"], "name what to trace, as in 'shop.*:*', or give --config FILE"),
+    ("nothing to attach", ["attach", "1"], "Missing argument 'POINTCUT...'"),
     ("a time that is none", ["attach", "1", "shop:*", "--for", "soon"], "'soon' is not a valid float"),
     ("an unknown module", ["match", "shp:*"], "there is no module 'shp' to import; did you mean 'shop'?"),
     ("an unknown module of Python", ["match", "jsn:*"], "there is no module 'jsn' to import; did you mean 'json'?"),

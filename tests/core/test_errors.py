@@ -7,7 +7,6 @@ import gc
 import re
 import subprocess
 import sys
-import traceback
 from collections.abc import AsyncIterator, Callable, Generator
 from functools import lru_cache, partial, partialmethod
 from operator import attrgetter
@@ -255,23 +254,6 @@ def test_a_name_of_hooks_of_several_modules_removes_none_of_them(price: Any) -> 
     hooks(price).remove(spaces[1]["audit"])
     hooks(price).remove("audit")
     assert not hooks(price)
-
-
-def test_a_traceback_of_a_hook_that_calls_its_own_function_says_how_it_does_not_enter_itself(price: Any) -> None:
-    # A bare RecursionError.
-    def audit(item: str) -> None:
-        if item != "enough":
-            price(item)
-
-    price.pre(audit)
-    with pytest.raises(RecursionError) as caught:
-        price("tea")
-    lines = "".join(traceback.format_exception(caught.value))
-    assert "(where it calls price, it needs reentrant=False)" in lines
-    hooks(price).remove(audit)
-    price.pre(audit, reentrant=False)
-    assert price("tea") == 1
-    assert "reentrant=False)" not in hooks(price).explain()
 
 
 # Answers, in a call

@@ -284,7 +284,7 @@ def yielding() -> Iterator[None]:
 
 
 def keeping(call: Any) -> None:
-    call.state.mine = call.arguments
+    call.state["mine"] = call.arguments
 
 
 async def passed_on_later(proceed: Callable[[], Any]) -> Any:

@@ -49,10 +49,6 @@ def changed_first(celsius: float) -> float:
 def changed_fold(celsius: float) -> None: ...
 
 
-@event(errors="group")
-def changed_group(celsius: float) -> None: ...
-
-
 def one_pre_one_post(mount: Any) -> None:
     mount.add("pre", lambda **kwargs: None)
     mount.add("post", lambda result: None)
@@ -116,7 +112,6 @@ CASES = [
     (changed_first, subscribers),
     (changed_first, a_row_of_subscribers),
     (changed_fold, subscribers),
-    (changed_group, subscribers),
     (price, one_pre_one_post),
     (price, replaced_arguments),
     (price, an_around_hook),

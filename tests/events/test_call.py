@@ -76,7 +76,7 @@ def test_fold_leaves_the_argument_to_other_kinds_of_hooks() -> None:
 
 
 @pytest.mark.parametrize("gives", [{}, {"first": True}, {"fold": "n"}])
-@pytest.mark.parametrize("errors", ["raise", "isolate", "group"])
+@pytest.mark.parametrize("errors", ["raise", "isolate"])
 @pytest.mark.usefixtures("no_logging")
 def test_errors_modes_with_few_and_with_many_subscribers(gives: dict[str, Any], errors: str) -> None:
     for count in (3, 60):
@@ -92,7 +92,7 @@ def test_errors_modes_with_few_and_with_many_subscribers(gives: dict[str, Any], 
         if errors == "isolate":
             assert said(1) == (2 if gives else [2])
         else:
-            with pytest.raises(ZeroDivisionError if errors == "raise" else ExceptionGroup):
+            with pytest.raises(ZeroDivisionError):
                 said(1)
         assert asked == list(range(count - (errors == "raise")))
 
@@ -164,7 +164,7 @@ def test_async_event_with_first_and_with_fold() -> None:
         await asyncio.sleep(0)
         return "default"
 
-    @event(fold="n", errors="group")
+    @event(fold="n")
     async def summed(n: int) -> int:
         return n
 
@@ -177,7 +177,7 @@ def test_async_event_with_first_and_with_fold() -> None:
         asked.on(lambda name: name if name == "b" else None)
         assert (await asked("a"), await asked("b")) == ("default", "b")
         summed.on(fails(ValueError("one")))
-        with pytest.raises(ExceptionGroup):
+        with pytest.raises(ValueError, match="one"):
             await summed(1)
 
     asyncio.run(main())

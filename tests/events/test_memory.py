@@ -19,12 +19,11 @@ async def passed_on_later(proceed: Callable[[], Any]) -> Any:
 @pytest.mark.usefixtures("no_gc", "no_logging")
 @pytest.mark.parametrize("other", ["", "exception", "handled", "around", "always", "call", "interrupt"])
 @pytest.mark.parametrize("make", [made, amade])
-@pytest.mark.parametrize("errors", ["raise", "isolate", "group"])
+@pytest.mark.parametrize("errors", ["raise", "isolate"])
 @pytest.mark.parametrize("gives", [{}, {"first": True}, {"fold": "n"}])
 def test_failing_event_frees_its_argument(
     gives: dict[str, Any], errors: str, make: Callable[..., Any], other: str
 ) -> None:
-    # The list of failures was in the frame, which was in their tracebacks.
     said = make(errors=errors, **gives)
     said.on(failing)
     said.on(lambda: None)

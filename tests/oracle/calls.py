@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from functools import partial
+from itertools import chain, repeat
 from types import CodeType
 from typing import Any
 
@@ -13,13 +13,92 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.testing._calls import Given, values_of
 from aspecthook.testing._trace import held, untraced
-from tests.oracle.drives import AT_ONCE, cancelled_after, read_stream
-from tests.oracle.recording import NotedRecorder, NotedTrace, Resumption
+from tests.oracle.guests import MARK, PlannedError
+from tests.oracle.recording import (
+    CANCEL,
+    CLOSE,
+    NEXT,
+    SEND,
+    THROW,
+    Note,
+    NotedRecorder,
+    NotedTrace,
+    Resumption,
+    is_astream,
+    resume,
+)
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _ENDED: Any = object()
 # A trace, and what makes its call. Any: whatever that returns.
 Begun = tuple[NotedTrace, Callable[[], Any]]
+
+
+# How a call may be made by its caller; what is read is then read to its end.
+_READINGS = ("next send", "next throw", "next close", "close", "next next send", "next next throw", "next next close")
+_DRIVES = {
+    "generator": (*_READINGS, "at once"),
+    "async generator": (*_READINGS, "cancel", "next cancel", "at once"),
+    "coroutine": ("cancel", "wait cancel", "at once"),
+}
+AT_ONCE = "at once"
+
+
+def drives_of(style: str) -> list[str]:
+    """Return the ways in which a call may be made, the simplest first."""
+    return list(_DRIVES.get(style, ()))
+
+
+async def read_stream(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:
+    """Read a stream as `drive` says, and then to its end; yield after each time that it was resumed.
+
+    A sync stream is read without waiting for anything. A step that is cancelled is one of a task of its own.
+
+    Raises:
+        BaseException: What comes out of the stream.
+    """
+    for how in chain(drive, repeat(NEXT)):
+        value = PlannedError("thrown") if how == THROW else MARK if how == SEND else None
+        resumed = note(how, value)
+        answer = None
+        try:
+            if how == CANCEL:
+                answer = await cancelled_after(partial(stream.asend, None), 1)
+            else:
+                answer = resume(stream, how, value)
+                answer = await answer if is_astream(stream) else answer
+        except (StopIteration, StopAsyncIteration) as stop:
+            resumed.give("end", getattr(stop, "value", None))
+            return
+        except BaseException as error:
+            resumed.give("raised", None, error)
+            raise
+        resumed.give("end" if how == CLOSE else "item", answer)
+        if how == CLOSE:
+            return
+        yield
+
+
+# Any: an awaitable of anything.
+async def cancelled_after(call: Callable[[], Awaitable[Any]], turns: int) -> Any:
+    """Await something in a task that is cancelled after some turns of the event loop, if it still waits then."""
+    came: list[Any] = []
+    raised: list[BaseException] = []
+
+    async def settled() -> None:
+        try:
+            came.append(await call())
+        except BaseException as error:  # as it is: a task may make another of it
+            raised.append(error)
+
+    task = asyncio.ensure_future(settled())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    if raised:
+        raise raised[0]
+    return came[0]
 
 
 # Any: a trace, or an awaitable of it.
@@ -64,19 +143,6 @@ def _finish(running: Coroutine[Any, Any, Any]) -> Any:
         return stop.value
 
 
-async def _at_once(jobs: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
-    """Run jobs concurrently, in a nursery of trio or in a task group of asyncio."""
-    trio: Any = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        async with trio.open_nursery() as nursery:
-            for job in jobs:
-                nursery.start_soon(job)
-        return
-    async with asyncio.TaskGroup() as group:
-        for job in jobs:
-            group.create_task(job())
-
-
 async def _awaited_at_once(begun: list[Begun], turns: int) -> NotedTrace:
     """Await the calls, each in a task of its own if there are several; cancel them after some turns of the loop."""
 
@@ -87,7 +153,9 @@ async def _awaited_at_once(begun: list[Begun], turns: int) -> NotedTrace:
     if len(begun) == 1:
         await one(*begun[0])
     else:
-        await _at_once([partial(one, *each) for each in begun])
+        async with asyncio.TaskGroup() as group:
+            for each in begun:
+                group.create_task(one(*each))
     return begun[0][0]
 
 

@@ -9,10 +9,11 @@ from keyword import iskeyword
 from typing import Any, Unpack, cast, final
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.kinds import RESERVED, Kind, kinds_of
+from aspecthook._core.law.kinds import RESERVED, Kind
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.testing import Candidate as Given
+from tests.oracle.law import kinds_of
 
 # An argument that no target has.
 NOBODYS = "an_argument_of_nobody"

@@ -7,10 +7,11 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, final
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.kinds import Kind, kinds_of
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from tests.oracle.candidates import NOBODYS
+from tests.oracle.law import kinds_of
 
 GUEST = "guest that "  # how the names of these hooks begin
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from aspecthook._core.law.kinds import KINDS, kinds_of
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
@@ -16,6 +16,7 @@ from aspecthook._values import shortened
 from aspecthook.testing._calls import Given, run_to_end
 from aspecthook.testing._laws import law_error
 from tests.oracle.calls import code_in, make_call
+from tests.oracle.law import kinds_of
 from tests.oracle.model import differs
 from tests.oracle.recording import NotedTrace
 from tests.oracle.rows import Counts, Row, acting, of_kind, ordered, rows_of
@@ -40,11 +41,6 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
             names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
             should = ", ".join(f"{row.name} ({row.priority})" for row in order)
             raise law_error("order", mount, f"the {kind} hooks run {names}; they should run {should}")
-
-
-def named(rows: Iterable[Row]) -> str:
-    """Return the names of some hooks."""
-    return ", ".join(row.name for row in rows)
 
 
 def check_plain(mount: MountPoint) -> None:

@@ -1,7 +1,7 @@
 """The state machine that proves the library: random changes of a mount point's hooks, each call compared with a model.
 
 The model is a plain list of rows, in the order in which hooks were added. What a rule does to the mount point it does
-to that list; then the two must agree. `machine_state` holds the list, `machine_calls` makes and checks calls,
+to that list; then the two must agree. `machine_state` holds the list, makes calls and checks them,
 `machine_draws` draws, and `short_stories` plays short stories before Hypothesis makes up long ones.
 """
 
@@ -16,18 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from aspecthook._errors import HookOrderError
 from aspecthook.testing._calls import Given
 from aspecthook.testing._candidates import put
+from aspecthook.testing._laws import law_error
 from tests.oracle.candidates import Candidate
 from tests.oracle.guests import Guest, PlannedError
-from tests.oracle.laws import check_order, check_plain, check_traces, law_error, unchanged
-from tests.oracle.machine_calls import CallingMachine
-from tests.oracle.machine_draws import PRIORITIES, additions, arguments, beginnings, drives, guests, levels, own, ways
+from tests.oracle.laws import check_order, check_plain, check_traces, unchanged
+from tests.oracle.machine_draws import additions, arguments, beginnings, drives, guests, levels, own, ways
+from tests.oracle.machine_state import MachineState
 from tests.oracle.rows import Row, of_kind, ordered, row_of
 
 _MOST_PAUSES = 2
 
 
-class OracleMachine(CallingMachine, RuleBasedStateMachine):
-    """Adds, removes, moves and pauses hooks of a target, and calls it, also with guests and with odd callers."""
+class OracleMachine(MachineState, RuleBasedStateMachine):
+    """Adds, removes and pauses hooks of a target, and calls it, also with guests and with odd callers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,15 +112,6 @@ class OracleMachine(CallingMachine, RuleBasedStateMachine):
         self.expected.check(f"with {row!r} removed by {by}")
         with unchanged(self.mount, f"removing {row!r} again"):
             handle.remove()
-        self._check()
-
-    @precondition(lambda self: self.movable_rows())
-    @rule(row=own(movable=True), priority=PRIORITIES)
-    def move(self, row: Row, priority: int) -> None:
-        """Remove a hook, and add it again with another priority."""
-        row.hook.remove()
-        self.expected.drop([row])
-        self._add(row.candidate.varied({"priority": priority}))
         self._check()
 
     @precondition(lambda self: self.own_rows())

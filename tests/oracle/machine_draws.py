@@ -16,7 +16,6 @@ from tests.oracle.rows import Row
 
 T = TypeVar("T")
 
-PRIORITIES = st.sampled_from((50, 10, 90))
 _BEGIN_WITH = 8
 _WAYS = (None, None, None, "name", "function", "handle", "block")
 
@@ -90,10 +89,9 @@ def _every_second(draw: st.DrawFn, several: Sequence[T], otherwise: T) -> T:
 
 
 @st.composite
-def own(draw: st.DrawFn, *, movable: bool = False) -> Row:
+def own(draw: st.DrawFn) -> Row:
     """Draw one of the hooks that the machine has added."""
-    machine = cast("MachineState", draw(st.runner()))
-    return draw(st.sampled_from(machine.movable_rows() if movable else machine.own_rows()))
+    return draw(st.sampled_from(cast("MachineState", draw(st.runner())).own_rows()))
 
 
 @st.composite

@@ -1,30 +1,36 @@
-"""What a machine knows: its target, the hooks that it may add, and which of them should be there."""
+"""What a machine knows: its target, the hooks that it may add, and which of them should be there; and its calls."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property, partial
+from types import MethodType
 from typing import Any
 
 from hypothesis import strategies as st
 
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError
 from aspecthook.testing._calls import Given, blank_of, bound_of, finished, quiet
+from aspecthook.testing._laws import law_error
 from aspecthook.testing._stories import samples_of
+from tests.oracle.calls import AT_ONCE, drives_of, make_call, outcome
 from tests.oracle.candidates import Candidate, Ran, answering_hooks, asking_hooks, silent_hooks, variants
-from tests.oracle.drives import drives_of
-from tests.oracle.expected_hooks import Expected
-from tests.oracle.guests import Guest, PlannedError, PlannedStop, guests_of
-from tests.oracle.laws import check_plain, traces
-from tests.oracle.rows import Counts, Row
+from tests.oracle.guests import ADDS, AGAIN, REMOVES, Guest, PlannedError, PlannedStop, function_of, guests_of
+from tests.oracle.laws import check_call, check_plain, traces
+from tests.oracle.model import differs, interpreted
+from tests.oracle.recording import NotedTrace as Trace
+from tests.oracle.rows import Counts, Expected, Row, row_of
+from tests.oracle.traced_call import TracedCall
 
 _SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known
 
@@ -140,13 +146,131 @@ class MachineState:
         own = [row for row in self.expected.rows if row.candidate is not None]
         return [row for row in own if candidate is None or row.candidate.origin is candidate]
 
-    def movable_rows(self) -> list[Row]:
-        """Return the hooks whose priority may be drawn."""
-        return [row for row in self.own_rows() if row.candidate.leaves_open("priority")]
-
     def level(self, of: str | None) -> MountPoint:
         """Return the mount point that is meant: ``"class"`` is that of the class of an instance."""
         return self.expected.parent or self.mount if of == "class" else self.mount
+
+    # Calls: each is traced and compared with the model, also with a guest that is there for it alone.
+
+    def check_call(self, given: Given, drive: str = "") -> None:
+        """Make a call, and check it against the laws of every mount point."""
+        self.nested = {}
+        rows = self.expected.acting()
+        with quiet():
+            traces = self._traced(given, drive)
+            check_call(*[self._call_of(trace, rows) for trace in traces])
+        self._drop_used_up()
+
+    def _traced(self, given: Given, drive: str = "") -> list[Trace]:
+        if drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
+            self.counts.forget()  # nothing shows which call is counted first
+        made = make_call(self.mount, given.to(self.target), drive)
+        trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
+        return [trace] if trace.beside is None else [trace, trace.beside]
+
+    def _call_of(self, trace: Trace, rows: list[Row]) -> TracedCall:
+        return TracedCall(self.mount, rows, trace, self.counts, self.nested)
+
+    def _drop_used_up(self) -> None:
+        """Remove used up hooks from the model; the mount point must have removed them too."""
+        used_up = [(row, self.counts.is_used_up(row.hook)) for row in self.expected.rows]
+        present = {id(hook) for level in self.expected.levels for hook in level.members}
+        # A hook whose count is not known is gone if it is not there any more.
+        gone = [row for row, off in used_up if (id(row.hook) not in present if off is None else off)]
+        self.expected.drop(gone)
+        self.expected.check("after a call")
+
+    def check_call_of_another(self, given: Given) -> None:
+        """Call the method of another instance: the hooks of this one do not act there."""
+        if self.expected.parent is not None:
+            try:
+                other = MethodType(self.target.__func__, copy.copy(self.target.__self__))
+            except Exception:  # it cannot be copied
+                return
+            rows = [row for row in self.expected.acting() if row.level is self.expected.parent]
+            self.check_live_call(given, other, rows)
+
+    # Any: a target of any sort.
+    def check_live_call(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
+        """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
+        if self.mount.site().signature.style != "function":
+            return
+        target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
+        rows = self.expected.acting() if rows is None else rows
+        if any(self.counts.is_unknown(row.hook) for row in rows):
+            return
+        self.ran.take()
+        is_own = type(self).make is MachineState.make
+        with quiet():
+            result, exc = outcome(target, given)
+            ran = self.ran.take()
+            known = interpreted(mount, rows, given.to(target), self.counts, None if is_own else (result, exc))
+        should = self.ran.take()
+        if should != ran:
+            raise law_error("a call", self.mount, f"a call runs {ran}, and should run {should}")
+        if is_own and (known[0], type(known[1])) != (result, type(exc)):
+            raise law_error("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
+        self._drop_used_up()
+
+    @contextmanager
+    def having(self, guest: Guest, given: Given) -> Generator[None]:
+        """Add a guest for the length of a block."""
+        late: list[Hook] = []
+        entered: list[bool] = []
+        style = self.mount.site().signature.style
+        waits = style == "coroutine"
+
+        def act() -> Any:
+            if entered:
+                return None
+            entered.append(True)
+            if guest.does.startswith(AGAIN):
+                return self._call_again(hook, given, waits=waits)
+            if guest.does == ADDS:
+                late.append(self.mount.add("pre", lambda: None, name="late"))
+                self.expected.rows.append(row_of(late[0], "pre", "late", None, {}, self.mount))
+            if guest.does == REMOVES:
+                self._remove_some()
+            return None
+
+        named = {self.names[0]: self._other_value()} if guest.does == "changes" else {}
+        function = function_of(guest, style=style, changes=named, act=act)
+        hook = self.mount.add(guest.kind, function, **guest.options)
+        self.counts.know(hook)
+        self.expected.rows.append(row_of(hook, guest.kind, hook.name, function, guest.options, self.mount))
+        self.expected.check(f"with the guest {guest!r} added")
+        try:
+            yield
+        finally:
+            for one in (hook, *late):
+                one.remove()
+            ended = {id(one) for one in (hook, *late)}
+            self.expected.drop([row for row in self.expected.rows if id(row.hook) in ended])
+        self.expected.check("with the guest gone")
+
+    def _call_again(self, hook: Hook, given: Given, *, waits: bool) -> Any:
+        present = {id(one) for level in self.expected.levels for one in level.members}
+        rows = [row for row in self.expected.acting() if id(row.hook) in present]
+        made: Any = make_call(self.mount, given.to(self.target))
+
+        def note(trace: Trace) -> None:
+            self.nested.setdefault(id(hook), []).append(partial(differs, self._call_of(trace, rows)))
+
+        async def later() -> None:
+            note(await made)
+
+        return later() if waits else note(made)
+
+    def _remove_some(self) -> None:
+        own = self.own_rows()
+        if own:
+            own[0].hook.remove()
+            self.expected.drop(own[:1])
+
+    def _other_value(self) -> object:
+        """Return a value for the first parameter that some other call is given."""
+        given = self.samples[-1]
+        return given.args[0] if given.args else given.kwargs.get(self.names[0])
 
 
 def _pass_over_planned(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

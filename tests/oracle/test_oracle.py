@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import operator
 import sys
-import warnings
 from collections.abc import Callable
 from contextlib import aclosing
 from functools import wraps
@@ -16,9 +15,8 @@ import pytest
 from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 
-from aspecthook import Args, HookWarning, Return, event, hookable, hooks, weave
+from aspecthook import Args, Return, event, hookable, hooks, weave
 from tests.oracle.candidates import Candidate
-from tests.oracle.laws import check_laws
 from tests.oracle.machine import OracleMachine
 from tests.oracle.short_stories import explore
 
@@ -175,32 +173,6 @@ class DeliveryMachine(OracleMachine):
 
     def make(self) -> Any:
         return delivery()
-
-
-def test_laws_of_arguments() -> None:
-    """Check the laws of functions with parameters of every sort, and with parameters that are called as words are."""
-    deliver = delivery()
-    deliver.pre(lambda item, qty=0, nobody=None, tip=0: None, name="behind a gap")
-    deliver.pre(lambda street, **more: None, name="more")
-    deliver.pre(lambda args, kwargs: None, name="all")
-    deliver.pre(lambda tip, qty: Args(qty=qty + 1, tip=tip + 1), name="more of it")
-    deliver.post(lambda result, other=None, /: None, name="unnamed")
-    deliver.post(lambda result, *args, **kwargs: None, name="open")
-    deliver.always(lambda *, tip, qty, exc, result: None, name="keywords")
-    deliver.around(lambda proceed, street: proceed(tip=5), name="generous", when=lambda street: street == 1)
-    for street in range(2):
-        check_laws(deliver, args=("tea", street))
-        check_laws(deliver, args=("tea", street, "ring twice", "wait"), kwargs={"qty": 3, "tip": 4, "gift": True})
-
-    @hookable
-    def publish(item: object, result: object = 1, exc: object = 2) -> object:
-        return item
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HookWarning)  # it says that the word is meant, and not the parameter
-        publish.post(lambda result: None, name="published")
-        publish.always(lambda exc, result: None, name="ended")
-    check_laws(publish, args=("tea", 5, 6))
 
 
 def stock() -> Any:

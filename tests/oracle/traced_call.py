@@ -92,15 +92,12 @@ def step_name(step: Step) -> str:
 def same_object(one: Any, other: Any) -> bool:
     """Whether two values are one object; containers that each call makes anew are compared by their items.
 
-    These are the tuples and dicts in which arguments are passed, and the list or the group that an event returns.
+    These are the tuples and dicts in which arguments are passed, and the list that an event returns.
     """
     if one is other:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, ExceptionGroup):
-        groups = cast("tuple[ExceptionGroup[Exception], ExceptionGroup[Exception]]", (one, other))
-        return same_object(groups[0].exceptions, groups[1].exceptions)
     if isinstance(one, (tuple, list)):
         pair = cast("tuple[Sequence[object], Sequence[object]]", (one, other))
         return len(pair[0]) == len(pair[1]) and all(map(same_object, *pair))

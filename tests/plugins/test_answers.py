@@ -101,7 +101,7 @@ def test_answers_are_what_the_event_gives_and_order_is_who_gives_them(
 # Plugins that fail
 
 
-@pytest.mark.parametrize("errors", ["raise", "isolate", "group"])
+@pytest.mark.parametrize("errors", ["raise", "isolate"])
 def test_a_plugin_that_fails_does_what_the_event_says(errors: Any, caplog: pytest.LogCaptureFixture) -> None:
     @event(errors=errors)
     def sold(item: str) -> None: ...
@@ -116,10 +116,9 @@ def test_a_plugin_that_fails_does_what_the_event_says(errors: Any, caplog: pytes
         if errors == "isolate":
             assert act("tea") == answers and "on hook 'bad'" in caplog.text
             continue
-        with pytest.raises(ExceptionGroup if errors == "group" else ValueError) as caught:
+        with pytest.raises(ValueError, match="broken") as caught:
             act("tea")
-        raised: BaseException = caught.value
-        assert (raised.exceptions[0] if isinstance(raised, ExceptionGroup) else raised) is error
+        assert caught.value is error
     if errors == "isolate":
         (hook,) = plugins["bad"].hooks
         assert hook.failures == 2

@@ -58,14 +58,13 @@ def test_every_call_is_kept() -> None:
     assert [tuple(out.shape) for out in seen["1"].outputs] == [(2, 4), (2, 4), (3, 4), (3, 4)]
     first, second, *rest = seen["1"].gradients
     assert first.shape == second.shape == (2, 4) and rest == [None, None] and seen["1"].gradient is None
-    assert repr(seen["1"]) == "<seen of 1: 4 calls>"
 
 
 def test_each_says_what_is_kept() -> None:
     net = made()
-    with capture(net, "*", gradients=True, inputs=True, each=lambda tensor: tuple(tensor.shape)) as seen:
+    with capture(net, "*", gradients=True, each=lambda tensor: tuple(tensor.shape)) as seen:
         net(inputs()).sum().backward()
-    assert (seen["first"].input, seen["first"].output, seen["first"].gradient) == ({"input": (2, 4)}, (2, 5), (2, 5))
+    assert (seen["first"].output, seen["first"].gradient) == ((2, 5), (2, 5))
 
 
 class Pair(NamedTuple):

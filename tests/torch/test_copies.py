@@ -19,10 +19,6 @@ EVERYTHING: dict[str, Any] = {
     "post": lambda result: result * 2,
     "backward_pre": lambda: None,
     "backward": lambda: None,
-    "state_dict_pre": lambda: None,
-    "state_dict_post": lambda: None,
-    "load_state_dict_pre": lambda: None,
-    "load_state_dict_post": lambda: None,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, HookAnswerError, HookSignatureError, Return, WeaveError, hooks, weave
+from aspecthook import Args, HookAnswerError, HookSignatureError, Return, WeaveError, weave
 
 from .nets import gone_through, inputs, made, nn, same, state, torch, untouched
 
@@ -126,29 +126,14 @@ def test_hooks_of_parameters_ask_for_their_names() -> None:
     assert [name for name, grad in grads.items() if not grad.abs().sum()] == ["first.weight", "second.weight"]
 
 
-def test_accumulated_hooks_run_when_the_gradient_is_complete() -> None:
-    net = made()
-    rates: dict[str, Any] = {}
-
-    def descend(parameter: Any, name: str) -> None:
-        rates[name] = parameter.grad.clone()
-        parameter.grad = None
-
-    with weave(net, "second.*", accumulated=descend):
-        net(inputs()).sum().backward()
-    assert rates.keys() == {"second.weight", "second.bias"} and rates["second.bias"].tolist() == [2.0] * 3
-    assert net.second.bias.grad is None and net.first.bias.grad is not None
-
-
 @pytest.mark.parametrize(
     ("make", "kinds", "said"),
     [
         (lambda: torch.ones(2), {"grad": print}, "has no gradient to hook: it does not require one"),
-        (lambda: torch.ones(2, requires_grad=True) * 2, {"accumulated": print}, "it was computed from others"),
         (
             lambda: torch.ones(2, requires_grad=True),
             {"post": print},
-            "takes hooks for grad, accumulated, and none for forward",
+            "takes hooks for grad, and none for forward",
         ),
         (lambda: torch.ones(2, requires_grad=True), {"backward": print}, "none for backward"),
         (made, {"grad": print}, "name them, as in weave(model, '*.weight', grad=hook)"),
@@ -194,17 +179,3 @@ def test_a_hook_on_an_activation_is_woven_inside_a_post_hook() -> None:
     with weave(net, "0", post=follow):
         net(torch.ones(1, 1, 5, 5)).sum().backward()
     assert shapes == [(1, 2, 3, 3)]
-
-
-def test_the_mount_points_are_mount_points() -> None:
-    leaf = torch.ones(1, requires_grad=True)
-    weaving = weave(leaf, grad=lambda grad: grad * 2)
-    (mount,) = weaving.mounts
-    seen: list[float] = []
-    mount.add("around", lambda proceed: proceed() + 1)
-    mount.add("always", lambda result: seen.append(float(result)))
-    leaf.sum().backward()
-    assert leaf.grad.tolist() == [3.0] and seen == [3.0] and "def grad(grad, name):" in hooks(mount).explain()
-    mount.clear()
-    leaf.sum().backward()
-    assert leaf.grad.tolist() == [4.0]

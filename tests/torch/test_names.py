@@ -50,14 +50,6 @@ def test_where_option_refuses_modules() -> None:
     assert chosen(made(Deep), "*", where=lambda module: isinstance(module, nn.ReLU)) == ["blocks.0.1", "blocks.1.1"]
 
 
-def test_a_container_can_be_named_for_its_state_dict_alone() -> None:
-    net = made(Deep)
-    prefixes: list[str] = []
-    with weave(net, "blocks", state_dict_pre=lambda prefix: prefixes.append(prefix)):
-        net.state_dict()
-    assert prefixes == ["blocks."]
-
-
 def test_names_go_through_what_compiles() -> None:
     net = made(Deep)
     assert chosen(torch.compile(net, backend="eager"), "conv*, *.0.0") == ["conv_in", "blocks.0.0"]

@@ -178,7 +178,7 @@ assert greeting("ann") == "hello"
 async def came(who: str) -> None: ...
 
 
-@event(errors="group")
+@event(errors="isolate")
 async def shutdown(reason: str) -> None: ...
 
 

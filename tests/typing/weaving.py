@@ -84,6 +84,6 @@ if TYPE_CHECKING:  # there may be no PyTorch
     model: object = object()
     assert_type(weave(model, "conv*, !conv1", post=same, backward=clip, grad=[same, at_least_one]), Weaving)
     assert_type(weave(model, int, backward_pre=same, priority="LOW"), Weaving)
-    assert_type(weave(model, [int, "conv*"], state_dict_post=same, load_state_dict_pre=same, once=True), Weaving)
+    assert_type(weave(model, [int, "conv*"], backward=clip, once=True), Weaving)
     weave(model, 3, post=same)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     weave(model, bakward=same)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

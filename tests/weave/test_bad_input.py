@@ -130,7 +130,7 @@ POINTCUTS: list[tuple[str, tuple[str, ...]]] = [
     ("ahw_shop:a, json.dumps", ("has no colon in 'json.dumps'; write 'json:dumps'",)),
     ("json:{dumps,loads}", ("'json:{dumps,loads}' has braces; write one term for each name",)),
     *((text, (repr(text), "'module:name'")) for text in ("ahw_shop:", ":a", ":", "ahw_shop:a:b", "ahw_shop:a b")),
-    *((text, (repr(text), "has an empty name")) for text in ("ahw_shop:Till..total", "ahw_shop:.a", "ahw_shop:Till++")),
+    *((text, (repr(text), "has an empty name")) for text in ("ahw_shop:Till..total", "ahw_shop:.a")),
     ("!ahw_shop:a", ("only excludes; add a term that chooses, as in 'shop:*, !ahw_shop:a'",)),
     # Nothing of the name
     (
@@ -144,7 +144,6 @@ POINTCUTS: list[tuple[str, tuple[str, ...]]] = [
     ("ahw_shop:Tll.total", ("did you mean 'Till'?",)),
     ("ahw_shop:Till.totl", ("cannot be woven: the class Till has no 'totl'; did you mean 'total'?",)),
     ("ahw_shop:Till.inherted", ("the class Till has no 'inherted'; did you mean 'inherited'?",)),
-    ("ahw_shop:Till+.totl", ("did you mean 'total'?",)),
     ("ahw_shop:a, ahw_shop:othr", ("did you mean 'other'?",)),
     # Not a function
     ("ahw_shop:value", ("it is a value, of type int; weave a function that uses it",)),

@@ -170,7 +170,7 @@ def test_a_decorated_call_runs_in_the_right_call_when_calls_nest_and_when_tasks_
 
     @descend.around(priority="LOW")
     async def inner(proceed: Any, call: Any, n: int) -> Any:
-        seen.append(call.state.started == n)
+        seen.append(call.state["started"] == n)
         return await proceed()
 
     descend.pre(lambda call, n: call.state.update(started=n))

@@ -9,6 +9,7 @@ import functools
 import gc
 import inspect
 import json
+import pickle
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -294,6 +295,20 @@ def test_the_new_of_a_c_class_itself_is_refused_as_it_cannot_be_put_back() -> No
     with pytest.raises(WeaveError, match="is how C code makes instances of Scanner, and CPython"):
         weave("_json:make_scanner.__new__", pre=note)
     assert _json.make_scanner(json.JSONDecoder())("1", 0) == (1, 1)
+
+
+class Caching:
+    @staticmethod
+    @functools.lru_cache
+    def half(n: int) -> float:
+        return n / 2
+
+
+def test_a_cached_static_method_is_pickled_while_it_is_woven() -> None:
+    # "it's not the same object as Caching.half": each access makes another object, which has its name.
+    with weave(f"{HERE}:Caching.half", pre=note):
+        assert pickle.loads(pickle.dumps(Caching.half))(3) == 1.5
+    assert len(log) == 1
 
 
 class Taking:

@@ -225,19 +225,6 @@ def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> N
 
 def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
     """Write what replaces the target's call in an event; the generated code leaves the result in ``result``."""
-    if not emission.group:
-        _subscribers(writer, emission, target)
-        return
-    writer.line("$slips = []")
-    with writer.block("try:"):
-        _subscribers(writer, emission, target)
-        with writer.block("if $slips:"):
-            writer.line("raise $together($site, $slips)")
-    with writer.block("finally:"):  # else they and the frame, which is in their tracebacks, keep each other alive
-        writer.line("$slips = None")
-
-
-def _subscribers(writer: Writer, emission: Emission, target: str) -> None:
     if emission.gives == "first":
         _first(writer, emission, target)
     elif emission.gives == "fold":
@@ -291,18 +278,5 @@ def _first(writer: Writer, emission: Emission, target: str) -> None:
             if group.last > group.first:
                 with writer.block("if $found:"):
                     writer.line("break")
-        if emission.group and emission.default:
-            _body_after_failures(writer, f"$result = {target}")
-        else:
-            writer.line(f"$result = {target if emission.default else None}")
+        writer.line(f"$result = {target if emission.default else None}")
         writer.line("break")
-
-
-def _body_after_failures(writer: Writer, asked: str) -> None:
-    """Write the call of the stub's body, whose failure is grouped with those of the subscribers before it."""
-    with writer.block("try:"):
-        writer.line(asked)
-    with writer.block("except $Exception as $slip:"):
-        with writer.block("if not $slips:"):
-            writer.line("raise")
-        writer.line("$slips.append($slip)")

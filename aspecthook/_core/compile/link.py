@@ -157,23 +157,35 @@ class Linker:
                 *[TABLE[pin] if pin in TABLE else values[pin] for pin in template.text.layer_pins]
             )
         if code is None:
-            model = self.model
-            # Picklers may meet all code but that in cells, which belongs to a function that nobody can name.
-            code = self._put(template.code, values, filename, template.places, ours=not template.cells)
-            code = code.replace(
-                co_name=model.co_name,
-                co_qualname=model.co_qualname,
-                co_freevars=code.co_freevars if template.cells else model.co_freevars,
-                # The code never loads those of the target: they are for tools that ask which modules it may need.
-                co_names=code.co_names + model.co_names,
-                co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
-            )
+            code = self._finished(template, values, filename)
             if codes is not None:
                 codes[template] = code
         # Tracebacks find the source of the code.
         show(code, template.text, self.signature.names, origins_of(chain))
         pins = template.links
         return code, tuple([values.get(pin, TABLE.get(pin)) for pin in pins]) if pins else ()
+
+    def stub(self) -> CodeType:
+        """Return the stand-in, the code that is in the function until the first call after a change.
+
+        Tracebacks show no source of it. Its file name has no number: without the GIL, file names are never freed.
+        """
+        found = template(self.signature, None, free=len(self.model.co_freevars))
+        return self._finished(found, self.facts, file_name(self.name, numbered=False))
+
+    def _finished(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
+        """Return the code of a template with objects in place, as code of the target."""
+        model = self.model
+        # Picklers may meet all code but that in cells, which belongs to a function that nobody can name.
+        code = self._put(template.code, values, filename, template.places, ours=not template.cells)
+        return code.replace(
+            co_name=model.co_name,
+            co_qualname=model.co_qualname,
+            co_freevars=code.co_freevars if template.cells else model.co_freevars,
+            # The code never loads those of the target: they are for tools that ask which modules it may need.
+            co_names=code.co_names + model.co_names,
+            co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
+        )
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
         """Return a function made of a template in cells, its cells holding the objects of a chain.

@@ -28,9 +28,8 @@ FREE_THREADED = "free-threading" in version
 
 _numbers = count(1)
 
-# A hook as the source shows it: its kind, its name, its file ("" if it has none), its line, and the names in its code,
-# if it enters itself again where it calls its own target.
-Origin = tuple[str, str, str, int, tuple[str, ...]]
+# A hook as the source shows it: its kind, its name, its file ("" if it has none) and its line.
+Origin = tuple[str, str, str, int]
 
 # On free-threaded builds, the file names of code that is gone, by what stands before their number: they are immortal,
 # so new code of the same label uses them again. And the entries of code that lives, which may be hidden meanwhile.
@@ -52,22 +51,14 @@ def show(code: CodeType, text: Text, names: tuple[str, ...], origins: tuple[Orig
         _shown[entry.filename] = entry
 
 
-def hide(code: CodeType) -> object:
-    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free.
-
-    Return its entry, which `show_again` can put back.
-    """
+def hide(code: CodeType) -> None:
+    """Remove the source of code that only a collection will free."""
     if _gone:
         _sweep()
-    return linecache.cache.pop(code.co_filename, None)
+    linecache.cache.pop(code.co_filename, None)
 
 
-def show_again(code: CodeType, entry: Any) -> None:
-    """Put back the entry of code whose source was hidden."""
-    linecache.cache[code.co_filename] = entry
-
-
-def file_name(label: str) -> str:
+def file_name(label: str, *, numbered: bool = True) -> str:
     """Return a new file name for generated code of a mount point, whose name is printable.
 
     Debuggers look for no file if a name begins with `<` and ends with `>` (`bdb.Bdb.canonic`). `warnings` (with
@@ -75,6 +66,8 @@ def file_name(label: str) -> str:
     line that called the mount point, as they do without hooks.
     """
     start = f"<aspecthook {label}"
+    if not numbered:
+        return f"{start} importlib._bootstrap>"
     if _unused is not None:
         try:
             return _unused[start].pop()
@@ -88,12 +81,8 @@ def origins_of(chain: Chain) -> tuple[Origin, ...]:
     origins: list[Origin] = []
     for hook in chain.hooks:
         code = code_of(hook.function)
-        if code is None:
-            origins.append((hook.kind, hook.name, "", 0, ()))
-        else:
-            enters_again = hook.guard is None or hook.guard.reentrant
-            names = code.co_names + code.co_freevars if enters_again else ()
-            origins.append((hook.kind, hook.name, code.co_filename, code.co_firstlineno, names))
+        file, line = ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
+        origins.append((hook.kind, hook.name, file, line))
     return _shared(tuple(origins))
 
 
@@ -111,17 +100,15 @@ def render(text: Text, names: tuple[str, ...], name: str, origins: tuple[Origin,
         lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"
     for note in text.notes:
         alike = [origin for origin in origins if origin[0] == note.kind]
-        hooks = [_place_of(origin, name) for origin in alike[note.first : note.last + 1]]
+        hooks = [_place_of(origin) for origin in alike[note.first : note.last + 1]]
         few = hooks if len(hooks) <= 3 else (hooks[0], "...", hooks[-1])
         lines[note.line] += f"  # {', '.join(few)}"
     return "\n".join(lines)
 
 
-def _place_of(origin: Origin, target: str) -> str:
-    _, name, file, line, names = origin
-    # A hook that calls its own target without end is seen in a traceback of these lines.
-    again = f" (where it calls {target}, it needs reentrant=False)" if target in names and is_plain(target) else ""
-    return f"{printable(name)}, {printable(file.rpartition('/')[2])}:{line}{again}" if file else printable(name)
+def _place_of(origin: Origin) -> str:
+    _, name, file, line = origin
+    return f"{printable(name)}, {printable(file.rpartition('/')[2])}:{line}" if file else printable(name)
 
 
 @final
@@ -157,8 +144,8 @@ class _Entry(weakref.ref[CodeType]):
 
 
 # File names of code that is gone. A garbage collection may free code while `linecache.checkcache` iterates over the
-# entries, which fails if one vanishes (before CPython 3.14). So an entry is emptied at once, and removed at the next
-# change.
+# entries, which fails if one vanishes (before CPython 3.14). So an entry is emptied at once, and removed when
+# other code is shown.
 _gone: list[str] = []
 
 

@@ -317,16 +317,12 @@ class Writer:
         hook = group.hook
         names = self.names_of(kind, group)
         function = names["function"]
-        # Whether its failure is kept until the other subscribers have run.
-        grouped = (
-            kind == "on" and not hook.isolate and self.signature.emission is not None and self.signature.emission.group
-        )
         conditions = self.conditions(hook, names, caught)
         with self.optional(self._loop(kind, group, names), needed=group.last > group.first):
             if stage and group.last > group.first:
                 self.line(f"{stage} += 1")
             with (
-                self.optional("try:", needed=hook.isolate or grouped),
+                self.optional("try:", needed=hook.isolate),
                 self.optional(f"if {conditions}:", needed=bool(conditions)),
             ):
                 with self.optional("try:", needed=hook.leaves):
@@ -339,9 +335,6 @@ class Writer:
             if hook.isolate:
                 with self.block("except $Exception as $slip:"):
                     self.line(f"{names['failed']}($slip)")
-            elif grouped:
-                with self.block("except $Exception as $slip:"):
-                    self.line("$slips.append($slip)")
 
     def ask(self, hook: Hook, names: dict[str, str]) -> None:
         """Write the call that gets a hook's answer."""

@@ -26,7 +26,7 @@ Values: TypeAlias = tuple[object, ...]
 class Args:
     """The answer of a pre hook that replaces arguments of the call, by name.
 
-    The arguments that are not named stay as they are; everything that runs later in the call sees the new ones.
+    Other arguments stay as they are. The hooks that follow and the target get the new ones.
 
     Example:
         >>> Args(qty=1)
@@ -57,10 +57,10 @@ class Args:
 
 @final
 class Return(Generic[T_co]):
-    """The answer that sets the outcome of the call, also to None.
+    """The answer that sets the outcome of the call, even to None.
 
-    From a pre hook: the target does not run, this is the result. From an exception hook: the exception is handled, the
-    caller gets this value. From a post hook: the result is this value.
+    From a pre hook, this is the result and the target does not run. From an exception hook, the exception is handled
+    and the caller gets this value. From a post hook, this is the new result.
 
     Example:
         >>> Return(0.0)
@@ -109,19 +109,6 @@ def meant_argument(site: Site, kind: Kind, function: object) -> str:
     asked = [name for name in own if name in offered and name not in ("self", "cls")]
     asked = [name for name in asked if kind not in RESERVED.get(name, ())]
     return asked[0] if len(asked) == 1 else (offered or ("name",))[-1]
-
-
-def proceed_with(
-    site: Site, function: object, unnamed: Sequence[object], changes: dict[str, object], values: Values
-) -> list[object]:
-    """Return the arguments of a call of `proceed`: those of the call, with some replaced by name.
-
-    Raises:
-        HookAnswerError: A value has no name, or the target has no parameter of that name.
-    """
-    if unnamed:
-        raise unnamed_values(site, function, unnamed)
-    return revise(site, "around", function, changes, values)
 
 
 def unnamed_values(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
@@ -188,12 +175,6 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
         problem = f"replaces the argument {name!r}, but {site.label} takes {offered}{nearest(name, names)}"
     if problem:
         raise HookAnswerError(f"{hook_at(site, kind, function)} {problem}")
-
-
-def together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]:
-    """Return one error for all failures of subscribers."""
-    count = len(failures)
-    return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
 
 
 # What a hook answers may be anything. It is declared as what is looked for, since `typing.cast` would be a call.

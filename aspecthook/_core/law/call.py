@@ -77,37 +77,10 @@ class Site:
 
 
 @final
-class State(dict[str, Any]):
-    """What the hooks of one call share: a dict whose entries are attributes too.
-
-    Example:
-        >>> state = State()
-        >>> state.started = 3
-        >>> state["started"]
-        3
-    """
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            known = ", ".join(map(str, self)) or "nothing"
-            raise AttributeError(f"no hook of this call has set state.{name}; set so far: {known}") from None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        self.pop(name)
-
-
-@final
 class Call:
-    """One run of a mount point, passed to the hooks that ask for ``call``. It exists only if some hook does.
+    """One call of a mount point, passed to the hooks that ask for ``call``. It is made only if some hook does.
 
-    It is read-only: to change something, a hook answers with `Args`, `Return` or a value.
+    It is read-only: to change something, a hook returns `Args`, `Return` or a value.
 
     Example:
         >>> from aspecthook import hookable
@@ -130,7 +103,7 @@ class Call:
         self._values = values
         self._result: object = None
         self._exc: BaseException | None = None
-        self._state: State | None = None
+        self._state: dict[Any, Any] | None = None
 
     @property
     def function(self) -> Callable[..., Any] | None:
@@ -139,7 +112,7 @@ class Call:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments by the names of the target's parameters, defaults filled in; read-only."""
+        """The arguments by the names of the target's parameters, with defaults filled in; read-only."""
         return MappingProxyType(self._site.arguments(self._values))
 
     @property
@@ -154,19 +127,19 @@ class Call:
 
     @property
     def result(self) -> Any:
-        """The result so far; None before there is one, and if the call failed."""
+        """The result so far; None if there is none yet, or the call failed."""
         return self._result
 
     @property
     def exc(self) -> BaseException | None:
-        """The exception that the call is failing with, or None; once the call is over, None."""
+        """The exception with which the call is failing, or None; None again after the call."""
         return self._exc
 
     @property
-    def state(self) -> State:
-        """What the hooks of this call share; empty when the call begins."""
+    def state(self) -> dict[Any, Any]:
+        """What the hooks of this call share: a dict, empty when the call begins."""
         if self._state is None:
-            self._state = State()
+            self._state = {}
         return self._state
 
     def __repr__(self) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from itertools import count, cycle, repeat
+from itertools import count, repeat
 from operator import mod
-from sys import version
 
 from aspecthook._hints import final
 
@@ -14,12 +13,6 @@ from .options import Conditions, Handle
 from .variables import Variable, variable
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-# The largest `every` for which the answers are kept in a list, of 8 bytes for each.
-_MOST = 1024
-
-# Without the GIL, threads that ask a `cycle` at the same time may get one answer twice.
-_CYCLES = "free-threading" not in version
 
 
 @final
@@ -45,16 +38,6 @@ class Entry:
 
 
 _running: Variable[tuple[Entry, ...]] = variable("aspecthook_running", ())
-
-
-def _skips(every: int) -> Iterator[object]:
-    """Return an iterator that says of each call whether the hook skips it: each `every`-th item is false.
-
-    Generated code asks it at each call, so it is C throughout; and its `next` is atomic, with the GIL and without it.
-    """
-    if every <= _MOST and _CYCLES:  # in half of the time
-        return cycle([*repeat(True, every - 1), False])
-    return map(mod, count(1), repeat(every))
 
 
 @final
@@ -83,7 +66,11 @@ class Guard:
         self.reentrant: bool = conditions.reentrant
         # Whether the hook has run as often as it may.
         self._hook = weakref.ref(hook)
-        self.skips: Iterator[object] | None = None if self.every is None else _skips(self.every)
+        # Says of each call whether the hook skips it: each `every`-th item is false. Generated code asks it at each
+        # call, so it is C throughout; and its `next` is atomic, with the GIL and without it.
+        self.skips: Iterator[object] | None = None
+        if self.every is not None:
+            self.skips = map(mod, count(1), repeat(self.every))
         # Whether `every` is all that counts, so that `skips` may be asked in the place of `admit`.
         self.counts_every_alone: bool = self.every is not None and self.times is None and self.reentrant
         # `next` of an `itertools.count` is atomic, with the GIL and without it.

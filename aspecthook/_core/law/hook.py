@@ -13,7 +13,7 @@ from itertools import count
 from types import FunctionType
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
-from aspecthook._hints import Any, NamedTuple, Protocol, Self, final
+from aspecthook._hints import Any, NamedTuple, Self, final
 
 from .answers import Args, Return
 from .asks import Asker, Asks, check_style, plain_asks, resolve
@@ -32,6 +32,8 @@ EXCEPTION: tuple[type[BaseException], ...] = (Exception,)
 _NO_OPTIONS: Options = {}
 
 _added = count()
+
+# Mount points are Any in this module, which theirs imports.
 
 
 class Predicate(NamedTuple):
@@ -82,11 +84,11 @@ class Maker:
             self.__name__ = printable(path.partition(".<locals>")[0].rpartition(".")[2])
         self.__dict__[CODE] = code_of(given)
 
-    def fits(self, mount: Owner) -> bool:  # noqa: ARG002  # for those that a weaving may leave out
+    def fits(self, mount: Any) -> bool:  # noqa: ARG002  # for those that a weaving may leave out
         """Whether a mount point that is woven gets this hook."""
         return True
 
-    def make(self, mount: Owner, who: object) -> Callable[..., Any]:
+    def make(self, mount: Any, who: object) -> Callable[..., Any]:
         """Return the function that runs as the hook at a mount point; `who` names it in messages.
 
         Raises:
@@ -114,36 +116,6 @@ class Maker:
 _MAKER = "__aspecthook_maker__"
 
 
-class Owner(Protocol):
-    """What a hook needs of its mount point."""
-
-    @property
-    def name(self) -> str:
-        """The name of the mount point in messages."""
-        ...
-
-    def site(self) -> Site:
-        """Return what messages need to know of it, and what it offers."""
-        ...
-
-    @property
-    def of_instance(self) -> bool:
-        """Whether it belongs to one instance."""
-        ...
-
-    def unbound(self, function: Any) -> Any:
-        """Return the function that is kept for a hook: of the methods of the instance, the function."""
-        ...
-
-    def discard(self, hooks: tuple[Hook, ...]) -> None:
-        """Remove hooks; those that are gone already are skipped."""
-        ...
-
-    def count_failure(self, hook: Hook) -> None:
-        """Count a failure of an isolated hook."""
-        ...
-
-
 def instead_of(value: object, kind: Kind) -> str:
     """Return what to give as a hook of a kind in place of a value that is not callable."""
     if isinstance(value, BaseException):
@@ -155,10 +127,10 @@ def instead_of(value: object, kind: Kind) -> str:
 
 @final
 class Hook(Handle):
-    """One callable on one mount point: what iterating `hooks(f)` yields, and the handle to remove it by.
+    """One callable on one mount point, and the handle to remove it; `hooks(f)` yields these.
 
-    As a context manager it is removed at the end of the block. Its ``kind``, ``name``, ``function``, ``priority`` (0
-    to 100) and ``failures`` (how often it failed isolated) can be read.
+    As a context manager it is removed at the end of the block. You can read its ``kind``, ``name``, ``function``,
+    ``priority`` (0 to 100) and ``failures`` (how many of its exceptions were isolated).
 
     Example:
         >>> from aspecthook import hookable, hooks
@@ -205,7 +177,7 @@ class Hook(Handle):
         function: Callable[..., Any],
         types: tuple[type[BaseException], ...],
         options: Options,
-        mount: Owner,
+        mount: Any,
         gate: Predicate | None,
         *,
         again: bool,
@@ -251,7 +223,7 @@ class Hook(Handle):
         self.after: tuple[object, ...] = self.conditions.after
         self.reshape()
 
-    def _read(self, site: Site, mount: Owner) -> None:
+    def _read(self, site: Site, mount: Any) -> None:
         """Read the callable and its options, and refuse what could never work here."""
         function, when = self.function, self.options.get("when")
         if mount.of_instance:
@@ -279,7 +251,7 @@ class Hook(Handle):
             self.when = self._resolve_when(conditions.when, asker)
             self.conditions = self.conditions._replace(when=identity(conditions.when))
 
-    def _make(self, maker: Maker, mount: Owner, who: Who) -> None:
+    def _make(self, maker: Maker, mount: Any, who: Who) -> None:
         """Put the function that runs, which is made for this mount point, in the place of what makes it."""
         if self.kind != maker.kind:
             kind = maker.kind
@@ -301,7 +273,7 @@ class Hook(Handle):
 
     @property
     def priority(self) -> int:
-        """Its priority, from 0 to 100: the hook with the lowest one runs first."""
+        """The priority, from 0 to 100: the hook with the lowest one runs first."""
         return self.conditions.priority
 
     @property
@@ -387,7 +359,7 @@ class Hook(Handle):
         logging.getLogger("aspecthook").error("%s: %s failed and was skipped", label, self.who, exc_info=error)
 
     def remove(self) -> None:
-        """Remove this hook; if it was removed before, do nothing."""
+        """Remove this hook. Further calls do nothing."""
         mount = self._mount()
         if mount is not None:
             mount.discard((self,))

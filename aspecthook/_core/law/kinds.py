@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from aspecthook._errors import nearest
 from aspecthook._hints import Literal, NamedTuple, TypeAlias
 
-from .signature import Signature
-
 Kind: TypeAlias = Literal["pre", "around", "on", "item", "exception", "post", "always"]
 Form: TypeAlias = Literal["Args", "Return", "value"]
 
@@ -111,9 +109,3 @@ RESERVED: dict[str, frozenset[Kind]] = {
     word: frozenset(kind for kind, rule in RULES.items() if word in ("call", "args", "kwargs", *rule.words))
     for word in WORDS
 }
-
-
-def kinds_of(signature: Signature) -> list[Kind]:
-    """Return the kinds of hooks that can act on such a target."""
-    barred = {"item"} if "generator" not in signature.style else set[str]()
-    return [kind for kind in KINDS if kind not in barred and (kind != "on" or signature.emission is not None)]

@@ -33,10 +33,8 @@ class Emission(NamedTuple):
     gives: Literal["list", "first", "fold"] = "list"
     # The place of the parameter that is folded.
     fold: int = 0
-    # What happens when a subscriber fails: it is isolated; or the others run too, and all failures are raised as a
-    # group; or else the failure is raised at once.
+    # Whether a subscriber that fails is isolated; else its failure is raised at once.
     isolate: bool = False
-    group: bool = False
     # Whether the stub has a body, which runs when nobody answers.
     default: bool = False
     # Whether the site checks each answer, and may refuse or replace it.

@@ -170,7 +170,7 @@ def lazy(opened: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, 
 
 def alazy(opened: Callable[[], AsyncGenerator[Any, Any]]) -> AsyncGenerator[Any, Any]:
     """Open an async stream at its first step."""
-    return arelay(opened, lambda: None)
+    return arelay(opened)
 
 
 @unblamed
@@ -178,33 +178,6 @@ def relay(source: Generator[Any, Any, Any], leave: Callable[[], None]) -> Genera
     """Pass a stream on, and call `leave` at its end."""
     try:
         return (yield from source)
-    finally:
-        leave()
-
-
-@unblamed
-async def arelay(source: Any, leave: Callable[[], None]) -> AsyncGenerator[Any, Any]:
-    """Pass an async stream, or what opens one, on with `asend`, `athrow` and `aclose`; call `leave` at its end."""
-    # Any: either an async generator or a callable that returns one.
-    source = source if hasattr(source, "asend") else source()
-    try:
-        step = start(source)
-        while True:
-            try:
-                item = await step
-            except StopAsyncIteration:
-                return
-            finally:
-                del step  # it refers to the exception that was thrown in
-            try:
-                sent = yield item
-            except GeneratorExit:
-                await source.aclose()
-                raise
-            except BaseException as caught:
-                step = source.athrow(caught)
-            else:
-                step = source.asend(sent)
     finally:
         leave()
 
@@ -226,16 +199,30 @@ def within(
     return result if answer is None else settled(site, "around", function, answer)
 
 
-@unblamed
-async def awithin(
+def awithin(
     site: Site, function: object, hook: Any, opened: Callable[[], AsyncGenerator[Any, Any]]
 ) -> AsyncGenerator[Any, Any]:
     """Open and run an async stream at the yield of a one-yield around hook, which may be sync or async."""
-    # The loop is that of `arelay`, written out again, since an async function has no `yield from` to delegate to it.
-    asynchronous = hasattr(hook, "asend")
-    await abegin(site, function, hook) if asynchronous else begin(site, function, hook)
+    return arelay(opened, around=(site, function, hook))
+
+
+@unblamed
+async def arelay(
+    source: Any, leave: Callable[[], None] = lambda: None, around: tuple[Site, object, Any] | None = None
+) -> AsyncGenerator[Any, Any]:
+    """Pass an async stream on with `asend`, `athrow` and `aclose`.
+
+    It is the loop of `yield from` (PEP 380), which an async function does not have, for all who need it.
+
+    Args:
+        source: The stream, or what opens one: an async generator, or a callable that returns one.
+        leave: Called at its end.
+        around: The one-yield hook at whose yield the stream runs, with its mount point and its function.
+    """
+    if around is not None:
+        await abegin(*around) if hasattr(around[2], "asend") else begin(*around)
     try:
-        source = opened()
+        source = source if hasattr(source, "asend") else source()
         step = start(source)
         while True:
             try:
@@ -254,16 +241,24 @@ async def awithin(
             else:
                 step = source.asend(sent)
     except BaseException as error:
-        if asynchronous:
-            await afailed(site, function, hook, error)
-            raise
-        answer = failed(site, function, hook, error)
-        if answer is None:
+        if around is None or not await _over(*around, error):
             raise
     else:
-        if asynchronous:
-            await aended(site, function, hook, None)
-            return
-        answer = ended(site, function, hook, None)
-    if answer is not None:
-        settled(site, "around", function, answer)  # what it answers goes nowhere, but must be an answer
+        if around is not None:
+            await _over(*around, None)
+    finally:
+        leave()
+
+
+async def _over(site: Site, function: object, hook: Any, error: BaseException | None) -> bool:
+    """End the hook at whose yield an async stream has ended; return whether it has handled the exception."""
+    try:
+        if hasattr(hook, "asend"):
+            await (aended(site, function, hook, None) if error is None else afailed(site, function, hook, error))
+            return False
+        answer = ended(site, function, hook, None) if error is None else failed(site, function, hook, error)
+        if answer is not None:
+            settled(site, "around", function, answer)  # it goes nowhere, but must be an answer
+        return answer is not None
+    finally:
+        del error  # for the reason in `failed`

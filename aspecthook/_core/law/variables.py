@@ -11,21 +11,9 @@ import sys
 from _thread import _local as local  # for the reason in `mount.lock`
 from contextvars import ContextVar
 
-from aspecthook._hints import Generic, Protocol, TypeVar, final
+from aspecthook._hints import Generic, TypeAlias, TypeVar, final
 
 T = TypeVar("T")
-
-
-class Variable(Protocol[T]):
-    """The part of a context variable that is used here."""
-
-    def get(self) -> T:
-        """Return the value that was set here, or the default."""
-        ...
-
-    def set(self, value: T, /) -> object:
-        """Set the value."""
-        ...
 
 
 class _Here(local):
@@ -56,6 +44,9 @@ class ThreadsOwn(Generic[T]):
     def set(self, value: T, /) -> None:
         """Set the value in this context, for this thread."""
         self._variable.set((_here.thread, value))
+
+
+Variable: TypeAlias = "ContextVar[T] | ThreadsOwn[T]"
 
 
 def variable(name: str, default: T) -> Variable[T]:

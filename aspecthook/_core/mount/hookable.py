@@ -49,20 +49,20 @@ def hookable(
     name: str | None = None,
     provides: Provides = (),
 ) -> Any:
-    """Make a function a mount point, in place, and return it: the very same object.
+    """Make a function a mount point, in place, and return the same object.
 
-    Works on functions and methods of every sort, on `classmethod`, `staticmethod`, `property` and `cached_property` in
-    either order of decorators, and on classes: all public methods that the class itself defines.
+    This works on functions and methods of every kind, above or below `classmethod`, `staticmethod`, `property` and
+    `cached_property`, and on classes, where it mounts all public methods that the class itself defines.
 
     Args:
-        target: What to mount.
-        name: The name of the mount point in messages; ``module:qualname`` unless given. Not for classes.
+        target: The function, method or class.
+        name: The name of the mount point in messages; by default ``module:qualname``. Not for classes.
         provides: Attributes of `self` that hooks may ask for as if they were arguments: their names, or a mapping from
             the names that hooks use to paths of attributes (``"engine.state"``; ``""`` is the object itself). They are
             read when the hook is called.
 
     Raises:
-        MountError: It has no Python code to put hooks into, or has no first argument to read `provides` from.
+        MountError: The target has no Python code that can carry hooks, or no first argument to read `provides` from.
 
     Example:
         >>> @hookable
@@ -250,10 +250,10 @@ def hooks(target: Mountable, /) -> MountPoint: ...
 # Any: callers see the overloads alone.
 @entrance
 def hooks(target: Any = _NOTHING, /) -> Any:
-    """Return the mount point of a hookable function, method or property; of a bound method, that of its instance alone.
+    """Return the mount point of a hookable function, method or property; for a bound method, that of its instance only.
 
-    Without an argument, return all mount points of the process that have hooks: print it for a table of them, iterate
-    it for the mount points. (Not those that `gc.freeze` hides from the garbage collector.)
+    Without an argument, return all mount points of the process that have hooks: print the result for a table, or
+    iterate over it. (It leaves out those that `gc.freeze` hides from the garbage collector.)
 
     Example:
         >>> @hookable
@@ -263,7 +263,7 @@ def hooks(target: Any = _NOTHING, /) -> Any:
         <mount point aspecthook._core.mount.hookable:greet, 0 hooks>
 
     Raises:
-        HookLookupError: It is no mount point.
+        HookLookupError: The target is not a mount point.
     """
     if target is _NOTHING:
         from .everything import AllHooks
@@ -339,7 +339,7 @@ def _is_class_bound(method: MethodType) -> bool:
 
 
 def explain(target: Mountable, /, *, file: IO[str] | None = None) -> None:
-    """Print what a call of a mount point does now: the compiled source, with the name, file and line of each hook.
+    """Print what a call of a mount point does: the compiled source, with the name, file and line of each hook.
 
     Example:
         >>> @hookable

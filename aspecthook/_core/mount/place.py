@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
-from aspecthook._core.compile.show import FREE_THREADED, hide, show_again
+from aspecthook._core.compile.show import FREE_THREADED, hide
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.order import Chain
@@ -105,7 +105,6 @@ class MountSite(Site):
         return FunctionType(self.model, function.__globals__, function.__name__, None, function.__closure__)
 
 
-_NO_CHAIN = Chain(())
 # Of a place that has had none; it stays empty.
 _NO_INSTANCES: dict[int, Callable[..., Any]] = {}
 
@@ -118,7 +117,6 @@ class Place(Occupancy):
         "__weakref__",
         "_aside",
         "_codes",
-        "_hidden",
         "_keeps",
         "_ref",
         "_space",
@@ -158,8 +156,6 @@ class Place(Occupancy):
         # changed again. It is where code lives until the next collection anyway.
         self._stub_code: CodeType | None = None
         self._keeps = FREE_THREADED
-        # The source of the stub while there are no hooks.
-        self._hidden: object = None
 
     # Opening and closing
 
@@ -183,8 +179,6 @@ class Place(Occupancy):
         self.opened = False
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
-        if not self.stranded and self._stub_code is not None:
-            self._hidden = hide(self._stub_code)
 
     def hold(self) -> None:
         """Put the stand-in in, which links the chain at the next call: the first step of every change.
@@ -202,14 +196,10 @@ class Place(Occupancy):
         if FREE_THREADED:
             hide(self.ours)
         if stub is None:
-            found = template(self.site.signature, None, free=len(self.before.co_freevars))
-            stub = self._linker().link(found, _NO_CHAIN, None, {})[0]
+            stub = self._linker().stub()
             if not self.opened:
                 return  # a collection has dropped the last hook meanwhile, that of an instance, and closed the place
             self._stub_code = stub
-        elif self._hidden is not None:
-            show_again(stub, self._hidden)
-        self._hidden = None
         self.stranded = False
         code = function.__code__
         if code is self.before or self.is_ours(code):

@@ -67,8 +67,8 @@ _depth = 0
 class MountPoint(Attribute):
     """The hooks of one function: what `hooks(f)` returns.
 
-    Iterate it, take its `len`, ask it for ``.pre``, ``.around``, ``.item``, ``.exception``, ``.post`` and ``.always``
-    (sequences of `Hook` in the order in which they run; each also adds a hook when called as a decorator).
+    Iterate over it, take its `len`, or read ``.pre``, ``.around``, ``.item``, ``.exception``, ``.post`` and ``.always``
+    (sequences of `Hook` in the order in which they run, and decorators that add a hook).
 
     Example:
         >>> from aspecthook import hookable, hooks
@@ -148,7 +148,7 @@ class MountPoint(Attribute):
         """The mounted function.
 
         Raises:
-            HookLookupError: It is gone.
+            HookLookupError: The function is gone.
         """
         function = self.ref()
         if function is None:
@@ -158,7 +158,7 @@ class MountPoint(Attribute):
     @property
     @under_lock
     def displaced(self) -> bool:
-        """Whether somebody else has put their code where ours was."""
+        """Whether other code has replaced the code that runs the hooks."""
         return self.place is not None and self.place.displaced
 
     def __iter__(self) -> Iterator[Hook]:
@@ -212,7 +212,7 @@ class MountPoint(Attribute):
         return [*KINDS, *_PUBLIC]
 
     def explain(self) -> str:
-        """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
+        """Return a table of the hooks, and below it the present source of a call, which names each hook."""
         from .table import rows_of, table_of
 
         chain = self.chain()
@@ -254,21 +254,21 @@ class MountPoint(Attribute):
     ) -> Hook:
         """Add a hook and return its handle.
 
-        One callable is one hook of its kind. If it is added again with the same options, and for the same exceptions,
-        the handle of the hook that it is already is returned.
+        One callable is one hook of its kind. If you add it again with the same options, and for the same exceptions,
+        you get the handle of the existing hook.
 
         Args:
             kind: ``"pre"``, ``"around"``, ``"on"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
-            function: The hook; it is given what its parameters ask for by name.
-            types: What an exception hook takes; `Exception` if none is named.
+            function: The hook, which gets what its parameters name.
+            types: The exceptions that an exception hook handles; by default `Exception`.
             options: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``, ``every``,
                 ``isolate``, ``reentrant``; and ``again=True``, to add a second hook of the same callable.
 
         Raises:
-            HookSignatureError: It asks for something that the mount point does not offer.
-            HookTypeError: It could never work on this target; or an option has the wrong type.
-            HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
-            HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
+            HookSignatureError: The hook asks for something that the mount point does not offer.
+            HookTypeError: The hook could never work on this target; or an option has the wrong type.
+            HookOptionError: An option has an invalid value; or the callable is a hook already, with other options.
+            HookOrderError: ``before`` and ``after`` contradict those of other hooks. The chain is as it was.
         """
         if function is _NO_HOOK:
             given = repr(kind) if kind in KINDS else "'pre'"
@@ -377,7 +377,7 @@ class MountPoint(Attribute):
         """Remove a hook by its handle, or every hook of a function or a name.
 
         Raises:
-            HookLookupError: There is none. (A handle may be removed twice.) Or hooks of several modules have the name.
+            HookLookupError: There is no such hook (but you may remove a handle twice), or several modules have one.
         """
         if isinstance(hook, Hook):
             self.discard((hook,))
@@ -417,7 +417,7 @@ class MountPoint(Attribute):
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Pause all hooks for the length of a ``with`` block, in all threads."""
+        """Pause all hooks for a ``with`` block, in all threads."""
         pause = object()
         try:
             self._set_pause(pause, on=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -38,6 +39,29 @@ def manual_seed(seed: int) -> None:
     generator.bit_generator.state = np.random.PCG64(seed).state
 
 
+# Whether what is computed from parameters is recorded, for a backward pass.
+with_gradients: ContextVar[bool] = ContextVar("with_gradients", default=True)
+
+
+@contextmanager
+def no_grad() -> Generator[None]:
+    """Compute without gradients in a ``with`` block: faster, and nothing is kept for a backward pass.
+
+    Example:
+        >>> import numpy as np
+        >>> from aspecthook.training.numpy import Linear, no_grad
+        >>> with no_grad():
+        ...     output = Linear(2, 1)(np.ones((1, 2)))
+        >>> type(output).__name__
+        'ndarray'
+    """
+    token = with_gradients.set(False)
+    try:
+        yield
+    finally:
+        with_gradients.reset(token)
+
+
 class Backend:
     """The library that a model is made with: NumPy, unless a subclass knows more about a model than that.
 
@@ -67,8 +91,12 @@ class Backend:
             )
 
     def parameters(self, model: object) -> dict[str, Tensor]:
-        """Return the parameters themselves, by name."""
-        return self._named(model, "named_parameters")
+        """Return the parameters themselves, by name; one with several names by its first."""
+        found: dict[str, Tensor] = {}
+        for prefix, part in self.parts(model).items():
+            named = part.named_parameters() if hasattr(part, "named_parameters") else ()
+            found.update((prefix + name, value) for name, value in named)
+        return found
 
     def tensors(self, model: object) -> dict[str, Tensor]:
         """Return the parameters and the buffers themselves, as a state dict has them."""
@@ -87,37 +115,21 @@ class Backend:
             part.load_state_dict({name: self.to_tensor(arrays[prefix + name], value) for name, value in held})
 
     def mix(self, model: object, arrays: Arrays, weight: float) -> None:
-        """Move the arrays towards the model, in place: ``(1 - weight) * array + weight * value``.
-
-        Arrays of other types than floating-point numbers are copied.
-        """
+        """Move arrays towards the parameters of their names, in place: ``(1 - weight) * array + weight * value``."""
         for array, parameter in self._pairs(model, arrays):
-            is_float = np.issubdtype(array.dtype, np.inexact)
-            array[...] = (1 - weight) * array + weight * parameter.data if is_float else parameter.data
+            array[...] = (1 - weight) * array + weight * parameter.data
 
     def swap(self, model: object, arrays: Arrays) -> None:
-        """Exchange the arrays with the model's values of these names, in place."""
-        pairs = self._pairs(model, arrays)
-        before = [parameter.data for _, parameter in pairs]  # all of them first: one parameter may have two names
-        for array, parameter in pairs:
-            parameter.data = array.astype(parameter.data.dtype)
-        for (array, _), data in zip(pairs, before, strict=True):
-            array[...] = data
-
-    def _named(self, model: object, rows: str, **options: bool) -> dict[str, Tensor]:
-        parts = [(prefix, part) for prefix, part in self.parts(model).items() if hasattr(part, rows)]
-        return {prefix + name: value for prefix, part in parts for name, value in getattr(part, rows)(**options)}
+        """Exchange the arrays with the values of the parameters of their names, in place."""
+        for array, parameter in self._pairs(model, arrays):
+            before = parameter.data
+            parameter.data = array.astype(before.dtype)
+            array[...] = before
 
     def _pairs(self, model: object, arrays: Arrays) -> list[tuple[Tensor, Tensor]]:
-        """Return arrays to change in place, each with the parameter or the buffer of the model of the same name."""
-        held = {
-            **self._named(model, "named_parameters", remove_duplicate=False),
-            **self._named(model, "named_buffers", remove_duplicate=False),
-        }
-        for name, array in arrays.items():
-            if not isinstance(array, self.tensor):
-                arrays[name] = np.asarray(array)  # NumPy computes scalars from arrays without axes
-        check_arrays(type(model).__name__, {name: held[name] for name in arrays if name in held}, arrays)
+        """Return arrays to change in place, each with the parameter of the model of the same name."""
+        held = self.parameters(model)
+        check_arrays(type(model).__name__, {name: held[name].data for name in arrays if name in held}, arrays)
         return [(array, held[name]) for name, array in arrays.items()]
 
     # Gradients
@@ -131,9 +143,10 @@ class Backend:
         """Restore what `gradients` returned."""
         parameters = self.parameters(model)
         given = {name: array for name, array in arrays.items() if array is not None}
-        check_arrays(f"the gradients of {type(model).__name__}", {name: parameters.get(name) for name in given}, given)
+        held = {name: parameters[name].data for name in given if name in parameters}
+        check_arrays(f"the gradients of {type(model).__name__}", held, given)
         for name, parameter in parameters.items():
-            parameter.grad = self.to_tensor(given[name], parameter) if name in given else None
+            parameter.grad = self.to_tensor(given[name], parameter.data) if name in given else None
 
     @np.errstate(all="ignore")  # as in PyTorch, a NaN norm is returned without a warning
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
@@ -154,8 +167,6 @@ class Backend:
 
     def no_grad(self) -> AbstractContextManager[object]:
         """Compute without gradients inside ``with``."""
-        from ._autograd import no_grad
-
         return no_grad()
 
     # Any: only PyTorch has it, see `TorchAmp`.
@@ -193,27 +204,23 @@ class Backend:
         """Return the type of an optimizer and a copy of its state; {} if it has no state."""
         if not hasattr(optimizer, "state_dict"):
             return {}
-        copied = map_leaves(
-            lambda leaf: self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf, optimizer.state_dict()
-        )
-        return {"type": type(optimizer).__name__, "state": copied}
+
+        def copied(leaf: Any) -> Any:
+            return self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf
+
+        return {"type": type(optimizer).__name__, "state": map_leaves(copied, optimizer.state_dict())}
 
     def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
         """Restore what `optimizer_state` returned, for the same type of optimizer with the same groups."""
         if not state:
             return
-        here, kept = type(optimizer).__name__, state["state"]
-        if state["type"] != here:
-            raise TrainingError(
-                f"this is the state of the optimizer {state['type']}, and the run's is {here}; give the runner the "
-                "same optimizer, or load only the model"
-            )
-        theirs = [len(group["params"]) for group in kept["param_groups"]]
-        ours = [len(group["params"]) for group in optimizer.param_groups]
+        kept = state["state"]
+        theirs = _shown(state["type"], kept["param_groups"])
+        ours = _shown(type(optimizer).__name__, optimizer.param_groups)
         if theirs != ours:
             raise TrainingError(
-                f"this is the state of an optimizer for groups of {theirs} parameters, and the run's has {ours}; give "
-                "it the same parameters in the same groups, or load only the model"
+                f"this is the state of the optimizer {theirs}, and the run's is {ours}; give the runner the same one "
+                "for the same parameters, or load only the model"
             )
         tensors = map_leaves(lambda leaf: self.to_tensor(leaf) if is_any(leaf, np.ndarray) else leaf, kept)
         optimizer.load_state_dict(tensors)
@@ -232,20 +239,23 @@ class Backend:
         They are Python's ``random``, NumPy's global one, that of this library, and for PyTorch those of all devices.
         """
         version, words, gauss = random.getstate()
-        _, key, pos, has_gauss, numpy_gauss = np.random.get_state()
+        _, *numpy = np.random.get_state()
         return {
-            "python": {"version": version, "state": np.array(words, np.uint32), "gauss": gauss},
-            "numpy": {"key": np.array(key), "pos": int(pos), "has_gauss": int(has_gauss), "gauss": float(numpy_gauss)},
+            "python": [version, np.array(words, np.uint32), gauss],
+            "numpy": numpy,
             "own": generator.bit_generator.state,
         }
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `rng_state` returned."""
-        python, numpy = state["python"], state["numpy"]
-        random.setstate((python["version"], tuple(int(word) for word in python["state"]), python["gauss"]))
-        key = np.asarray(numpy["key"], np.uint32)
-        np.random.set_state(("MT19937", key, numpy["pos"], numpy["has_gauss"], numpy["gauss"]))
+        version, words, gauss = state["python"]
+        random.setstate((version, tuple(words.tolist()), gauss))
+        np.random.set_state(("MT19937", *state["numpy"]))
         generator.bit_generator.state = state["own"]
+
+
+def _shown(kind: str, groups: Iterable[Mapping[str, Any]]) -> str:
+    return f"{kind} for groups of {[len(group['params']) for group in groups]} parameters"
 
 
 def _is_stateful(value: object) -> bool:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._autograd import Array, Parameter
+from ._network import Array, Parameter
 from ._state import is_any
 
 Params: TypeAlias = Iterable[Parameter] | Iterable[dict[str, Any]]
 
 
 class Optimizer:
-    """The base class of optimizers; a subclass writes the step of one parameter.
+    """The base class of optimizers; a subclass computes the step of one parameter.
 
     Attributes:
         param_groups: Dicts with ``params`` and the options of the group, such as ``lr``, which may change at any time.
@@ -40,17 +40,19 @@ class Optimizer:
         ]
         self.state: dict[Parameter, dict[str, Any]] = {}
         who, parameters = type(self).__name__, self._parameters()
-        if not parameters:
-            raise TrainingError(f"{who} was given no parameters; give model.parameters()")
-        for parameter in parameters:
-            if not isinstance(parameter, Parameter):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TrainingError(f"{who} steps parameters, but was given {type(parameter).__name__}")
-        if len(set(parameters)) < len(parameters):
-            raise TrainingError(f"{who} was given a parameter twice; leave it in one group")
+        are_parameters = all(is_any(one, Parameter) for one in parameters)
+        if not parameters or not are_parameters or len(set(parameters)) < len(parameters):
+            raise TrainingError(
+                f"{who} steps parameters, and was given {brief(parameters)}; give model.parameters(), each in one group"
+            )
         for group in self.param_groups:
-            for name, value in group.items():
-                if name != "params":
-                    group[name] = _checked(who, name, value)
+            for name in defaults:
+                # A config has a list instead of a tuple.
+                values = group[name] if is_any(group[name], tuple, list) else [group[name]]
+                if not all(_fits(name, value) for value in values):
+                    raise TrainingError(
+                        f"{who}({name}={brief(group[name])}): give a number from 0 up, and below 1 for betas"
+                    )
 
     @np.errstate(all="ignore")
     def step(self) -> None:
@@ -58,9 +60,15 @@ class Optimizer:
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._step(parameter, parameter.grad, group, self.state.setdefault(parameter, {}))
+                    state = self.state.setdefault(parameter, {})
+                    # NumPy computes scalars from arrays without axes.
+                    parameter.data = np.asarray(self._stepped(parameter.data, parameter.grad, group, state))
 
-    def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
+    def _stepped(self, data: Array, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> Array:
+        """Return the array of a parameter after a step, and update the state of the parameter.
+
+        What is computed with must be Python's floats: a NumPy scalar would change the type of the parameter.
+        """
         raise NotImplementedError
 
     def zero_grad(self) -> None:
@@ -90,32 +98,10 @@ class Optimizer:
     def _parameters(self) -> list[Parameter]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
-    def __repr__(self) -> str:
-        groups = ({k: v for k, v in group.items() if k != "params"} for group in self.param_groups)
-        return f"{type(self).__name__}({', '.join(map(str, groups))})"
 
-
-def _checked(who: str, name: str, value: Any) -> object:
-    """Return the value of an option, after a check; a config has lists instead of tuples."""
-    if name == "betas":
-        betas: tuple[Any, ...] = tuple(value) if is_any(value, tuple, list) else ()
-        if len(betas) != 2 or not all(_is_number(beta) and beta < 1 for beta in betas):
-            raise TrainingError(f"{who}(betas={brief(value)}): give two numbers from 0 up and below 1")
-        return betas
-    if name in ("lr", "momentum", "eps", "weight_decay") and not _is_number(value):
-        raise TrainingError(f"{who}({name}={brief(value)}): give a number from 0 up")
-    return value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(value >= 0)
-
-
-def _decayed(parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
-    """Return a gradient with the weight decay, which is a multiple of the parameter."""
-    # float(), here and below, since a NumPy scalar would change the type of the parameter, and a Python float does not.
-    decay = float(group["weight_decay"])
-    return gradient + decay * parameter.data if decay else gradient
+def _fits(name: str, value: Any) -> bool:
+    is_number = is_any(value, int, float, np.number) and not is_any(value, bool)
+    return is_number and 0 <= value < (1 if name == "betas" else np.inf)
 
 
 @final
@@ -143,32 +129,34 @@ class SGD(Optimizer):
     def __init__(self, params: Params, lr: float = 1e-3, momentum: float = 0.0, *, weight_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
-    def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
-        gradient, momentum = _decayed(parameter, gradient, group), float(group["momentum"])
+    def _stepped(self, data: Array, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> Array:
+        lr, momentum, decay = float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])
+        if decay:
+            gradient = gradient + decay * data
         if momentum:
             last = state.get("momentum_buffer")
-            gradient = gradient if last is None else momentum * last + gradient
-            state["momentum_buffer"] = np.asarray(gradient)
-        parameter.data = parameter.data - float(group["lr"]) * gradient
+            gradient = state["momentum_buffer"] = np.asarray(gradient if last is None else momentum * last + gradient)
+        return data - lr * gradient
 
 
-class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2015), as ``torch.optim.Adam``: weight decay is added to the gradient.
+@final
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as ``torch.optim.AdamW``.
+
+    Without weight decay, it is Adam (Kingma and Ba, 2015).
 
     Args:
         params: Parameters, or dicts of groups.
         lr: The learning rate.
         betas: The factors by which the running means of the gradient and of its square are kept.
         eps: Added to the root of the mean square.
-        weight_decay: The multiple of the parameter that is added to its gradient.
+        weight_decay: A step subtracts this multiple of the parameter, times the learning rate.
 
     Example:
         >>> from aspecthook.training.numpy import Linear
-        >>> Adam(Linear(8, 2).parameters(), lr=0.01)
-        Adam({'lr': 0.01, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.0})
+        >>> AdamW(Linear(8, 2).parameters(), lr=0.01).param_groups[0]["weight_decay"]
+        0.01
     """
-
-    _decay: ClassVar[float] = 0.0  # unless `weight_decay` is given
 
     def __init__(
         self,
@@ -176,36 +164,18 @@ class Adam(Optimizer):
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: float | None = None,
+        weight_decay: float = 1e-2,
     ) -> None:
-        decay = self._decay if weight_decay is None else weight_decay
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": decay})
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
-    def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
-        gradient = _decayed(parameter, gradient, group)
-        first, second = map(float, group["betas"])
+    def _stepped(self, data: Array, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> Array:
+        lr, (first, second) = float(group["lr"]), map(float, group["betas"])
+        data = data * (1 - lr * float(group["weight_decay"]))
         step = state["step"] = state.get("step", 0) + 1
-        zero = np.zeros_like(parameter.data)
-        mean = state["exp_avg"] = np.asarray(first * state.get("exp_avg", zero) + (1 - first) * gradient)
-        square = state["exp_avg_sq"] = np.asarray(second * state.get("exp_avg_sq", zero) + (1 - second) * gradient**2)
+        zero = np.zeros_like(data)
+        mean: Array = np.asarray(first * state.get("exp_avg", zero) + (1 - first) * gradient)
+        square: Array = np.asarray(second * state.get("exp_avg_sq", zero) + (1 - second) * gradient**2)
+        state.update(exp_avg=mean, exp_avg_sq=square)
         root = np.sqrt(square) / float(1 - second**step) ** 0.5 + float(group["eps"])
-        parameter.data = parameter.data - float(group["lr"]) / (1 - first**step) * (mean / root)
-
-
-@final
-class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as ``torch.optim.AdamW``.
-
-    The options are those of `Adam`, but a step subtracts the weight decay, as a multiple of the learning rate.
-
-    Example:
-        >>> from aspecthook.training.numpy import Linear
-        >>> AdamW(Linear(8, 2).parameters())
-        AdamW({'lr': 0.001, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.01})
-    """
-
-    _decay = 1e-2
-
-    def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
-        parameter.data = parameter.data * (1 - float(group["lr"]) * float(group["weight_decay"]))
-        super()._step(parameter, gradient, {**group, "weight_decay": 0.0}, state)
+        data -= lr / (1 - first**step) * (mean / root)  # it is new
+        return data

@@ -27,14 +27,11 @@ def check_arrays(what: str, tensors: Mapping[str, Any], given: Mapping[str, Any]
 
     Floats may be narrower or wider than those of the tensor, but not ints.
     """
-    both = [(name, tensor, given[name]) for name, tensor in tensors.items() if name in given]
-    shapes = [(name, _shape(array), _shape(tensor)) for name, tensor, array in both]
-    kinds = [(name, array, one) for name, one, array in both if hasattr(one, "dtype") and _kind(one) != _kind(array)]
+    both = [(name, _form(given[name]), _form(tensor)) for name, tensor in tensors.items() if name in given]
     rows = {
         "missing": [name for name in tensors if name not in given],
         "unexpected": [name for name in given if name not in tensors],
-        "of another shape": [f"{name} is {theirs}, and {ours} here" for name, theirs, ours in shapes if theirs != ours],
-        "of another type": [f"{name} has {array.dtype}, and {one.dtype} here" for name, array, one in kinds],
+        "different": [f"{name} is {theirs}, and {ours} here" for name, theirs, ours in both if theirs != ours],
     }
     wrong = [f"{title}: {', '.join(names)}" for title, names in rows.items() if names]
     if wrong:
@@ -44,14 +41,11 @@ def check_arrays(what: str, tensors: Mapping[str, Any], given: Mapping[str, Any]
         )
 
 
-def _kind(tensor: Any) -> str:
-    """Return the kind of numbers in a tensor of NumPy or PyTorch, such as ``"float"`` for ``torch.bfloat16``."""
-    name = str(tensor.dtype)
-    return next((kind for kind in ("float", "complex", "bool", "int") if kind in name), name)
-
-
-def _shape(tensor: object) -> str:
-    return "×".join(str(size) for size in getattr(tensor, "shape", ())) or "a single number"
+def _form(tensor: Any) -> str:
+    """Return the shape and the kind of a tensor of NumPy or PyTorch, such as "4×3 floats" for ``torch.bfloat16``."""
+    name, shape = str(getattr(tensor, "dtype", type(tensor).__name__)), getattr(tensor, "shape", ())
+    kind = next((kind for kind in ("float", "complex", "bool", "int") if kind in name), name)
+    return f"{'×'.join(map(str, shape))} {kind}s" if shape else f"one {kind}"
 
 
 # Any, below: a tree is made of whatever a batch or a state is made of.

@@ -37,20 +37,18 @@ class TorchBackend(Backend):
 
     def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to the GPU of this process, if there is one, unless given."""
+        if device is None and torch.cuda.is_available():
+            device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
+        if device is None or self._device(model).type != "cpu":
+            return
         try:
-            torch.empty(0, device=device or "cpu")
+            for part in self.parts(model).values():
+                part.to(torch.device(device))
         except (RuntimeError, TypeError, AssertionError) as error:
             why = str(error).partition("\n")[0]
             raise TrainingError(
                 f"device={brief(device)}: {why}; give 'cpu', or 'cuda:0' where there is a GPU"
             ) from error
-        if self._device(model).type != "cpu":
-            return
-        if device is None and torch.cuda.is_available():
-            device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
-        if device is not None:
-            for part in self.parts(model).values():
-                part.to(device)
 
     def tensors(self, model: object) -> dict[str, Tensor]:
         found = super().tensors(model)
@@ -66,20 +64,15 @@ class TorchBackend(Backend):
 
     def mix(self, model: object, arrays: Arrays, weight: float) -> None:
         with torch.no_grad():
-            for array, held in self._pairs(model, arrays):
-                if array.is_floating_point() or array.is_complex():
-                    array.mul_(1 - weight).add_(held.to(array.device, array.dtype), alpha=weight)
-                else:
-                    array.copy_(held)
+            for array, parameter in self._pairs(model, arrays):
+                array.mul_(1 - weight).add_(parameter.to(array.device, array.dtype), alpha=weight)
 
     def swap(self, model: object, arrays: Arrays) -> None:
         with torch.no_grad():
-            pairs = self._pairs(model, arrays)
-            before = [value.clone() for _, value in pairs]  # all of them first: one tensor may have two names
-            for array, value in pairs:
-                value.copy_(array)
-            for (array, _), value in zip(pairs, before, strict=True):
-                array.copy_(value)
+            for array, parameter in self._pairs(model, arrays):
+                before = parameter.clone()
+                parameter.copy_(array)
+                array.copy_(before)
 
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type)
@@ -101,11 +94,9 @@ class TorchBackend(Backend):
                 "torch.distributed.checkpoint in a hook: see FSDP2 on the page on many processes"
             )
         tensor = tensor.detach()
-        if tensor.is_sparse:
-            tensor = tensor.to_dense()
         if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             tensor = tensor.float()
-        array: Array = tensor.resolve_conj().cpu().numpy()
+        array: Array = tensor.cpu().numpy()
         return np.array(array) if tensor.device.type == "cpu" else array  # one from a GPU is a copy already
 
     def to_tensor(self, array: Array, like: Tensor = None) -> Tensor:
@@ -163,10 +154,7 @@ class TorchAmp:
         self._device = device
         if kind is True:
             kind = "fp16" if device == "cuda" else "bf16"
-        kinds = {"fp16": torch.float16, "bf16": torch.bfloat16}
-        if kind not in kinds:
-            raise TrainingError(f"amp={kind!r}: give True, 'fp16' or 'bf16'")
-        self._dtype = kinds[kind]
+        self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[str(kind)]
         self._scaler = torch.amp.GradScaler(device, enabled=kind == "fp16")
         # The ids of the optimizers whose gradients are unscaled, and which have not stepped since.
         self._unscaled: set[int] = set()

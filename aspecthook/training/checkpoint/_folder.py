@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from aspecthook.training._errors import TrainingError
 
-from ._files import own_path, put, sweep
+from ._files import own_path, put, sweep, unused_path
 from ._format import AnyPath, NoCheckpointError, opened, read
 
 NAME = "run.json"
@@ -68,44 +68,45 @@ def newest(folder: AnyPath) -> Path | None:
         ...     newest(folder).name
         'epoch_10.safetensors'
     """
-    return next(iter(_of_its_run(Path(folder), logging.getLogger("aspecthook.training"))), None)
-
-
-def _of_its_run(folder: Path, logger: logging.Logger | None = None) -> list[Path]:
-    """Return the checkpoints of the run that a folder belongs to, or all of them; the furthest first."""
-    owner = identity_in(folder)
-    found: list[Path] = []
-    for path, origin in _furthest_first(folder, logger):
-        if owner is None or origin.run in ("", owner):
-            found.append(path)
-        elif logger is not None:
-            logger.info("ignored: %s is a checkpoint of another run", path)
-    return found
+    owner, logger = identity_in(Path(folder)), logging.getLogger("aspecthook.training")
+    for one in _found_in(Path(folder), logger):
+        if owner is None or one.run in ("", owner):
+            return one.path
+        logger.info("ignored: %s is a checkpoint of another run", one.path)
+    return None
 
 
 def _good_one_beside(damaged: Path) -> str:
     """Return the end of a message: which checkpoint to load instead of a damaged one."""
     with suppress(TrainingError):
-        for file in _of_its_run(damaged.parent):
+        owner = identity_in(damaged.parent)
+        for one in _found_in(damaged.parent):
             with suppress(NoCheckpointError):
-                read(file)
-                return f". The newest good checkpoint in its folder is {file}"
+                if owner is None or one.run in ("", owner):
+                    read(one.path)
+                    return f". The newest good checkpoint in its folder is {one.path}"
     return ""
 
 
-class _Origin(NamedTuple):
-    run: str  # that has saved a checkpoint; "" if it names none
-    iter: int  # after how many iterations; -1 if it has no run
+class _Found(NamedTuple):
+    """A checkpoint, with what it is compared by: of two, the greater one is further."""
+
+    iter: int  # after how many iterations it was saved; -1 if it has no run
+    time: int
+    length: int  # of its name, so that `epoch_10` is further than `epoch_9`
+    path: Path
+    run: str  # that has saved it; "" if it names none
 
 
-def _origin(path: Path) -> _Origin:
+def _read_header(path: Path) -> _Found:
     with opened(path) as (_, text, _):
         try:
             tree = json.loads(text)
         except (ValueError, RecursionError):  # `load` says what is wrong with it
             tree = None
     count = _within(tree, "progress", "iter")
-    return _Origin(identity_of(tree) or "", count if isinstance(count, int) else -1)
+    done = count if isinstance(count, int) else -1
+    return _Found(done, path.stat().st_mtime_ns, len(path.name), path, identity_of(tree) or "")
 
 
 def _within(tree: object, part: str, name: str) -> object:
@@ -115,9 +116,9 @@ def _within(tree: object, part: str, name: str) -> object:
     return tree
 
 
-def _furthest_first(folder: Path, logger: logging.Logger | None = None) -> list[tuple[Path, _Origin]]:
-    """Return the checkpoints in a folder, and tell a logger about those that are damaged."""
-    found: list[tuple[tuple[int, int, int, str], Path, _Origin]] = []
+def _found_in(folder: Path, logger: logging.Logger | None = None) -> list[_Found]:
+    """Return the checkpoints in a folder, the furthest first, and tell a logger about those that are damaged."""
+    found: list[_Found] = []
     try:
         files = [file for file in folder.iterdir() if not file.name.startswith(".")]
     except FileNotFoundError:
@@ -126,21 +127,20 @@ def _furthest_first(folder: Path, logger: logging.Logger | None = None) -> list[
         raise TrainingError(f"{folder} cannot be searched for checkpoints: {error.strerror}") from error
     for file in files:
         try:
-            origin = _origin(file)
-            found.append(((origin.iter, file.stat().st_mtime_ns, len(file.name), file.name), file, origin))
+            found.append(_read_header(file))
         except FileNotFoundError:  # removed meanwhile
             continue
         except NoCheckpointError as error:
             if error.ours and logger is not None:
                 logger.warning("ignored: %s %s", file, error)
-    return [(file, origin) for _, file, origin in sorted(found, reverse=True)]
+    return sorted(found, reverse=True)
 
 
 def saved_by(path: Path) -> str | None:
     """Return the identity of the run that has saved a checkpoint; "" if it names none, None if it is not complete."""
     try:
-        return _origin(path).run
-    except NoCheckpointError:
+        return _read_header(path).run
+    except (NoCheckpointError, FileNotFoundError):
         return None
 
 
@@ -197,39 +197,28 @@ def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pat
     """
     sweep(folder)
     is_ours = identity_in(folder) == identity
-    others: list[tuple[Path, _Origin]] = []
-    for path, origin in _furthest_first(folder):
-        if (resumed and origin.iter > done) if origin.run == identity else (origin.run or not resumed):
-            others.append((path, origin))
-    if is_ours and not others:
-        return None
-    aside: Path | None = None
+    others = [
+        one
+        for one in _found_in(folder)
+        if ((resumed and one.iter > done) if one.run == identity else (one.run or not resumed))
+    ]
+    aside = unused_path(folder / "run")
     try:
         if others:
-            aside = _begun(folder, others[0][1].run)
+            aside.mkdir()
+            if others[0].run:
+                _write(aside, others[0].run)
         folder.mkdir(parents=True, exist_ok=True)
         if not is_ours:
             _write(folder, identity)  # from here on `newest` ignores the others
-        for path, _ in others:
-            assert aside is not None
-            path.rename(aside / path.name)
+        for one in others:
+            one.path.rename(aside / one.path.name)
     except OSError as error:
         raise TrainingError(
             f"{folder} cannot become the folder of this run: {error.strerror}; free some space, check the permissions, "
             "or give another work_dir"
         ) from error
-    return aside
-
-
-def _begun(folder: Path, identity: str) -> Path:
-    """Make an unused folder for the checkpoints of a run."""
-    number = 1
-    while (aside := folder / f"run.{number}").exists():
-        number += 1
-    aside.mkdir()
-    if identity:
-        _write(aside, identity)
-    return aside
+    return aside if others else None
 
 
 def _write(folder: Path, identity: str) -> None:

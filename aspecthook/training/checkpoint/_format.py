@@ -1,8 +1,8 @@
 """The checkpoint format: a tree of plain values and arrays in one safetensors file.
 
-The tensors of the file are the arrays. Its metadata have one text: the version, a checksum of the rest of the text, a
-checksum of the tensors, and the tree as JSON, where a dict with a single key that begins with ``$`` stands for a value
-that JSON lacks. Loading a file never runs code from it. The checksums find damage, but not forgery, for which a key
+The tensors of the file are the arrays. Its metadata have one text: a checksum of the rest of the text, a checksum of
+the tensors, and the tree as JSON, where a dict with a single key that begins with ``$`` stands for a value that JSON
+lacks. Loading a file never runs code from it. The checksums find damage, but not forgery, for which a key
 would be needed.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
-_FORMAT, _VERSION = "aspecthook.checkpoint", "2"
+_FORMAT = "aspecthook.checkpoint.2"  # the key of the text in the metadata, with the version of the format
 _SUFFIXES = (".safetensors", ".ckpt")  # of the files that a run saves
 # The types of NumPy that safetensors has too.
 _DTYPES = (
@@ -85,7 +85,7 @@ def write_packed(path: AnyPath, tree: str, arrays: Arrays) -> None:
 
     try:
         with replacing(path) as temporary:
-            save_file(arrays, temporary, {_FORMAT: sealed(tree, arrays)})
+            save_file(arrays, temporary, sealed(tree, arrays))
     except (OSError, SafetensorError) as error:
         raise TrainingError(
             f"the checkpoint {os.fspath(path)} could not be saved: {getattr(error, 'strerror', error)}; no partial "
@@ -93,27 +93,27 @@ def write_packed(path: AnyPath, tree: str, arrays: Arrays) -> None:
         ) from error
 
 
-def sealed(tree: str, arrays: Arrays) -> str:
-    """Return the text in the metadata of a file."""
+def sealed(tree: str, arrays: Arrays) -> dict[str, str]:
+    """Return the metadata of a file."""
     rest = f"{_checksum_of(arrays)} {tree}"
-    return f"{_VERSION} {_text_checksum(rest)} {rest}"
+    return {_FORMAT: f"{_checksum(rest.encode())} {rest}"}
 
 
 def _checksum_of(arrays: Arrays) -> str:
     """Return the checksum of the names, types, shapes and bytes of arrays."""
+    parts: list[bytes | memoryview] = []
+    for name, array in sorted(arrays.items()):
+        parts += [f"{name} {array.dtype.name} {array.shape}".encode(), array.reshape(-1).view("u1").data]
+    return _checksum(*parts)
+
+
+def _checksum(*parts: bytes | memoryview) -> str:
     from xxhash import xxh3_128
 
     made = xxh3_128()
-    for name, array in sorted(arrays.items()):
-        made.update(f"{name} {array.dtype.name} {array.shape}".encode())
-        made.update(array.reshape(-1).view("u1").data)
+    for part in parts:
+        made.update(part)
     return made.hexdigest()
-
-
-def _text_checksum(text: str) -> str:
-    from xxhash import xxh3_128
-
-    return xxh3_128(text.encode()).hexdigest()
 
 
 # The tree
@@ -256,14 +256,11 @@ def opened(path: Path) -> Generator[tuple[str, str, Any]]:
 
 def _check_kind(path: Path) -> None:
     """Refuse a file that is not safetensors. A pipe is not opened, which would wait forever."""
-    status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise NoCheckpointError("is a folder; name a file, or use newest(folder)")
-    if not stat.S_ISREG(status.st_mode):
-        raise NoCheckpointError("is not a regular file; name one")
-    is_named_so = path.suffix in _SUFFIXES
-    if status.st_size == 0:
-        raise NoCheckpointError("is empty; name another file", ours=is_named_so)
+    if not stat.S_ISREG(path.stat().st_mode):
+        advice = (
+            "is a folder; name a file, or use newest(folder)" if path.is_dir() else "is not a regular file; name one"
+        )
+        raise NoCheckpointError(advice)
     with path.open("rb") as file:
         start = file.read(9)
     if start.startswith(b"PK\x03\x04") or (start[:1] == b"\x80" and start[1:2] in b"\2\3\4\5" and start[8:] != b"{"):
@@ -273,26 +270,19 @@ def _check_kind(path: Path) -> None:
             "aspecthook.training.checkpoint.save"
         )
     if start[8:] != b"{":
-        raise NoCheckpointError(
-            f"is not a safetensors file (it begins with {start!r}); name another file", ours=is_named_so
-        )
+        what = f"is not a safetensors file (it begins with {start!r})" if start else "is empty"
+        raise NoCheckpointError(f"{what}; name another file", ours=path.suffix in _SUFFIXES)
 
 
 def _unsealed(metadata: Mapping[str, str]) -> tuple[str, str]:
     """Return the checksum of the arrays, and the tree."""
     if _FORMAT not in metadata:
         raise NoCheckpointError(
-            "is a safetensors file, but not a checkpoint of aspecthook; if it has the arrays of a model, load them "
-            "with safetensors.numpy.load_file"
+            "is a safetensors file, but not a checkpoint of this aspecthook; if it has the arrays of a model, load "
+            "them with safetensors.numpy.load_file"
         )
-    version, _, signed = metadata[_FORMAT].partition(" ")
-    checksum, _, rest = signed.partition(" ")
-    if checksum != _text_checksum(rest):
+    checksum, _, rest = metadata[_FORMAT].partition(" ")
+    if checksum != _checksum(rest.encode()):
         raise _damaged("its header does not have its checksum")
-    if version != _VERSION:
-        raise NoCheckpointError(
-            f"has version {brief(version)} of the format, and this aspecthook reads {_VERSION}; save it anew with the "
-            "aspecthook that wrote it"
-        )
     sums, _, tree = rest.partition(" ")
     return sums, tree

@@ -11,7 +11,7 @@ from aspecthook._lazy import NamesTheLibrary, load_lazily
 
 with NamesTheLibrary(__name__):
     from ._digits import load_digits
-    from ._loading import ArrayDataset, DataLoader, Dataset, collated
+    from ._loading import ArrayDataset, DataLoader, Dataset
 
 if TYPE_CHECKING:
     from ._torch_loading import Resumable
@@ -21,7 +21,6 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "Resumable",
-    "collated",
     "load_digits",
 ]
 

@@ -25,9 +25,8 @@ Labels: TypeAlias = NDArray[np.int64]
 def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tuple[Images, Labels]:
     """Return the images and labels of one part of the digits.
 
-    The split is stratified: the test part has a fifth (rounded down) of the images of each digit, 355 in all, and the
-    training part the other 1,442. It depends only on the seed. Both parts keep the order of the file. Each writer is in
-    both parts: a model is tested on new images, not on new writers.
+    The test part has a fifth (rounded down) of the images of each digit, 355 in all, and the training part the other
+    1,442. The split depends only on the seed. Each writer is in both parts.
 
     Args:
         split: ``"train"`` or ``"test"``.
@@ -35,9 +34,6 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
 
     Returns:
         Images, of shape (n, 8, 8), from 0 (white) to 1 (black); and the digits, of shape (n,).
-
-    Raises:
-        TrainingError: `split` is something else.
 
     Example:
         >>> images, labels = load_digits("test")

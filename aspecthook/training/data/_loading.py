@@ -7,7 +7,7 @@ many samples there are, in which order, and how batches and ranks divide them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag
+from aspecthook.training._options import flag, whole_number
 from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.backends._state import remade
 from aspecthook.training.loop._reading import differences, refuse_layout
 
 Array: TypeAlias = NDArray[Any]
-
-_DIVISION = ("batch_size", "world_size")  # they divide the epoch, and do not change its order
 
 
 @runtime_checkable
@@ -41,13 +39,7 @@ class Dataset(Protocol):
 
 @final
 class ArrayDataset:
-    """Arrays of the same length; a sample is a tuple of one row of each.
-
-    Args:
-        arrays: Inputs and targets, for example.
-
-    Raises:
-        TrainingError: Their lengths differ.
+    """Arrays of the same length, such as inputs and targets; a sample is a tuple of one row of each.
 
     Example:
         >>> import numpy as np
@@ -67,153 +59,25 @@ class ArrayDataset:
     def __getitem__(self, number: Any, /) -> tuple[Any, ...]:
         return tuple(array[number] for array in self.arrays)
 
-    def __repr__(self) -> str:
-        return f"ArrayDataset({len(self)} samples)"
-
 
 def permutation(length: int, *seeds: int) -> NDArray[np.int64]:
     """Return the numbers below ``length`` in an order that depends only on the seeds.
 
     NumPy keeps the raw numbers of a bit generator the same from version to version, but not what it computes from them.
-
-    Example:
-        >>> permutation(6, 0, 1).tolist() == permutation(6, 0, 1).tolist() != permutation(6, 0, 2).tolist()
-        True
     """
     keys = np.random.PCG64(np.random.SeedSequence([seed % 2**64 for seed in seeds])).random_raw(length)
     return np.argsort(np.asarray(keys, np.uint64), kind="stable").astype(np.int64)
 
 
-class ResumableLoader:
-    """A loader that can be resumed at any batch; subclasses say in which order samples are read, and read them.
+class DataLoader:
+    """Batches of a data set; the loader can be resumed at any batch.
 
     Iterating starts at the beginning of the epoch; after `load_state_dict`, once at the position that was loaded. After
-    the last batch the loader moves to the next epoch by itself.
+    the last batch the loader moves to the next epoch by itself. Samples are stacked to arrays, also within tuples,
+    lists and dicts.
 
     As with ``torch.utils.data.DistributedSampler``, all ranks read equally many samples, in turn, and some are repeated
     from the beginning to make that so.
-    """
-
-    def __init__(self, seed: int, rank: int | None, world_size: int | None) -> None:
-        who = type(self).__name__
-        if (rank is None) != (world_size is None):
-            raise TrainingError(f"{who}(rank={rank}, world_size={world_size}): give both, or neither under torchrun")
-        if rank is None or world_size is None:
-            rank, world_size = rank_and_world_size()
-        if not 0 <= rank < world_size:
-            raise TrainingError(
-                f"{who}(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
-            )
-        self.seed: int = seed
-        self.rank = rank
-        self.world_size = world_size
-        self.epoch: int = 0  # that is being read, or is read next
-        self._position = 0
-        self._origin = 0  # the samples of the epoch, of all ranks, that were read in another layout, before position 0
-        self._loaded = False
-
-    # What subclasses say
-
-    batch_size: int
-    drop_last: bool
-    _order_name: str  # a position in one order means nothing in another one
-    _free: tuple[str, ...] = (*_DIVISION, "seed")  # what the rest of an epoch can be read with otherwise
-
-    def _samples(self) -> int:
-        """Return the number of samples that all ranks read in an epoch."""
-        raise NotImplementedError
-
-    def _order(self) -> NDArray[np.int64]:
-        """Return the numbers of these samples in their order in the epoch."""
-        raise NotImplementedError
-
-    def _read(self, rows: Iterator[Any], start: int) -> Iterator[Any]:
-        """Read batches, each from the numbers of its samples; the first is at a position after the origin."""
-        raise NotImplementedError
-
-    # How an epoch is divided
-
-    def _rows(self, start: int) -> Iterator[Any]:
-        """Return the numbers of the samples in each batch of the epoch after the origin, from a position on."""
-        rest = self._order()[self._origin :]
-        each = -(-len(rest) // self.world_size)
-        mine = np.resize(rest, each * self.world_size)[self.rank :: self.world_size]
-        for place in range(start, self._count(len(rest))):
-            yield mine[place * self.batch_size : (place + 1) * self.batch_size].tolist()
-
-    def _count(self, samples: int) -> int:
-        """Return the number of batches of each rank, when the ranks share so many samples."""
-        whole, rest = divmod(-(-samples // self.world_size), self.batch_size)
-        return whole + bool(rest and not self.drop_last)
-
-    def __len__(self) -> int:
-        return self._count(self._samples())
-
-    def batches_left(self) -> int:
-        """Return the number of batches from the position to the end of the epoch."""
-        whole = self._count(max(0, self._samples() - self._origin)) if self._origin else len(self)
-        return max(0, whole - self._position)
-
-    # Where it is
-
-    def set_epoch(self, epoch: int) -> None:
-        """Move to the beginning of an epoch; no effect if the loader is in it already."""
-        if epoch != self.epoch:
-            self.epoch, self._position, self._origin, self._loaded = epoch, 0, 0, False
-
-    def _layout(self) -> dict[str, Any]:
-        """Return what a position depends on."""
-        return {
-            "loader": type(self).__name__,
-            "samples": self._samples(),
-            "order": self._order_name,
-            "seed": self.seed,
-            "batch_size": self.batch_size,
-            "world_size": self.world_size,
-        }
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the epoch, the position (the number of batches read in it) and what they depend on, for JSON."""
-        return {"epoch": self.epoch, "position": self._position, "origin": self._origin, **self._layout()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Move to an epoch and a position; iterating next reads no sample before it.
-
-        Args:
-            state: What `state_dict` returned, or only ``epoch`` and ``position``. If the batch size or the number of
-                ranks has changed, what is left of the epoch is divided anew: each sample of it is read once.
-
-        Raises:
-            TrainingError: The position is within an epoch of other data, or in another order.
-        """
-        here, position, origin = self._layout(), int(state["position"]), int(state.get("origin", 0))
-        there = {name: state.get(name, value) for name, value in here.items()}
-        divided_anew = any(there[name] != here[name] for name in _DIVISION)
-        if position or origin:
-            what = differences({name: value for name, value in there.items() if name not in self._free}, here)
-            if what:
-                raise refuse_layout(what)
-        self.seed = int(there["seed"])
-        if divided_anew:
-            origin, position = origin + position * there["batch_size"] * there["world_size"], 0
-        self.epoch, self._position, self._origin, self._loaded = int(state["epoch"]), position, origin, True
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self._loaded:
-            self._position = self._origin = 0
-        self._loaded = False
-        for batch in self._read(self._rows(self._position), self._position):
-            self._position += 1
-            yield batch
-        self.set_epoch(self.epoch + 1)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._samples()} samples, {len(self)} batches)"
-
-
-@final
-class DataLoader(ResumableLoader):
-    """Batches of a data set; the loader can be resumed at any batch.
 
     Args:
         dataset: A `Dataset`: it has ``len`` and is indexed by number.
@@ -221,13 +85,9 @@ class DataLoader(ResumableLoader):
         shuffle: Read in a different order in each epoch.
         seed: Determines the orders.
         drop_last: Leave out the last batch if it is smaller.
-        collate: Makes a batch of a list of samples; unless given, `collated`.
         rank: The number of this process, if several share the samples; under torchrun its own unless given.
         world_size: The number of processes that share the samples; all that torchrun has started unless given. Give
             ``rank=0, world_size=1`` if each process is to read all samples.
-
-    Raises:
-        TrainingError: The data set has no length or no indexing, or the batch size is not a number from 1 up.
 
     Example:
         >>> import numpy as np
@@ -247,51 +107,121 @@ class DataLoader(ResumableLoader):
         shuffle: bool = False,
         seed: int = 0,
         drop_last: bool = False,
-        collate: Callable[[list[Any]], Any] | None = None,
         *,
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        super().__init__(seed, rank, world_size)
-        size: Any = batch_size  # the caller may have no type checker
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise TrainingError(f"DataLoader(batch_size={brief(batch_size)}): give a whole number from 1 up")
+        who = type(self).__name__
+        if rank is None and world_size is None:
+            rank, world_size = rank_and_world_size()
+        if rank is None or world_size is None or not 0 <= rank < world_size:
+            raise TrainingError(
+                f"{who}(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1, or "
+                "neither of the two under torchrun"
+            )
         if not isinstance(dataset, Dataset):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TrainingError(
                 f"{type(dataset).__name__} is not a data set; give an object with __len__ and __getitem__"
             )
         self.dataset = dataset
-        self.batch_size = batch_size
-        self.drop_last: bool = flag("DataLoader", "drop_last", drop_last)
-        self.collate = collate
-        self.shuffle: bool = flag("DataLoader", "shuffle", shuffle)
-        self._order_name = "shuffled" if shuffle else "as it is"
+        self.batch_size: int = whole_number(who, "batch_size", batch_size, 1)
+        self.shuffle: bool = flag(who, "shuffle", shuffle)
+        self.drop_last: bool = flag(who, "drop_last", drop_last)
+        self.seed: int = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.epoch: int = 0  # that is being read, or is read next
+        self._position = 0
+        self._origin = 0  # the samples of the epoch, of all ranks, that were read in another layout, before position 0
+        self._loaded = False
 
-    def _samples(self) -> int:
-        return len(self.dataset)
+    def _read(self, rows: Iterator[list[int]]) -> Iterator[Any]:
+        """Read batches from the position on, each from the numbers of its samples."""
+        if isinstance(self.dataset, ArrayDataset):
+            return (self.dataset[numbers] for numbers in rows)
+        return (_collated([self.dataset[number] for number in numbers]) for numbers in rows)
 
-    def _order(self) -> NDArray[np.int64]:
-        length = len(self.dataset)
-        return permutation(length, self.seed, self.epoch) if self.shuffle else np.arange(length)
+    # How an epoch is divided
 
-    def _read(self, rows: Iterator[list[int]], start: int) -> Iterator[Any]:  # noqa: ARG002
-        dataset, collate = self.dataset, self.collate or collated
-        if isinstance(dataset, ArrayDataset) and self.collate is None:
-            return (dataset[numbers] for numbers in rows)
-        return (collate([dataset[number] for number in numbers]) for numbers in rows)
+    def _rows(self) -> Iterator[list[int]]:
+        """Return the numbers of the samples in each batch of the epoch after the origin, from the position on."""
+        length, size = len(self.dataset), self.batch_size
+        order = permutation(length, self.seed, self.epoch) if self.shuffle else np.arange(length)
+        rest = order[self._origin :]
+        each = -(-len(rest) // self.world_size)
+        mine = np.resize(rest, each * self.world_size)[self.rank :: self.world_size]
+        for place in range(self._position, self._count(len(rest))):
+            yield mine[place * size : (place + 1) * size].tolist()
+
+    def _count(self, samples: int) -> int:
+        """Return the number of batches of each rank, when the ranks share so many samples."""
+        whole, rest = divmod(-(-samples // self.world_size), self.batch_size)
+        return whole + bool(rest and not self.drop_last)
+
+    def __len__(self) -> int:
+        return self._count(len(self.dataset))
+
+    def batches_left(self) -> int:
+        """Return the number of batches from the position to the end of the epoch."""
+        return max(0, self._count(max(0, len(self.dataset) - self._origin)) - self._position)
+
+    # Where it is
+
+    def set_epoch(self, epoch: int) -> None:
+        """Move to the beginning of an epoch; no effect if the loader is in it already."""
+        if epoch != self.epoch:
+            self.epoch, self._position, self._origin, self._loaded = epoch, 0, 0, False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the epoch, the position (the number of batches read in it) and what they depend on, for JSON."""
+        return {
+            "epoch": self.epoch,
+            "position": self._position,
+            "origin": self._origin,
+            "loader": type(self).__name__,
+            "samples": len(self.dataset),
+            "order": "shuffled" if self.shuffle else "as it is",
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "world_size": self.world_size,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Move to an epoch and a position; iterating next reads no sample before it.
+
+        Args:
+            state: What `state_dict` returned, or only ``epoch`` and ``position``. If the batch size or the number of
+                ranks has changed, what is left of the epoch is divided anew: each sample of it is read once.
+
+        Raises:
+            TrainingError: The position is within an epoch of other data.
+        """
+        here = self.state_dict()
+        there = {**here, "origin": 0, **state}
+        position, origin = int(there["position"]), int(there["origin"])
+        what = differences({name: there[name] for name in ("loader", "samples", "order")}, here)
+        if what and (position or origin):
+            raise refuse_layout(what)
+        if any(there[name] != here[name] for name in ("batch_size", "world_size")):
+            origin, position = origin + position * there["batch_size"] * there["world_size"], 0
+        self.seed = int(there["seed"])
+        self.epoch, self._position, self._origin, self._loaded = int(there["epoch"]), position, origin, True
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._loaded:
+            self._position = self._origin = 0
+        self._loaded = False
+        for batch in self._read(self._rows()):
+            self._position += 1
+            yield batch
+        self.set_epoch(self.epoch + 1)
 
 
-def collated(samples: Sequence[Any]) -> Any:
-    """Return one batch of some samples: arrays and numbers are stacked, also within tuples, lists and dicts.
-
-    Example:
-        >>> collated([(1.0, {"label": 2}), (3.0, {"label": 4})])
-        (array([1., 3.]), {'label': array([2, 4])})
-    """
+def _collated(samples: Sequence[Any]) -> Any:
     first = samples[0]
     if isinstance(first, Mapping):
         names: list[Any] = list(first)  # pyright: ignore[reportUnknownArgumentType]
-        return {name: collated([sample[name] for sample in samples]) for name in names}
+        return {name: _collated([sample[name] for sample in samples]) for name in names}
     if isinstance(first, (tuple, list)):
-        return remade(first, [collated(part) for part in zip(*samples, strict=True)])
+        return remade(first, [_collated(part) for part in zip(*samples, strict=True)])
     return list(samples) if isinstance(first, (str, bytes)) else np.stack(samples)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from importlib import import_module
-from itertools import islice
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aspecthook.training._errors import TrainingError
 
-from ._loading import Dataset, ResumableLoader
+from ._loading import DataLoader, Dataset
 
 # Any: this file has the same types whether or not PyTorch is installed.
 torch: Any = import_module("torch")
@@ -22,22 +19,21 @@ data: Any = import_module("torch.utils.data")
 
 
 @final
-class Resumable(ResumableLoader):
+class Resumable(DataLoader):
     """A PyTorch ``DataLoader`` of a map-style data set whose order depends only on a seed and the epoch.
 
-    So it resumes at any batch without reading the samples before, with shuffling, custom samplers, several processes
-    and workers. Worker processes are seeded for each batch: augmentation with Python's, NumPy's or PyTorch's global
-    generator is the same after a resume as without one. The generators of the main process are not changed.
+    So it resumes at any batch without reading the samples before, with shuffling, several processes and workers. Worker
+    processes are seeded for each batch: augmentation with Python's, NumPy's or PyTorch's global generator is the same
+    after a resume as without one. The generators of the main process are not changed.
 
     Args:
-        loader: The loader. It is not changed, except that the epoch of its sampler is set.
+        loader: The loader; it is not changed. Whether it shuffles, its batches and its workers are kept.
         seed: Determines the orders, and what workers draw.
-        rank: The number of this process, if several share the samples; under torchrun its own unless given. A sampler
-            of the user's own, such as ``DistributedSampler``, decides that itself.
+        rank: The number of this process, if several share the samples; under torchrun its own unless given.
         world_size: The number of processes that share the samples; all that torchrun has started unless given.
 
     Raises:
-        TrainingError: It reads a stream, or does not make batches.
+        TrainingError: It reads a stream, does not make batches, or has a sampler of another kind.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -49,31 +45,20 @@ class Resumable(ResumableLoader):
     """
 
     def __init__(self, loader: Any, *, seed: int = 0, rank: int | None = None, world_size: int | None = None) -> None:
-        if isinstance(loader.dataset, data.IterableDataset):
+        sampler, batches = loader.sampler, loader.batch_sampler
+        shuffle = type(sampler) is data.RandomSampler
+        kinds = (data.BatchSampler, data.RandomSampler if shuffle else data.SequentialSampler)
+        is_plain = (type(batches), type(sampler)) == kinds and not getattr(sampler, "replacement", False)
+        if not is_plain or len(sampler) != len(loader.dataset):
+            what = f"batch_size={loader.batch_size} and a {type(sampler).__name__}"
             raise TrainingError(
-                f"{type(loader.dataset).__name__} is a stream, where no sample can be skipped without reading it; "
-                "give a data set with __len__ and __getitem__, or leave Resumable out"
+                "Resumable reads the samples of a data set in an order of its own, and the loader has "
+                f"{'a stream' if isinstance(loader.dataset, data.IterableDataset) else what}; give the loader "
+                "batch_size and shuffle alone, since ranks share the samples without a sampler, or leave Resumable out"
             )
-        if loader.batch_sampler is None:
-            raise TrainingError(
-                "a DataLoader(batch_size=None) does not make batches; give a batch_size, or leave Resumable out"
-            )
-        self.dataset: Dataset = loader.dataset
-        self._source = source = loader.batch_sampler
-        self.sampler: Any = getattr(source, "sampler", loader.sampler)
-        # The loader has made the sampler itself, which knows nothing of other ranks.
-        self._shares = type(source) is data.BatchSampler and type(self.sampler) in (
-            data.SequentialSampler,
-            data.RandomSampler,
-        )
-        if not self._shares:  # the order of a sampler of the user's own may depend on the number of ranks
-            self._free = ("seed",)
-            rank, world_size = getattr(self.sampler, "rank", 0), getattr(self.sampler, "num_replicas", 1)
-        super().__init__(seed, rank, world_size)
-        self.batch_size: int = getattr(source, "batch_size", 1)
-        self.drop_last: bool = getattr(source, "drop_last", False)
-        self._order_name = type(self.sampler if type(source) is data.BatchSampler else source).__name__
-        self._jobs: list[tuple[int, Any]] = []  # for each batch a seed, and the numbers of its samples
+        options: dict[str, Any] = {"seed": seed, "drop_last": loader.drop_last, "rank": rank, "world_size": world_size}
+        super().__init__(loader.dataset, loader.batch_size, shuffle, **options)
+        self._jobs: list[tuple[int, list[int]]] = []  # for each batch a seed, and the numbers of its samples
         self._generator = torch.Generator()
         self._loader = data.DataLoader(
             _Reader(loader.dataset),
@@ -87,41 +72,18 @@ class Resumable(ResumableLoader):
             generator=self._generator,  # otherwise each pass would draw from the global generator
             prefetch_factor=loader.prefetch_factor,
             persistent_workers=loader.persistent_workers,
-            **({"in_order": loader.in_order} if hasattr(loader, "in_order") else {}),
         )
 
-    def _samples(self) -> int:
-        return len(self.sampler)
-
-    def _order(self) -> NDArray[np.int64]:
-        return np.array(self._drawn(self.sampler))
-
-    def _rows(self, start: int) -> Iterator[Any]:
-        return super()._rows(start) if self._shares else islice(self._drawn(self._source), start, None)
-
-    def _read(self, rows: Iterator[Any], start: int) -> Iterator[Any]:
+    def _read(self, rows: Iterator[list[int]]) -> Iterator[Any]:
+        # Of an epoch that is divided anew, no batch is to be augmented as one before.
+        numbers = (self.epoch, self._origin) if self._origin else (self.epoch,)
         self._generator.manual_seed(self._mixed(self.epoch))
-        origin = (self._origin,) if self._origin else ()
-        self._jobs[:] = [(self._mixed(self.epoch, *origin, place), row) for place, row in enumerate(rows, start)]
+        self._jobs[:] = [(self._mixed(*numbers, place), row) for place, row in enumerate(rows, self._position)]
         return iter(self._loader)
-
-    def _drawn(self, source: Any) -> list[Any]:
-        """Draw what a sampler yields in the epoch."""
-        seed = self._mixed(self.epoch)
-        for sampler in (self.sampler, self._source):
-            if hasattr(sampler, "set_epoch"):
-                sampler.set_epoch(self.epoch)
-            if isinstance(getattr(sampler, "generator", None), torch.Generator):
-                sampler.generator.manual_seed(seed)
-        with _seeded(seed):
-            return list(source)
 
     def _mixed(self, *numbers: int) -> int:
         """Return one seed made of our seed and some numbers; PyTorch takes seeds of up to 63 bits."""
         return int(np.random.SeedSequence([self.seed % 2**64, *numbers]).generate_state(1, np.uint64)[0] >> 1)
-
-    def __len__(self) -> int:
-        return super().__len__() if self._shares else len(self._source)
 
 
 class _Reader:
@@ -136,25 +98,8 @@ class _Reader:
     def __getitems__(self, job: tuple[int, Any]) -> list[Any]:
         seed, numbers = job
         if data.get_worker_info() is not None:
-            _seed_all(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            torch.manual_seed(seed)
         many = getattr(self.dataset, "__getitems__", None)
         return many(numbers) if many else [self.dataset[number] for number in numbers]
-
-
-def _seed_all(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.default_generator.manual_seed(seed)  # the CPU's; torch.manual_seed would seed the GPUs too
-
-
-@contextmanager
-def _seeded(seed: int) -> Generator[None]:
-    """Seed the global generators for the block, and restore them after it."""
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    _seed_all(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        torch.set_rng_state(before[2])

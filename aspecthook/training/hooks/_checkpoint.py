@@ -145,8 +145,7 @@ class CheckpointHook(Hook):
         """Save the last checkpoint, wait for the last file, and log a warning if there was no score."""
         if self.save_last and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
-        if self.asynchronous:
-            runner.writes.finish()
+        runner.finish_saving()
         if self.watched is not None and not self.watched.found:
             runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._who)
 

@@ -14,8 +14,8 @@ from aspecthook.training._options import optional_function, optional_number, who
 from aspecthook.training._ranks import all_gather, broadcast
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._logs import VAL, of_mode, without_mode
+from aspecthook.training.loop._reading import is_divided
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import is_divided
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS

@@ -65,17 +65,15 @@ class KeptFiles:
             self.save(run, *due)
 
     def save(self, run: Run, name: str, mark: float | None = None) -> None:
-        """Save a checkpoint, and remove the oldest file if there are too many.
-
-        If it is written in a thread, the oldest file is removed later, since that needs the new file.
-        """
+        """Save a checkpoint, and remove the oldest file if there are too many, once this one has been written."""
+        run.finish_saving()  # if the file before has failed, what was noted of it is taken back first
         before = self.names, self.mark
         self.names, self.mark = [*(one for one in self.names if one != name), name], mark
         self.saving = path = own_path(self.folder, name)
 
         def saved() -> None:
             run.logger.info("saved %s", path)
-            self.prune(run, name)
+            self.prune(run)
 
         def failed() -> None:
             self.names, self.mark = before
@@ -89,18 +87,11 @@ class KeptFiles:
             raise
         finally:
             self.saving = None
-        if self._asynchronous:
-            run.writes.then(saved, failed)
-        else:
-            saved()
+        run.writes.then(saved, failed)
 
-    def prune(self, run: Run, newest: str | None = None) -> None:
-        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again.
-
-        `newest` is the newest file that has been written, if others are being written: those do not count yet.
-        """
-        end = len(self.names) if newest is None else self.names.index(newest) + 1
-        for name in self.names[: max(end - self._most, 0)] if self._most is not None else ():
+    def prune(self, run: Run) -> None:
+        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
+        for name in self.names[: -self._most] if self._most is not None else ():
             path = self.path(name)
             if run.rank == 0 and saved_by(path) in ("", run.identity):  # and no other file is in its place
                 try:

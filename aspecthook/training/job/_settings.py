@@ -111,7 +111,7 @@ def _check_keys(what: str, given: Mapping[str, object], known: Iterable[str]) ->
 # refused until somebody has thought about it.
 
 _TYPES = """
-    digits mlp SGD Adam AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
+    digits mlp SGD AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
     TextLoggerHook JsonLoggerHook CsvLoggerHook TensorboardLoggerHook IterTimerHook NanGuardHook ProgressHook PlotHook
     ReportHook EMAHook EarlyStoppingHook
 """

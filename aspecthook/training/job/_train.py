@@ -128,8 +128,8 @@ class Classifier:
     """A network that scores classes, and is validated by its loss and its accuracy.
 
     Args:
-        net: A module for NumPy or PyTorch, from images of shape (n, height, width) and values from 0 to 1, to scores of
-            shape (n, classes).
+        net: A module for NumPy or PyTorch, from pixels of shape (n, height · width) and values from 0 to 1, to scores
+            of shape (n, classes).
         loss: A function of scores and labels.
     """
 
@@ -138,12 +138,12 @@ class Classifier:
         self.train, self.eval = net.train, net.eval  # the runner switches between the two modes
 
     def __call__(self, images: Tensor) -> Tensor:
-        return self.net(images)
+        return self.net(images.reshape(len(images), -1))
 
     def val_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
         """Return the loss and the accuracy of a batch."""
         images, labels = batch
-        scores = self.net(images)
+        scores = self(images)
         right = (scores.argmax(axis=1) == labels).sum().item() / len(labels)
         numbers = {"loss": self.loss(scores, labels).item(), "accuracy": right}
         return {"log_vars": numbers, "num_samples": len(labels)}
@@ -163,7 +163,7 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
     models = {"mlp": partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)}
     model = Classifier(_built("model", models, settings["model"]), loss)
-    optimizers = {name: getattr(optim, name) for name in ("SGD", "Adam", "AdamW")}
+    optimizers = {name: getattr(optim, name) for name in ("SGD", "AdamW")}
     optimizer = _built("optimizer", optimizers, {**settings["optimizer"], "params": model.net.parameters()})
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
     runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, meta={"config": settings}, **options)
@@ -206,7 +206,7 @@ def _mlp(nn: Library, size: int, classes: int, hidden: Library = None, dropout: 
             f"[model]: hidden has {len(widths)} layers of {sum(widths)} units together; an mlp has at most "
             f"{_MOST_LAYERS} and {_WIDEST}: for more, name a class of your own as the type of the model"
         )
-    layers = [nn.Flatten()]
+    layers: list[Library] = []
     for width in widths:
         layers += [nn.Linear(size, width), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
         size = width

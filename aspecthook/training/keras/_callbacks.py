@@ -19,7 +19,6 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.checkpoint._files import check_regular, own_path, put
-from aspecthook.training.checkpoint._folder import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._files import append, as_text
 from aspecthook.training.loop._dialect import Method
@@ -105,24 +104,23 @@ class CSVLogger(Callback):
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Begin the file, or continue it."""
-        path = Path(self.filename)
         if self._begins_anew:
             self.keys = None
         if not self._writes:
             return
+        path = Path(self.filename)
         check_regular(path)
-        if not self._begins_anew and path.exists():
-            lines = path.read_bytes().splitlines(keepends=True)
-            # A process that was killed may have left a part of a line.
-            while lines and not (lines[-1].endswith(b"\n") and self._is_kept(lines[-1])):
-                lines.pop()
-            put(path, b"".join(lines))
-        elif not self.append:
-            put(path, b"")
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        if self._begins_anew and not self.append:
+            lines.clear()
+        while lines and not (self._begins_anew or self._is_kept(lines[-1])):
+            lines.pop()
+        put(path, b"".join(lines))
 
     def _is_kept(self, line: bytes) -> bool:
         number = line.partition(self.separator.encode())[0]
-        return not number.isdigit() or int(number) <= self._last
+        # A process that was killed may have left a part of a line.
+        return line.endswith(b"\n") and (not number.isdigit() or int(number) <= self._last)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Write a line."""
@@ -190,14 +188,9 @@ class BackupAndRestore(Callback):
     def resume_run(self, runner: Run) -> None:
         """Resume a run from the backup, if there is one; called before any `on_train_begin`."""
         path = self.backup_dir / _CHECKPOINT
-        if not path.exists():
-            return
-        if not is_checkpoint(path):
-            raise TrainingError(
-                f"BackupAndRestore: {path} cannot be read; remove the folder to start from the beginning"
-            )
-        runner.resume(path)
-        runner.logger.info("resumed from %s, after iteration %d", path, runner.iter)
+        if path.exists():
+            runner.resume(path)
+            runner.logger.info("resumed from %s, after iteration %d", path, runner.iter)
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Raise in a fit of Keras."""
@@ -339,7 +332,7 @@ class CallbackList(Callback):
 
     Args:
         callbacks: The callbacks.
-        add_history: Whether to add a `History` unless there is one; the model gets it as its ``history``.
+        add_history: Whether to add a `History` unless there is one.
         model: The ``model`` of the callbacks.
         params: The ``params`` of the callbacks: ``epochs``, ``steps``, ``verbose``.
 
@@ -394,13 +387,11 @@ class CallbackList(Callback):
             return
         super().set_model(model)
         for callback in self.callbacks:
-            if hasattr(callback, "history"):
-                model.history = callback
             callback.set_model(model)
 
 
-def _empty(event: str) -> Method:
-    """Return the method of `CallbackList` for an event, which does nothing: what callbacks do are hooks on it."""
+def _mount_point(event: str) -> Method:
+    """Return a method of `CallbackList` that does nothing: what callbacks do for an event are hooks on it."""
 
     def of_batch(self: CallbackList, batch: int, logs: Logs = None) -> None: ...
     def of_epoch(self: CallbackList, epoch: int, logs: Logs = None) -> None: ...
@@ -413,7 +404,7 @@ def _empty(event: str) -> Method:
 
 
 for _event in EVENTS:
-    setattr(CallbackList, _event, _empty(_event))
+    setattr(CallbackList, _event, _mount_point(_event))
 for _event, _older in OLDER.items():
     setattr(CallbackList, _older, getattr(CallbackList, _event))
 
@@ -428,11 +419,15 @@ def _caller(method: Method) -> Method:
 
 
 def _plain_logs(logs: Logs) -> Args:
-    return Args(logs={name: _plain(value) for name, value in sorted((logs or {}).items())})
+    def plain(value: Any) -> object:
+        try:
+            return float(value)
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            RuntimeError,
+        ):  # PyTorch raises one for a tensor of several numbers
+            return value
 
-
-def _plain(value: Any) -> object:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # PyTorch raises one for a tensor of several numbers
-        return value
+    return Args(logs={name: plain(value) for name, value in sorted((logs or {}).items())})

@@ -23,7 +23,6 @@ from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Method, Stage, named
 from aspecthook.training.loop._logs import Means, logged_by, of_mode
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import validation_follows
 
 from ._callback import KERAS, has_state, is_of_keras, methods_of
 from ._monitor import mode_by_name
@@ -50,11 +49,6 @@ class Epoch:
     train: Means = field(default_factory=Means)
     val: Numbers | None = None  # None until it has had a validation, with or without numbers
     logs: Numbers | None = None  # for `on_epoch_end`, and what callbacks have added to them
-
-    @property
-    def is_over(self) -> bool:
-        """Whether `on_epoch_end` is due."""
-        return self.phase.startswith("over")
 
 
 @final
@@ -115,14 +109,15 @@ class KerasLifecycle(Hook):
             callback.set_model(self.model)
             # Keras's own monitors would look for a metric that Keras has compiled.
             if getattr(callback, "mode", None) == "auto" and getattr(callback, "monitor_op", self) is None:
-                callback.mode = mode_by_name(str(callback.monitor)) or "auto"
+                callback.mode = mode_by_name(str(callback.monitor))
         for callback in callbacks:
             callback.set_params({"verbose": 1, "epochs": epochs, "steps": steps})
 
     def before_train(self) -> None:
         """End an epoch that a checkpoint was saved in between the calls of `on_epoch_end` of two callbacks."""
-        for _, turns in self._named_turns() if self.epoch.is_over else ():
-            self.end_epoch(turns)
+        if self.epoch.phase.startswith("over"):
+            for _, turns in self._named_turns():
+                self.end_epoch(turns)
 
     def after_run(self) -> None:
         """End an epoch whose validation was due when the run was stopped."""
@@ -153,14 +148,14 @@ class KerasLifecycle(Hook):
         ends = runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
         # An epoch that is interrupted continues when the run is resumed.
         if done.epoch > self.epoch.number or (ends and not runner.interrupted):
-            self.epoch.phase = "trained" if validation_follows(runner) else "over after train"
+            self.epoch.phase = "trained" if runner.validation_follows() else "over after train"
 
     def after_val_epoch(self, runner: Run) -> None:
         """Take the numbers of a validation; one before the first batch of an epoch does not belong to it."""
         epoch = self.epoch
         if self.running and (epoch.phase != "open" or runner.progress.inner_iter > 0):
             epoch.val = {**(epoch.val or {}), **of_mode("val", runner.logs)}
-        if epoch.phase == "trained" and not validation_follows(runner):
+        if epoch.phase == "trained" and not runner.validation_follows():
             epoch.phase = "over after val"
 
     def logs(self) -> Numbers:

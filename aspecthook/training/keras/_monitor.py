@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from math import inf
 from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
@@ -21,10 +20,10 @@ _MODES: tuple[Mode, ...] = ("min", "max", "auto")
 _USUAL = ["loss", "val_loss", "accuracy", "val_accuracy"]
 
 
-def mode_by_name(monitor: str) -> Mode | None:
-    """Return ``"min"`` or ``"max"``, whichever is better for a number of this name; None if that is unknown."""
-    rule = known_rule(monitor)
-    return None if rule is None else "min" if rule == "less" else "max"
+def mode_by_name(monitor: str) -> Mode:
+    """Return ``"min"`` or ``"max"``, whichever is better for a number of this name; "auto" if that is unknown."""
+    modes: dict[str | None, Mode] = {"less": "min", "greater": "max", None: "auto"}
+    return modes[known_rule(monitor)]
 
 
 def save_freq_of(who: str, value: object) -> Literal["epoch"] | int:
@@ -70,37 +69,39 @@ class MonitorCallback(Callback):
             raise HookTypeError(f"{who}: monitor={brief(monitor)} is not the name of a number")
         self.monitor = monitor
         self.mode: Mode = one_of(who, "mode", mode, _MODES)
-        self.best: float | None = baseline if baseline in (None, inf) else finite_number(who, "baseline", baseline)
+        self.best: float | None = None if baseline is None else finite_number(who, "baseline", baseline)
         self.min_delta: float = abs(finite_number(who, "min_delta", min_delta))
-        self._seeks: Mode | None = None if mode == "auto" else mode
+        self._sought: Mode = mode  # what "auto" comes to, once it is known
 
     def set_model(self, model: object) -> None:
         """Set ``model``; raise if it is a run, on which nothing will show whether a greater number is better."""
         super().set_model(model)
         if self._compares and isinstance(model, RunModel):
-            self._find_mode()
+            self._seek()
 
     def is_better(self, value: float, other: float | None) -> bool:
         """Whether a number is better than another one by more than `min_delta`; any number is better than None."""
-        lesser = self._find_mode() == "min"
+        lesser = self._seek() == "min"
         if other is None:
             return True
         return value + self.min_delta < other if lesser else value - self.min_delta > other
 
-    def _find_mode(self) -> Mode:
+    def _seek(self) -> Mode:
+        if self._sought != "auto":
+            return self._sought
         name = self.monitor.removeprefix("val_")
-        if self._seeks is None:
-            compiled = list(getattr(self.model, "metrics", ()))
-            for metric in [*compiled, *(inner for one in compiled for inner in getattr(one, "metrics", ()))]:
-                if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
-                    self._seeks = "max" if metric._direction == "up" else "min"
-        self._seeks = self._seeks or mode_by_name(name)
-        if self._seeks is None:
+        compiled = list(getattr(self.model, "metrics", ()))
+        for metric in [*compiled, *(inner for one in compiled for inner in getattr(one, "metrics", ()))]:
+            if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
+                self._sought = "max" if metric._direction == "up" else "min"
+                return self._sought
+        self._sought = mode_by_name(name)
+        if self._sought == "auto":
             raise HookOptionError(
                 f"{type(self).__name__}: the name {self.monitor!r} does not show whether a greater or a lesser number "
                 f"is better; give mode='max' or mode='min'{nearest(self.monitor, _USUAL)}"
             )
-        return self._seeks
+        return self._sought
 
     def get_monitor_value(self, logs: Logs) -> Any:
         """Return the number; if it is missing, log a warning and return None.
@@ -108,14 +109,13 @@ class MonitorCallback(Callback):
         Raises:
             HookOptionError: It is missing, and neither its name nor `mode` shows whether a greater one would be better.
         """
-        logs = logs or {}
-        value = logs.get(self.monitor)
+        value = (logs or {}).get(self.monitor)
         # A run that stops does not validate any more.
         if value is None and not getattr(self.model, "stop_training", False):
             if self._compares:
-                self._find_mode()
-            there = ", ".join(logs) or "none"
-            near = nearest(self.monitor, list(logs))
+                self._seek()
+            there = ", ".join(logs or ()) or "none"
+            near = nearest(self.monitor, list(logs or ()))
             self._logger.warning(f"{type(self).__name__}: there is no {self.monitor!r}; there are: {there}{near}")
         return value
 
@@ -189,22 +189,18 @@ class EarlyStopping(MonitorCallback):
         value = self.get_monitor_value(logs)
         if value is None or epoch < self.start_from_epoch:
             return
-        if self.restore_best_weights and self.best_weights is None:  # even if the number is NaN
-            self._keep_weights(epoch)
+        improved = self.is_better(value, self.best)
+        if self.restore_best_weights and (improved or self.best_weights is None):  # even if the number is NaN
+            self.best_weights = self.model.get_weights()
+            self.best_epoch = epoch
         self.wait += 1
-        if self.is_better(value, self.best):
-            self.best = value
-            self._keep_weights(epoch)
+        if improved:
+            self.best, self.best_epoch = value, epoch
             if self.baseline is None or self.is_better(value, self.baseline):
                 self.wait = 0
         elif self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
             self.model.stop_training = True
-
-    def _keep_weights(self, epoch: int) -> None:
-        self.best_epoch = epoch
-        if self.restore_best_weights:
-            self.best_weights = self.model.get_weights()
 
     def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Restore the best weights."""
@@ -268,8 +264,7 @@ class ReduceLROnPlateau(MonitorCallback):
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Reset, unless the run is resumed."""
         if self._begins_anew:
-            self.best = None
-            self.cooldown_counter = self.wait = 0
+            self.best, self.cooldown_counter, self.wait = None, 0, 0
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Lower the rate if there was no improvement for too long; put the rate of the epoch into `logs`."""
@@ -359,46 +354,35 @@ class ModelCheckpoint(MonitorCallback):
         self._since, self._last = self._since + batch - self._last, batch
         if self.save_freq != "epoch" and self._since >= self.save_freq:
             self._since = 0
-            self._save(self._epoch, batch, logs or {})
+            self._save({**(logs or {}), "epoch": self._epoch + 1, "batch": batch + 1})
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Save if each epoch is to be saved."""
+        self._epoch = epoch
         if self.save_freq == "epoch":
-            self._save(epoch, None, logs or {})
+            self._save({**(logs or {}), "epoch": epoch + 1})
 
-    def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
-        path = self._path(epoch, batch, logs)
-        if self.save_best_only and not self._is_best(logs):
-            return
-        if self._runner is None or batch is None:  # other callbacks may look for the file when an epoch ends
-            self._write(path, epoch)
-        else:  # with what other callbacks remember of the batch
-            self._runner.after_stage(lambda: self._write(path, epoch))
-
-    def _write(self, path: str, epoch: int) -> None:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        save = self.model.save_weights if self.save_weights_only else self.model.save
-        save(path, overwrite=True)
-        self._report(f"saved {path} in epoch {epoch + 1}")
-
-    def _is_best(self, logs: dict[str, Any]) -> bool:
-        value = self.get_monitor_value(logs)
-        if value is None or len(getattr(value, "shape", ())) > 0:
-            return True
-        if not self.is_better(value, self.best):
-            self._report(f"{self.monitor} is {value:.5f}; the best was {self.best:.5f}")
-            return False
-        self.best = value
-        return True
-
-    def _path(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> str:
-        fields = {**logs, "epoch": epoch + 1}
-        if batch is not None:
-            fields.setdefault("batch", batch + 1)
+    def _save(self, fields: dict[str, Any]) -> None:
         try:
-            return self.filepath.format(**fields)
+            path = self.filepath.format(**fields)
         except (LookupError, ValueError, TypeError, AttributeError) as error:
             raise TrainingError(
                 f"ModelCheckpoint: the template {self.filepath!r} cannot be filled in ({brief(error)}); its fields can "
                 f"be {', '.join(fields)}"
             ) from error
+        value = self.get_monitor_value(fields) if self.save_best_only else None
+        if value is not None:
+            if not self.is_better(value, self.best):
+                self._report(f"{self.monitor} is {value:.5f}; the best was {self.best:.5f}")
+                return
+            self.best = value
+        if self._runner is None or "batch" not in fields:  # other callbacks may look for the file when an epoch ends
+            self._write(path)
+        else:  # with what other callbacks remember of the batch
+            self._runner.after_stage(lambda: self._write(path))
+
+    def _write(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        save = self.model.save_weights if self.save_weights_only else self.model.save
+        save(path, overwrite=True)
+        self._report(f"saved {path} in epoch {self._epoch + 1}")

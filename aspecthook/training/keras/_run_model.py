@@ -52,16 +52,6 @@ class RunModel:
         """The optimizer, with ``learning_rate`` and ``iterations``; None if the run has none."""
         return None if self.runner.optimizer is None else Optimizer(self)
 
-    @property
-    def name(self) -> str:
-        """The name of the model's class."""
-        return type(self.runner.model).__name__
-
-    @property
-    def weights(self) -> list[Any]:
-        """The parameters, not copied."""
-        return list(self.runner.backend.parameters(self.runner.model).values())
-
     def get_weights(self) -> list[Any]:
         """Return copies of the parameters and buffers."""
         return list(self.runner.backend.state(self.runner.model).values())
@@ -72,7 +62,7 @@ class RunModel:
         given = list(weights)
         if len(given) != len(names):
             raise TrainingError(
-                f"{self.name} has {len(names)} weights, and {len(given)} were given; give those of its get_weights()"
+                f"the model has {len(names)} weights, and {len(given)} were given; give those of its get_weights()"
             )
         self.runner.backend.load_state(self.runner.model, dict(zip(names, given, strict=True)))
 
@@ -86,15 +76,6 @@ class RunModel:
 
     save_weights = save  # weights of Keras have the state of the optimizer too
 
-    def load_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the parameters, and the optimizer's state if the file has it, but not the progress of the run."""
-        from aspecthook.training.checkpoint._folder import load
-
-        self.runner.load_checkpoint(filepath)
-        state = load(filepath).get("optimizer")
-        if state is not None and self.runner.optimizer is not None:
-            self.runner.backend.load_optimizer_state(self.runner.optimizer, state)
-
     # All other attributes
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -107,27 +88,11 @@ class RunModel:
         try:
             return getattr(self.runner.model, name)
         except AttributeError:
-            public = ", ".join(sorted(word for word in {*dir(type(self)), "history"} if not word.startswith("_")))
+            what = type(self.runner.model).__name__
             raise AttributeError(
-                f"the model of a callback on our runner has no {name!r}, nor has {self.name}; it has {public}"
+                f"the model of a callback on our runner has no {name!r}, nor has {what}; of a keras.Model it has what "
+                "callbacks use: see the reference of aspecthook.training.keras"
             ) from None
-
-
-@final
-class LearningRate(float):
-    """A learning rate that has the methods of a Keras variable: assigning to it sets the rate of the optimizer."""
-
-    optimizer: Optimizer
-
-    def numpy(self) -> float:
-        """Return the rate as a plain float."""
-        return float(self)
-
-    value = property(numpy)
-
-    def assign(self, value: SupportsFloat) -> None:
-        """Set the learning rate of the optimizer."""
-        self.optimizer.learning_rate = value
 
 
 @final
@@ -153,11 +118,9 @@ class Optimizer:
         self._model = model
 
     @property
-    def learning_rate(self) -> Any:  # it is read as a LearningRate, and set to a number, an array or a variable
+    def learning_rate(self) -> Any:  # it is read as a float, and set to a number, an array or a variable
         """The learning rate of the first parameter group; setting it keeps the ratios of the other groups to it."""
-        rate = LearningRate(self._groups()[0]["lr"])
-        rate.optimizer = self
-        return rate
+        return float(self._groups()[0]["lr"])
 
     @learning_rate.setter
     def learning_rate(self, value: SupportsFloat) -> None:
@@ -165,8 +128,8 @@ class Optimizer:
         groups = self._groups()
         first = float(groups[0]["lr"])
         for group in groups:
-            lr = float(group["lr"])
-            scaled = rate if lr == first or not first else rate * (lr / first)
+            before = float(group["lr"])
+            scaled = rate if before == first or not first else rate * (before / first)
             if hasattr(group["lr"], "fill_"):  # PyTorch's `capturable` optimizers hold tensors, which graphs read
                 group["lr"].fill_(scaled)
             else:
@@ -179,17 +142,13 @@ class Optimizer:
         """How many optimizer steps the run has made."""
         return self._model.runner.progress.step
 
-    @property
-    def name(self) -> str:
-        """The name of the optimizer's class."""
-        return type(self._model.runner.optimizer).__name__
-
     def _groups(self) -> list[dict[str, Any]]:
-        groups: list[dict[str, Any]] = list(getattr(self._model.runner.optimizer, "param_groups", ()))
+        optimizer = self._model.runner.optimizer
+        groups: list[dict[str, Any]] = list(getattr(optimizer, "param_groups", ()))
         if not groups or "lr" not in groups[0]:
             raise TrainingError(
-                f"{self.name} has no param_groups with a learning rate 'lr', and a callback asks for it; give the run "
-                "an optimizer with param_groups, or leave the callback out"
+                f"{type(optimizer).__name__} has no param_groups with a learning rate 'lr', and a callback asks for "
+                "it; give the run an optimizer with param_groups, or leave the callback out"
             )
         return groups
 

@@ -1,8 +1,8 @@
 """Loggers that write a line for each row, to files that a run continues after it was killed.
 
 The invariant: a file consists of whole lines at any moment, except for the last line of a process that was killed while
-writing it. A file that cannot be written does not fail the run: what is missing is kept, and written when it can be.
-A checkpoint has the size and the checksum of each file, so that a resumed run can remove the lines that came later.
+writing it. A checkpoint has the size and the checksum of each file, so that a resumed run can remove the lines that
+came later.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import csv
 import json
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from io import StringIO
 from logging import Logger
@@ -27,68 +27,34 @@ from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
 
 from ._loggers import LoggerHook, eta_of
-from ._row import Row, Sink, duration_text, number_text, one_line
+from ._row import Row, duration_text, number_text, one_line
 
 
 class LineFile:
-    """A sink that writes a line for each row; a run continues while it cannot be written.
+    """A file of lines, which is open only while one is written.
 
-    Args:
-        path: The file.
-        logger: Gets the warnings.
-        mark: Where the file ended at the checkpoint that the run was resumed from: what came later is removed, since
-            the run will write it again. A resumed run without a mark continues after the lines in the file.
-        is_new: Whether the run is new, so that an older file is kept under another name.
+    The mark says where the file ended at the checkpoint that the run was resumed from. What came later is removed,
+    since the run will write it again. Without a mark the file is new, and an older one is kept under another name.
     """
 
-    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, Any] | None = None, *, is_new: bool) -> None:
+    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, Any] | None) -> None:
         self.path = path
-        self._logger = logger
-        self._failed = False
-        self._mark = mark
-        self._is_new = is_new and mark is None
-        self._is_open = False
+        self._logger, self._mark = logger, mark
+        self._is_begun = False
         self._size = self._sum = 0  # of the file, and its checksum
-        self._waiting: list[Mapping[str, float | str]] = []  # rows that could not be written yet
+        self._columns: Sequence[str] = ()  # of a table, as its header has them
         check_regular(path)
-        with self._tolerating():
-            self._open()
+        with suppress(OSError):  # the first line will tell
+            self._begin()
 
-    @contextmanager
-    def _tolerating(self) -> Generator[None]:
-        """Write in this block: if it fails, warn once; and once more when the log can be written again."""
-        failed = self._failed
-        try:
-            yield
-        except OSError as error:
-            self._failed = True
-            if not failed:
-                self._logger.warning(
-                    "the log %s cannot be written: %s; the run continues, and what is missing is written as soon as "
-                    "that works",
-                    self.path,
-                    error.strerror,
-                )
-        else:
-            self._failed = False
-            if failed:
-                self._logger.warning("the log %s is written again, with all that was missing", self.path)
-
-    def mark(self) -> dict[str, Any]:
+    def mark(self) -> Mapping[str, Any] | None:
         """Return where the file ends, for a checkpoint."""
-        if self._mark is not None and not self._is_open:
-            return dict(self._mark)
-        return {"size": self._size, "sum": self._sum}
+        now = {"size": self._size, "sum": self._sum, "columns": len(self._columns)}
+        return now if self._is_begun else self._mark
 
-    @staticmethod
-    def check(mark: Mapping[str, Any]) -> None:
-        """Raise if a mark is none that `mark` returns."""
-        if min(int(mark["size"]), int(mark["sum"]), int(mark.get("columns", 0))) < 0:
-            raise ValueError("the state has a position that is none")
-
-    def _open(self) -> None:
+    def _begin(self) -> None:
         """Begin the file, or cut it back to where it was; do nothing if that was done."""
-        if self._is_open:
+        if self._is_begun:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         found = self.path.read_bytes() if self.path.exists() else b""
@@ -101,18 +67,14 @@ class LineFile:
                 self._logger.info("%s existed already, and was renamed to %s", self.path, old.name)
         if kept != found or not self.path.exists():
             put(self.path, kept)
-        self._begin(kept)
-        self._is_open = True
-
-    def _begin(self, kept: bytes) -> None:
         self._size, self._sum = len(kept), crc32(kept)
+        self._is_begun = True
 
     def _kept(self, found: bytes) -> bytes | None:
         """Return what the run continues of a file; None if the file is that of another run."""
-        whole = found[: found.rfind(b"\n") + 1]
         if self._mark is None:
-            return None if self._is_new else whole
-        size = int(self._mark["size"])
+            return None
+        whole, size = found[: found.rfind(b"\n") + 1], int(self._mark["size"])
         kept = self._as_of(self._mark, whole)[:size]
         if len(kept) < size:
             self._logger.warning(
@@ -132,26 +94,14 @@ class LineFile:
         """Return what a file had at a checkpoint, and what was written after that."""
         return data
 
-    def write(self, row: Row) -> None:
-        """Write a row."""
-        self.add(row.flat())
-
-    def add(self, row: Mapping[str, float | str]) -> None:
-        """Write a row, and those that could not be written before; if it fails, keep them."""
-        self._waiting.append(row)
-        with self._tolerating():
-            self._open()
-            self._write(self._waiting)
-            self._waiting.clear()
+    # Any: what the hook makes of a row, a text or the row itself.
+    def write(self, item: Any) -> None:
+        """Append a line."""
+        self._begin()
+        self._append(one_line(item).encode() + b"\n")
 
     def close(self) -> None:
-        """Do nothing: the file is open only while a row is written."""
-
-    def _write(self, rows: Sequence[Mapping[str, float | str]]) -> None:
-        self._append(b"".join(one_line(self._line(row)).encode(errors="replace") + b"\n" for row in rows))
-
-    def _line(self, row: Mapping[str, float | str]) -> str:
-        raise NotImplementedError
+        """Do nothing: the file is open only while a line is written."""
 
     def _append(self, data: bytes) -> None:
         append(self.path, data)
@@ -159,54 +109,30 @@ class LineFile:
 
 
 @final
-class TextFile(LineFile):
-    """Lines for readers."""
-
-    def _line(self, row: Mapping[str, float | str]) -> str:
-        return f"{row['time']}  {row['text']}"
-
-
-@final
-class JsonFile(LineFile):
-    """Lines of JSON; NaN and infinity are null, since JSON has neither."""
-
-    def _line(self, row: Mapping[str, float | str]) -> str:
-        return json.dumps({k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()})
-
-
-@final
 class TableFile(LineFile):
-    """A CSV file: a header, and a line for each row, each with a cell for every column.
+    """A CSV file. For a new column the whole file is replaced in one step, so that readers find a valid table then."""
 
-    A new number, such as the first one of a validation, adds a column. The header is at the beginning of the file, so a
-    new file is written beside the old one then, and replaces it in one step: readers find a valid table at any time,
-    even after a kill.
-    """
-
-    _columns: Sequence[str] = ()  # as the header has them
-
-    def mark(self) -> dict[str, Any]:
-        """Return where the file ends, and the number of columns, for a checkpoint."""
-        return {"columns": len(self._columns), **super().mark()}
-
-    def _begin(self, kept: bytes) -> None:
-        super()._begin(kept)
-        self._columns = next(_rows(kept), ())
+    def _kept(self, found: bytes) -> bytes | None:
+        kept = super()._kept(found)
+        self._columns = next(_rows(kept or b""), ())
+        return kept
 
     def _as_of(self, mark: Mapping[str, Any], data: bytes) -> bytes:
         """Leave out the columns that were added after a checkpoint."""
         return b"".join(_csv(row[: int(mark["columns"])]) for row in _rows(data))
 
-    def _write(self, rows: Sequence[Mapping[str, float | str]]) -> None:
-        shown = [{_shown(name): _shown(value) for name, value in row.items()} for row in rows]
-        columns = list(dict.fromkeys([*self._columns, *(name for row in shown for name in row)]))
-        new = b"".join(_csv([row.get(name, "") for name in columns]) for row in shown)
+    def write(self, item: Row) -> None:
+        """Append a row, and the columns that are new."""
+        self._begin()
+        cells = {_shown(name): _shown(value) for name, value in item.flat().items()}
+        columns = list(dict.fromkeys([*self._columns, *cells]))
+        line = _csv(cells.get(name, "") for name in columns)
         if len(columns) == len(self._columns):
-            self._append(new)
+            self._append(line)
         else:
             spare = b"," * (len(columns) - len(self._columns)) + b"\n"
             old = self.path.read_bytes().split(b"\n")[1:-1] if self._size else []
-            data = b"".join([_csv(columns), *(line + spare for line in old), new])
+            data = b"".join([_csv(columns), *(line + spare for line in old), line])
             put(self.path, data)
             self._size, self._sum, self._columns = len(data), crc32(data), columns
 
@@ -242,11 +168,10 @@ def _rows(data: bytes) -> Iterator[list[str]]:
     return csv.reader(data.decode(errors="replace").split("\n")[:-1])
 
 
-class _FileLoggerHook(LoggerHook):
-    """The base of loggers that write a file."""
+class FileLoggerHook(LoggerHook):
+    """The base of hooks that write a file, or a folder of files; a relative path is inside the run's `work_dir`."""
 
-    kind: ClassVar[type[LineFile]]
-    default: ClassVar[str]
+    default: ClassVar[str]  # the path unless another is given
 
     def __init__(
         self,
@@ -257,26 +182,38 @@ class _FileLoggerHook(LoggerHook):
         path: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(None, interval, by_epoch=by_epoch, ignore_last=ignore_last)
-        self.path: Path | None = None if path is None else path_of(type(self).__name__, path)
+        self.path: Path = path_of(type(self).__name__, self.default if path is None else path)
+
+    def target(self, runner: Run) -> Path:
+        """Return the path of the file."""
+        if self.path.is_absolute():
+            return self.path
+        return own_path(folder_of(runner.work_dir, type(self).__name__, "path='/...'"), self.path)
+
+
+class _LineLoggerHook(FileLoggerHook):
+    """The base of loggers whose files are continued by a resumed run."""
+
+    kind: ClassVar[type[LineFile]] = LineFile
 
     def _begin(self, runner: Run) -> None:
-        path = self.path or own_path(folder_of(runner.work_dir, type(self).__name__, "path=..."), self.default)
         mark = None if self._loaded is None else self._loaded["file"]
-        self.sink: Sink | None = self.kind(path, runner.logger, mark, is_new=runner.progress.iter == 0)
+        self.sink = self.kind(self.target(runner), runner.logger, mark)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the file ends too."""
-        return {"file": self.sink.mark() if isinstance(self.sink, LineFile) else None, **super().state_dict()}
+        return {"file": None if self.sink is None else self.sink.mark(), **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
-        if state["file"] is not None:
-            self.kind.check(state["file"])
+        mark: Mapping[str, Any] | None = state["file"]
+        if mark is not None and min(int(mark["size"]), int(mark["sum"]), int(mark["columns"])) < 0:
+            raise ValueError("the state has a position that is none")
         super().load_state_dict(state)
 
 
 @HOOKS.register
-class TextLoggerHook(_FileLoggerHook):
+class TextLoggerHook(_LineLoggerHook):
     """Log lines of text, to ``log.txt`` in the run's `work_dir` and to the run's logger.
 
     The logger gets them at level INFO, which Python hides unless logging is configured; on a terminal, use
@@ -284,39 +221,41 @@ class TextLoggerHook(_FileLoggerHook):
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
-        path: Another file. Without a path and a `work_dir`, only the logger gets the lines.
+        path: Another file. Without a folder for it, only the logger gets the lines.
 
     Example:
         >>> TextLoggerHook(interval=100, by_epoch=False).interval
         100
     """
 
-    kind: ClassVar[type[LineFile]] = TextFile
     default = "log.txt"
 
     def _begin(self, runner: Run) -> None:
-        if self.path is not None or runner.work_dir is not None:
+        if self.path.is_absolute() or runner.work_dir is not None:
             super()._begin(runner)
 
     def _write(self, runner: Run, row: Row) -> None:
-        what = "Epoch" if self.by_epoch else "Iter"
         mode = "" if row.mode == "train" else f"({row.mode})"
         length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
-        place = f"{what}{mode} {f'[{row.epoch}]' if self.by_epoch else ''}"
+        place = f"Epoch{mode} [{row.epoch}]" if self.by_epoch else f"Iter{mode} "
         place += f"[{row.iter}{'' if length is None or mode else f'/{length}'}]"
-        shown = [f"{name}: {_number(name, value)}" for name, value in row.numbers.items()]
+        numbers = [f"{name}: {_number(name, value)}" for name, value in row.numbers.items()]
         eta = None if mode else eta_of(runner)
-        text = one_line(f"{place}  {', '.join([*shown, *([] if eta is None else [f'eta: {duration_text(eta)}'])])}")
-        runner.logger.info("%s", text)
-        if isinstance(self.sink, TextFile):
-            self.sink.add({"time": f"{datetime.now():%Y-%m-%d %H:%M:%S}", "text": text})
+        if eta is not None:
+            numbers.append(f"eta: {duration_text(eta)}")
+        line = one_line(f"{place}  {', '.join(numbers)}")
+        runner.logger.info("%s", line)
+        self._send(runner, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}")
+
+
+def _number(name: str, value: float | str) -> str:
+    is_rate = name == "lr" or name.startswith("lr_")
+    return f"{value:.3e}" if is_rate and not isinstance(value, str) else number_text(value)
 
 
 @HOOKS.register
-class JsonLoggerHook(_FileLoggerHook):
-    """Log rows as JSON lines: one object a line, to ``log.jsonl`` in the run's `work_dir`.
-
-    NaN and infinity become ``null``, since JSON has neither.
+class JsonLoggerHook(_LineLoggerHook):
+    """Log rows as JSON lines to ``log.jsonl`` in the run's `work_dir`; NaN and infinity become ``null``.
 
     Each line is written at once. A resumed run removes the lines after its checkpoint, so that the file ends up as if
     the run had never stopped; a new run renames an older file to ``log.1.jsonl``. If the disk is full, the run
@@ -331,12 +270,15 @@ class JsonLoggerHook(_FileLoggerHook):
         'metrics.jsonl'
     """
 
-    kind: ClassVar[type[LineFile]] = JsonFile
     default = "log.jsonl"
+
+    def _write(self, runner: Run, row: Row) -> None:
+        numbers = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.flat().items()}
+        self._send(runner, json.dumps(numbers))
 
 
 @HOOKS.register
-class CsvLoggerHook(_FileLoggerHook):
+class CsvLoggerHook(_LineLoggerHook):
     """Log rows as a table, to ``log.csv`` in the run's `work_dir`. It resumes as the file of `JsonLoggerHook` does.
 
     The file is a valid table at any time. A number without a column, such as the first one of a validation, adds a
@@ -353,8 +295,3 @@ class CsvLoggerHook(_FileLoggerHook):
 
     kind: ClassVar[type[LineFile]] = TableFile
     default = "log.csv"
-
-
-def _number(name: str, value: float | str) -> str:
-    is_rate = name == "lr" or name.startswith("lr_")
-    return f"{value:.3e}" if is_rate and not isinstance(value, str) else number_text(value)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 from aspecthook._errors import HookTypeError, brief
+from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, whole_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS, Hook
@@ -14,32 +16,15 @@ from aspecthook.training.loop._run import Run
 
 from ._row import TIMES, Row, Sink, is_of, rates_of, values_of
 
-
-class Logged(NamedTuple):
-    """What an iteration or a validation has logged, and at which place in the training."""
-
-    mode: str
-    epoch: int  # from 1, and so is the next
-    inner_iter: int
-    iter: int  # the iterations of the run that are over
-    numbers: dict[str, float | str]
-    samples: float
-
-    @classmethod
-    def of(cls, mode: str, epoch: float, inner_iter: float, done: float, numbers: Any, samples: float) -> Logged:
-        """Return that of a state; raise if it is none."""
-        found = values_of(numbers)
-        if len(found) != len(numbers):
-            raise ValueError("the state has values that no row can hold")
-        return cls(str(mode), int(epoch), int(inner_iter), int(done), found, float(samples))
+PAUSE = 20  # times as long as something took until it is tried again: so it takes 5 % of a run's time
 
 
 class LoggerHook(Hook):
     """Write rows of the log to a sink: any object with ``write(row)`` and ``close()``.
 
     A training row has the means over the iterations since the last row, weighted by ``num_samples``. Each validation
-    and each test adds a row of its own. Only rank 0 logs. A sink that raises gets no more rows, with one warning, and
-    the run continues.
+    and each test adds a row of its own. Only rank 0 logs. If a sink raises, the run continues with a warning, and the
+    sink gets what it has missed as soon as it can take it.
 
     Args:
         sink: Where the rows go.
@@ -49,16 +34,15 @@ class LoggerHook(Hook):
             row.
 
     Example:
-        >>> class Print:
-        ...     def write(self, row):
-        ...         print(row.mode, row.iter, row.numbers["loss"])
-        ...
-        ...     def close(self): ...
-        >>> LoggerHook(Print(), interval=50).ignore_last
+        >>> class Losses(list):
+        ...     write, close = list.append, list.clear
+        >>> LoggerHook(Losses(), interval=50).ignore_last
         True
     """
 
     priority: int | str = "VERY_LOW"
+    # Packages that this hook needs, and a run without it does not.
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, sink: Sink | None = None, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True
@@ -66,18 +50,21 @@ class LoggerHook(Hook):
         who = type(self).__name__
         if type(self) is LoggerHook and not all(callable(getattr(sink, name, None)) for name in ("write", "close")):
             raise HookTypeError(f"LoggerHook: sink={brief(sink)} has no write(row) and close(); give one that has both")
-        self.sink: Sink | None = sink
+        missing = [name for name in self.needs if find_spec(name) is None]
+        if missing:
+            raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install {' '.join(missing)}")
+        # Any: a sink, or a file, which takes what the hook makes of a row.
+        self.sink: Any = sink
         self.interval: int = whole_number(who, "interval", interval, 0)
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
+        self._waiting: list[Any] = []  # what the sink did not take yet
+        self._retry_at = 0.0  # when it is asked again; 0 if it has not failed
         self._run: Run | None = None  # that this hook has rows of, from its beginning on
         self._loaded: Mapping[str, Any] | None = None  # a state, until the run begins
         self._sums: dict[str, list[float]] = {}  # since the last row, by name: the sum, and its weight
-        self._place: tuple[int, int, int] = (
-            0,
-            0,
-            0,
-        )  # the newest iteration: its epoch, its number there and in the run
+        # The newest iteration: its epoch, its number there, and its number in the run.
+        self._place: tuple[int, int, int] = (0, 0, 0)
         self._mode = ""  # of the validation or the test that is under way
 
     # When
@@ -93,8 +80,9 @@ class LoggerHook(Hook):
         if loaded is not None:
             epoch, inner, done = loaded["place"]
             self._sums, self._place = loaded["sums"], (epoch, inner, done)
-            if loaded["unseen"] is not None:
-                self._take(runner, Logged(*loaded["unseen"]))
+            if loaded["row"] is not None:
+                self._write(runner, Row(*loaded["row"]))
+            self._write_if_due(runner)
         if self._place[2] != now.iter:  # the hook was not there, and has sums of something else
             self._sums.clear()
             self._place = (now.epoch + bool(now.inner_iter), now.inner_iter, now.iter)
@@ -125,52 +113,35 @@ class LoggerHook(Hook):
     def after_val_epoch(self, runner: Run) -> None:
         """Write a row of a validation, unless a hook has skipped it."""
         if runner.rank == 0 and self._mode:
-            self._take(runner, self._newest(runner))
-            self._mode = ""
+            row, self._mode = self._validated(runner), ""
+            if row is not None:
+                self._write(runner, row)
 
     before_test_epoch = before_val_epoch
     before_predict_epoch = before_val_epoch
     after_test_epoch = after_val_epoch
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
-        """Close the sink."""
+        """Write what the sink has missed, and close it."""
         if runner.rank == 0:
-            self._to_sink(runner, None)
+            self._send(runner, is_last=True)
 
     # Rows
 
     def _catch_up(self, runner: Run, done: int) -> None:
         """Add up what was logged since the last call; `done` iterations are over, one that a hook skipped included."""
         if done > self._place[2]:
-            newest = self._newest(runner)
-            is_skipped = done != newest.iter
-            self._take(runner, newest._replace(iter=done, numbers={}) if is_skipped else newest)
+            if done == runner.progress.iter:
+                _add_newest(self._sums, runner)
+            self._place = (runner.epoch + 1, runner.inner_iter + 1, done)
+            self._write_if_due(runner)
 
-    def _newest(self, runner: Run) -> Logged:
-        """Return what the validation under way has logged, or the iteration that this hook has not seen."""
-        logged = values_of(runner.logged)
-        if self._mode:
-            return Logged(self._mode, *self._place, {k: v for k, v in logged.items() if is_of(k, self._mode)}, 1.0)
-        outputs = runner.outputs
-        samples = float(outputs.get("num_samples", 1)) if is_any(outputs, Mapping) else 1.0
-        return Logged("train", runner.epoch + 1, runner.inner_iter + 1, runner.progress.iter, logged, samples)
-
-    def _take(self, runner: Run, logged: Logged) -> None:
-        """Write a row of a validation, or add up what an iteration has logged, and write a row if that is due."""
-        if logged.mode != "train":
-            if logged.numbers:
-                self._write(runner, self._row(runner, logged.mode, logged.numbers))
-            return
-        self._place = (logged.epoch, logged.inner_iter, logged.iter)
-        for name, number in logged.numbers.items():
-            if is_of(name, "train") and not isinstance(number, str):
-                weight = 1.0 if name in TIMES else logged.samples
-                sums = self._sums.setdefault(name, [0.0, 0.0])
-                sums[0] += number * weight
-                sums[1] += weight
-        due = bool(self.interval) and (logged.inner_iter if self.by_epoch else logged.iter) % self.interval == 0
-        last = not self.by_epoch and not runner.by_epoch and logged.iter == runner.max_iters
-        if due or (last and not self.ignore_last):
+    def _write_if_due(self, runner: Run) -> None:
+        """Write a training row if one is due. A second call finds no sums, and does nothing."""
+        _, inner, done = self._place
+        is_due = bool(self.interval) and (inner if self.by_epoch else done) % self.interval == 0
+        is_last = not self.by_epoch and not runner.by_epoch and done == runner.max_iters
+        if is_due or (is_last and not self.ignore_last):
             self._write_training(runner)
 
     def _end_epoch(self, runner: Run) -> None:
@@ -187,6 +158,11 @@ class LoggerHook(Hook):
             self._write(runner, self._row(runner, "train", self._means(runner)))
             self._sums.clear()
 
+    def _validated(self, runner: Run) -> Row | None:
+        """Return a row of the validation under way; None if it has logged nothing."""
+        numbers = {name: value for name, value in values_of(runner.logged).items() if is_of(name, self._mode)}
+        return self._row(runner, self._mode, numbers) if numbers else None
+
     def _row(self, runner: Run, mode: str, numbers: Mapping[str, float | str]) -> Row:
         """Return a row at the place that the training has reached."""
         epoch, inner, done = self._place
@@ -199,34 +175,54 @@ class LoggerHook(Hook):
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
     def _write(self, runner: Run, row: Row) -> None:
-        self._to_sink(runner, row)
+        self._send(runner, row)
 
-    def _to_sink(self, runner: Run, row: Row | None) -> None:
-        """Write a row, or close the sink; what a sink raises does not end the run."""
-        sink = self.sink
-        if sink is None:
+    def _send(self, runner: Run, *items: Any, is_last: bool = False) -> None:
+        """Write to the sink. While that fails, keep what it has missed, and try again now and then."""
+        if self.sink is None:
             return
+        self._waiting += items
+        begun, has_failed = perf_counter(), self._retry_at > 0
+        if begun < self._retry_at and not is_last:
+            return
+        name = getattr(self.sink, "path", type(self.sink).__name__)
         try:
-            _ = sink.close() if row is None else sink.write(row)
+            while self._waiting:
+                self.sink.write(self._waiting[0])
+                del self._waiting[0]
+            if is_last:
+                self.sink.close()
         except Exception as error:
-            self.sink = None
-            runner.logger.warning(
-                "the sink %s has failed, and gets no more rows; the run continues", type(sink).__name__, exc_info=error
-            )
+            self._retry_at = perf_counter() + PAUSE * (perf_counter() - begun)
+            if not has_failed:
+                runner.logger.warning(
+                    "%s cannot be written: %s; the run continues, and what is missing is written as soon as that works",
+                    name,
+                    getattr(error, "strerror", None) or repr(error),
+                    exc_info=None if isinstance(error, OSError) else error,
+                )
+        else:
+            self._retry_at = 0.0
+            if has_failed:
+                runner.logger.warning("%s is written again, with all that was missing", name)
 
     # The state for a checkpoint
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sums for the next row; and what was logged, and this hook was not called for yet."""
+        """Return the sums for the next row, with an iteration, and the row of a validation, that are not in them yet.
+
+        What saves a checkpoint may be called before this hook, which is then behind the run.
+        """
         if self._loaded is not None:
             return dict(self._loaded)
-        run = self._run
-        is_behind = run is not None and (bool(self._mode) or run.progress.iter > self._place[2])
-        return {
-            "sums": {name: list(row) for name, row in self._sums.items()},
-            "place": list(self._place),
-            "unseen": list(self._newest(run)) if run is not None and is_behind else None,
-        }
+        run, row, place = self._run, None, self._place
+        sums = {name: list(total) for name, total in self._sums.items()}
+        if run is not None and self._mode:
+            row = self._validated(run)
+        elif run is not None and run.progress.iter > place[2]:
+            _add_newest(sums, run)
+            place = (run.epoch + 1, run.inner_iter + 1, run.progress.iter)
+        return {"sums": sums, "place": list(place), "row": row and list(row)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state when the run begins."""
@@ -235,8 +231,20 @@ class LoggerHook(Hook):
             **state,
             "sums": {str(name): [float(total), float(weight)] for name, (total, weight) in state["sums"].items()},
             "place": [epoch, inner, done],
-            "unseen": None if state["unseen"] is None else list(Logged.of(*state["unseen"])),
+            "row": None if state["row"] is None else list(Row.of_state(state["row"])),
         }
+
+
+def _add_newest(sums: dict[str, list[float]], runner: Run) -> None:
+    """Add what the newest iteration has logged to sums: times count once, other numbers as often as its samples."""
+    outputs = runner.outputs
+    samples = float(outputs.get("num_samples", 1)) if is_any(outputs, Mapping) else 1.0
+    for name, number in values_of(runner.logged).items():
+        if is_of(name, "train") and not isinstance(number, str):
+            weight = 1.0 if name in TIMES else samples
+            total = sums.setdefault(name, [0.0, 0.0])
+            total[0] += number * weight
+            total[1] += weight
 
 
 @HOOKS.register
@@ -255,8 +263,9 @@ class IterTimerHook(Hook):
     priority: int | str = "LOW"
 
     def __init__(self) -> None:
-        self._since = 0.0  # the end of the last iteration, or of the validation after it
-        self._inside = False
+        self._since = 0.0  # the end of the last iteration
+        self._paused_at = 0.0  # when the validation under way began; 0 if there is none, as where a hook skips it
+        self._inside = False  # whether an iteration is under way
         self._count, self._total = 0, 0.0
 
     @property
@@ -279,40 +288,29 @@ class IterTimerHook(Hook):
         runner.log(data_time=perf_counter() - self._since)
 
     def after_train_iter(self, runner: Run) -> None:
-        """Log how long the iteration took."""
-        self._end(runner)
-        self._since = perf_counter()
+        """Log how long the iteration took, unless a hook has skipped it."""
+        now = perf_counter()
+        if self._inside:
+            runner.log(time=now - self._since)
+            self._count, self._total = self._count + 1, self._total + now - self._since
+        self._inside, self._since = False, now
 
-    def before_val_epoch(self, runner: Run) -> None:
-        """End the iteration if a hook validates within it."""
-        self._end(runner)
-
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
+    def before_val_epoch(self) -> None:
+        """Stop the clock: a hook may validate within an iteration, or between two."""
+        self._paused_at = perf_counter()
 
     def always_val_epoch(self) -> None:
-        """Continue measuring."""
-        self._since = perf_counter()
+        """Let the clock run on."""
+        if self._paused_at:
+            self._since += perf_counter() - self._paused_at
+            self._paused_at = 0.0
 
-    always_test_epoch = always_val_epoch
-    always_predict_epoch = always_val_epoch
-
-    def _end(self, runner: Run) -> None:
-        if self._inside:
-            self._inside = False
-            took = perf_counter() - self._since
-            runner.log(time=took)
-            self._count, self._total = self._count + 1, self._total + took
+    before_test_epoch = before_predict_epoch = before_val_epoch
+    always_test_epoch = always_predict_epoch = always_val_epoch
 
 
 def eta_of(runner: Run) -> float | None:
-    """Return how many seconds the rest of a training takes by its timer; None if it has none, or no estimate yet.
-
-    If the length of an epoch is unknown, it is taken from the past epochs.
-    """
+    """Return how many seconds the rest of a training takes by its timer; None if that cannot be known."""
     mean = next((hook.mean for hook in runner.hooks if isinstance(hook, IterTimerHook)), None)
-    done = runner.progress
-    total: float | None = runner.max_iters
-    if total is None and runner.max_epochs is not None and done.epoch:
-        total = (done.iter - done.inner_iter) / done.epoch * runner.max_epochs
-    return None if total is None or mean is None else max(0.0, total - done.iter) * mean
+    total = runner.max_iters  # of a run by epochs too, as soon as their length is known
+    return None if total is None or mean is None else max(0, total - runner.progress.iter) * mean

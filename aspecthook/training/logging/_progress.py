@@ -1,19 +1,16 @@
-"""The hook that shows the progress of a run: a bar of rich below all other lines, or lines alone."""
+"""The hook that shows the progress of a run: lines, and a bar of rich below them."""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
-from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
-from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
@@ -30,10 +27,10 @@ if TYPE_CHECKING:
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
 
 
-class Screen:
-    """A bar below all other lines; where there is no terminal that can show it, lines alone."""
+class Bar:
+    """A bar below all other lines of stdout."""
 
-    def __init__(self, file: TextIO | None) -> None:
+    def __init__(self) -> None:
         # Rich draws a random number as it is imported, and the next numbers are those of the run.
         state = random.getstate()
         from rich.console import Console
@@ -46,51 +43,34 @@ class Screen:
             def on_broken_pipe(self) -> None:
                 raise  # noqa: PLE0704  # re-raise what rich handles here: it would end the program
 
-        # Rich alone would take FORCE_COLOR for a terminal. Markup is off, since names may have brackets. No thread
-        # draws: a step draws what it has changed. A stream that goes to a file is left alone.
-        console = Ours(
-            file=file, force_terminal=_is_terminal(sys.stdout if file is None else file), force_jupyter=False
-        )
-        self.is_terminal: bool = console.is_interactive and not console.is_dumb_terminal
+        console = Ours(force_terminal=True, force_jupyter=False, highlight=False)
         rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-        self._bar: Progress = Progress(
+        # Markup is off, since names may have brackets. No thread draws: a step draws what it has changed. A stream that
+        # goes to a file is left alone.
+        self._progress: Progress = Progress(
             TextColumn("{task.description}", style="bold", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(max(6, min(24, console.width // 5))),
             TextColumn("{task.fields[numbers]}", markup=False, table_column=rest),
             console=console,
             auto_refresh=False,
             transient=True,
-            redirect_stdout=_is_terminal(sys.stdout),
             redirect_stderr=_is_terminal(sys.stderr),
-            disable=not self.is_terminal,
             expand=True,
         )
-        self._task = self._bar.add_task("", total=None, numbers="")
+        self._task = self._progress.add_task("", total=None, numbers="")
         self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []  # handlers that write above the bar
 
-    def print(self, text: str) -> None:
-        """Print a line, which a terminal folds between words."""
-        from rich.text import Text
-
-        console = self._bar.console
-        console.print(Text(one_line(text, console.encoding)), soft_wrap=not self.is_terminal)
-
     def draw(self, head: str, numbers: str, done: int, total: int | None) -> None:
-        """Draw the bar, if there is one."""
-        if not self.is_terminal:
-            return
-        encoding = self._bar.console.encoding
-        texts = one_line(head, encoding), one_line(numbers, encoding)
-        self._bar.update(self._task, description=texts[0], numbers=texts[1], completed=done, total=total)
-        if not self._bar.live.is_started:
-            self._start()
-        self._bar.refresh()
+        """Draw the bar; what the program prints, and what it logs, appears above it from now on."""
+        self._progress.update(self._task, description=_fit(head), numbers=_fit(numbers), completed=done, total=total)
+        if not self._progress.live.is_started:
+            streams = sys.stdout, sys.stderr
+            self._progress.start()
+            self._move_handlers(*streams)
+        self._progress.refresh()
 
-    def _start(self) -> None:
-        """Show the bar; what the program prints, and what it logs, appears above it from now on."""
-        streams = sys.stdout, sys.stderr
-        self._bar.start()
-        # A logging handler keeps the stream that it was made with, and would write into the bar.
+    def _move_handlers(self, *streams: object) -> None:
+        """Let handlers write above the bar: each keeps the stream that it was made with, and would write into it."""
         for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
             for handler in cast("list[Any]", logger.handlers) if isinstance(logger, logging.Logger) else ():
                 for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
@@ -101,48 +81,47 @@ class Screen:
     def stop(self) -> None:
         """Remove the bar, and leave the terminal as it was."""
         with suppress(OSError, ValueError):  # the terminal was closed
-            self._bar.stop()
+            self._progress.stop()
         while self._moved:
             handler, stream = self._moved.pop()
             handler.setStream(stream)
 
 
+def _fit(text: str) -> str:
+    """Return a text as a line that stdout can show; while there is a bar, rich stands in its place."""
+    return one_line(text, getattr(getattr(sys.stdout, "rich_proxied_file", sys.stdout), "encoding", None))
+
+
 def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal that can show a bar."""
     try:
-        return stream is not None and stream.isatty()
+        return stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
     except ValueError:  # closed
         return False
 
 
 @HOOKS.register
 class ProgressHook(LoggerHook):
-    """Show the progress of the run: on a terminal a bar with the newest numbers, elsewhere a line now and then.
+    """Show the progress of the run: a line for each epoch, and on a terminal a bar with the newest numbers.
 
-    Each epoch prints a line with its means and the time since the line before, and so does each validation, and a test
-    after the run. A run by iterations prints lines at each validation and at its end. With an `IterTimerHook` the bar
-    has an estimate of the remaining time. Files, pipes and simple terminals get plain lines without control characters.
-    Only rank 0 shows anything. If the terminal is closed, the run continues. Needs rich.
-
-    Args:
-        seconds: Without a bar: print a line after so many seconds without one.
-        file: The file to write to; stdout if not given.
+    The line of an epoch has its means and the time since the line before. Each validation has a line too, and so has a
+    test after the run. A run by iterations prints lines at each validation and at its end. With an `IterTimerHook` the
+    bar has an estimate of the remaining time. Files, pipes and simple terminals get the lines, without control
+    characters. Only rank 0 shows anything. If the terminal is closed, the run continues. Needs rich.
 
     Example:
-        >>> ProgressHook(seconds=60).priority
+        >>> ProgressHook().priority
         'VERY_LOW'
     """
 
-    def __init__(self, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
+    needs: ClassVar[tuple[str, ...]] = ("rich",)
+
+    def __init__(self) -> None:
         super().__init__(None, 0, ignore_last=False)
-        self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
-        self.file = file
-        if find_spec("rich") is None:
-            raise TrainingError("ProgressHook needs rich; pip install rich")
         self._running = False
-        self._screen: Screen | None = None  # made when something is shown, as it imports rich
+        self._bar: Bar | None = None
         self._is_closed = False  # whether the terminal was closed
-        # When the last results were printed, when the last line was, and when the bar was drawn.
-        self._result_at = self._printed_at = self._drawn_at = 0.0
+        self._printed_at = self._drawn_at = 0.0
 
     # When
 
@@ -150,7 +129,7 @@ class ProgressHook(LoggerHook):
         """Begin to show the training."""
         self.by_epoch: bool = runner.by_epoch
         self._running, self._is_closed = True, False
-        self._result_at = self._printed_at = perf_counter()
+        self._printed_at = perf_counter()
         super().before_run(runner)
 
     def before_epoch(self, runner: Run) -> None:
@@ -159,8 +138,7 @@ class ProgressHook(LoggerHook):
             super().before_val_epoch(runner)
             if runner.mode == "val" and not runner.by_epoch:
                 self._write_training(runner)
-        if self._screen is None or self._screen.is_terminal:
-            self._show(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
+        self._draw(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
 
     before_train_epoch = before_epoch
     before_val_epoch = before_epoch
@@ -171,18 +149,13 @@ class ProgressHook(LoggerHook):
         """Show how far the training, or a validation, a test or a prediction has come."""
         if runner.mode == "train" and self._running:
             super().after_train_iter(runner)
-        now, is_due = perf_counter(), False
-        if self._screen is not None:
-            last, pause = (self._drawn_at, _REDRAW) if self._screen.is_terminal else (self._printed_at, self.seconds)
-            is_due = now - last >= pause
-        if is_due:
-            self._show(runner, runner.inner_iter + 1)
+        if perf_counter() - self._drawn_at >= _REDRAW:
+            self._draw(runner, runner.inner_iter + 1)
 
     after_train_iter = after_iter
 
-    def always_run(self, runner: Run, exc: BaseException | None) -> None:
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002
         """Leave the terminal as it was."""
-        super().always_run(runner, exc)
         self._running = False
         self._stop()
 
@@ -190,58 +163,48 @@ class ProgressHook(LoggerHook):
 
     def _write(self, runner: Run, row: Row) -> None:
         """Print a row of results."""
-        head = [_place(runner, row.epoch, row.iter)] if self._running else []
-        head += [row.mode] if row.mode != "train" else []
-        rates, now = rates_of(runner.optimizer), perf_counter()
-        numbers = {name: value for name, value in row.numbers.items() if name not in rates}
-        if row.mode == "train" and "lr" in rates:
-            numbers["lr"] = rates["lr"]
-        took = [duration_text(now - self._result_at)] if self._running else []
-        self._call(runner, Screen.print, "  ".join([" ".join(head), *_texts(numbers), *took]))
-        self._result_at = self._printed_at = now
+        now = perf_counter()
+        head = _place(runner, row.epoch, row.iter) if self._running else ""
+        head = head if row.mode == "train" else f"{head} {row.mode}".lstrip()
+        took = [duration_text(now - self._printed_at)] if self._running else []
+        text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *took])
+        self._show(runner, lambda: print(_fit(text), flush=True))
+        self._printed_at = now
 
-    def _show(self, runner: Run, done: int) -> None:
-        """Draw the bar of the pass over the data that is under way; print it as a line where there is no terminal."""
-        if not self._running:
+    def _draw(self, runner: Run, done: int) -> None:
+        """Draw the bar of the pass over the data that is under way."""
+        if not self._running or runner.rank != 0 or not _is_terminal(sys.stdout):
             return
-        trains, now, total = runner.mode == "train", runner.progress, length_of(runner.data_loader)
-        head = _place(runner, now.epoch + bool(trains or now.inner_iter), now.iter)
-        head = f"{head}{'' if trains else f' {runner.mode}'} {done}{'' if total is None else f'/{total}'}"
-        if trains and not runner.by_epoch:  # all passes of the training are one
-            done += now.iter - now.inner_iter
-            total = runner.max_iters
-            head = _place(runner, 0, done)
-        numbers = "  ".join(self._numbers(runner)) if trains else ""
+        now, mode, total = runner.progress, runner.mode, length_of(runner.data_loader)
+        head = _place(runner, now.epoch + bool(mode == "train" or now.inner_iter), now.iter)
+        head = f"{head}{'' if mode == 'train' else f' {mode}'} {done}{'' if total is None else f'/{total}'}"
+        numbers: list[str] = []
+        if mode == "train":
+            eta = eta_of(runner)
+            numbers = [] if eta is None else [f"eta {duration_text(eta)}"]
+            numbers += _texts(runner, mode, self._means(runner))
+            if not runner.by_epoch:  # all passes of the training are one
+                done, total = done + now.iter - now.inner_iter, runner.max_iters
+                head = _place(runner, 0, done)
+        bar = self._bar = self._bar or Bar()
+        self._show(runner, lambda: bar.draw(head, "  ".join(numbers), done, total))
         self._drawn_at = perf_counter()
-        if self._screen is None or self._screen.is_terminal:
-            self._call(runner, Screen.draw, head, numbers, done, total)
-        elif done != total:  # else a line of results follows
-            self._call(runner, Screen.print, f"{head}  {numbers}".rstrip())
-            self._printed_at = self._drawn_at
 
-    def _numbers(self, runner: Run) -> list[str]:
-        """Return the newest numbers of the training, the most important first."""
-        first, *rest = _texts(self._means(runner)) or [""]
-        eta, rates = eta_of(runner), rates_of(runner.optimizer)
-        left = "" if eta is None else f"eta {duration_text(eta)}"
-        return [text for text in (first, left, *_texts(rates)[:1], *rest) if text]
-
-    def _call(self, runner: Run, method: Callable[..., None], *args: object) -> None:
-        """Call a method of the screen. If the terminal was closed, warn and continue the run."""
-        if self._is_closed or runner.rank != 0:
+    def _show(self, runner: Run, function: Callable[[], None]) -> None:
+        """Print or draw. If the terminal was closed, warn and continue the run."""
+        if self._is_closed:
             return
         try:
-            self._screen = self._screen or Screen(self.file)
-            method(self._screen, *args)
+            function()
         except (OSError, ValueError) as error:  # ValueError: the file is closed
             self._is_closed = True
             self._stop()
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
 
     def _stop(self) -> None:
-        screen, self._screen = self._screen, None
-        if screen is not None:
-            screen.stop()
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.stop()
 
 
 def _place(runner: Run, epoch: int, done: int) -> str:
@@ -249,5 +212,10 @@ def _place(runner: Run, epoch: int, done: int) -> str:
     return f"{word} {count}" if total is None else f"{word} {count:>{len(str(total))}}/{total}"
 
 
-def _texts(values: Mapping[str, float | str]) -> list[str]:
-    return [f"{name} {number_text(value)}" for name, value in values.items() if name not in TIMES]
+def _texts(runner: Run, mode: str, numbers: Mapping[str, float | str]) -> list[str]:
+    """Return the numbers of a mode as texts, without times, and of the training with its rate last."""
+    rates = rates_of(runner.optimizer)
+    shown = {name: value for name, value in numbers.items() if name not in rates and name not in TIMES}
+    if mode == "train" and "lr" in rates:
+        shown["lr"] = rates["lr"]
+    return [f"{name} {number_text(value)}" for name, value in shown.items()]

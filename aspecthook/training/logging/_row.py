@@ -5,7 +5,8 @@ Text, JSON lines, CSV, TensorBoard, a bar and curves are all sinks of rows, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol
@@ -42,17 +43,23 @@ class Row(NamedTuple):
         """Return the place and the numbers in one dict, as files have them."""
         return {"mode": self.mode, "epoch": self.epoch, "iter": self.iter, **self.numbers}
 
+    @classmethod
+    def of_state(cls, state: Sequence[Any]) -> Row:
+        """Return the row that a checkpoint has as a list; raise if it is none."""
+        mode, epoch, place, total, numbers = state
+        found = values_of(numbers)
+        if len(found) != len(numbers):
+            raise ValueError("the state has values that no row can hold")
+        return cls(str(mode), int(epoch), int(place), int(total), found)
+
 
 class Sink(Protocol):
     """Where rows go: an object with these two methods.
 
     Example:
-        >>> class Losses:
-        ...     def __init__(self):
-        ...         self.losses = []
-        ...
+        >>> class Print:
         ...     def write(self, row):
-        ...         self.losses.append(row.numbers["loss"])
+        ...         print(row.mode, row.iter, row.numbers["loss"])
         ...
         ...     def close(self): ...
     """
@@ -65,9 +72,7 @@ class Sink(Protocol):
 
 
 def number_of(value: object) -> float | None:
-    """Return a single number as an int or a float of Python; None if the value is not a number.
-
-    Numbers of NumPy and PyTorch count, and so do their arrays of one element. Booleans and strings do not.
+    """Return a single number as an int or a float of Python, also that of an array; None for booleans and the rest.
 
     Example:
         >>> import numpy as np
@@ -96,29 +101,16 @@ def is_of(name: str, mode: str) -> bool:
 
 
 def rates_of(optimizer: object) -> dict[str, float | str]:
-    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> rates_of(SimpleNamespace(param_groups=[{"lr": 0.1, "betas": (0.9, 0.99)}, {"lr": 0.2, "name": "head"}]))
-        {'lr': 0.1, 'lr_head': 0.2, 'momentum': 0.9}
-    """
+    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
     found: dict[str, float | str] = {}
     for word in ("lr", "momentum"):
         # The first beta of Adam is its momentum.
-        rates = [
-            number_of(group.get(word, group.get("betas", (None,))[0] if word == "momentum" else None))
-            for group in groups
-        ]
-        if not rates or rates[0] is None or (word == "momentum" and not any(rates)):
-            continue
-        found[word] = rates[0]
-        if any(rate != rates[0] for rate in rates):
-            rest = list(zip(groups, rates, strict=True))[1:]
-            found.update(
-                (f"{word}_{group.get('name', n)}", rate) for n, (group, rate) in enumerate(rest, 1) if rate is not None
-            )
+        given = [group.get(word, group.get("betas", (None,))[0] if word == "momentum" else None) for group in groups]
+        rates = [rate for rate in map(number_of, given) if rate is not None]
+        if rates and (word == "lr" or any(rates)):
+            shown = rates if any(rate != rates[0] for rate in rates) else rates[:1]
+            found.update((f"{word}_{n}" if n else word, rate) for n, rate in enumerate(shown))
     return found
 
 
@@ -140,22 +132,8 @@ def number_text(value: float | str) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration in the unit that suits it.
-
-    Example:
-        >>> [duration_text(seconds) for seconds in (0.0000042, 0.0312, 8.4, 61, 3725, 100000)]
-        ['4.2 µs', '31 ms', '8.4 s', '1 min 1 s', '1 h 2 min', '27 h 46 min']
-    """
-    seconds = min(max(seconds, 0.0), 1e13)  # an estimate may be infinite
-    if seconds < 60:
-        unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
-        return f"{seconds / size:.{int(seconds / size < 10)}f} {unit}"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {rest} s"
-
-
-_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    """Return a duration as mmcv writes it, such as ``1:02:05``."""
+    return str(timedelta(seconds=round(min(seconds, 1e13))))  # an estimate may be infinite
 
 
 def one_line(text: str, encoding: str | None = None) -> str:

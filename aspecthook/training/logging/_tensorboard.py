@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from time import time
-from typing import Any, final
+from typing import Any, ClassVar, final
 
-from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._files import folder_of, own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
-from ._loggers import LoggerHook
-from ._row import TIMES, Row, Sink
+from ._files import FileLoggerHook
+from ._row import TIMES, Row
 
 
 @final
@@ -30,33 +27,38 @@ class EventFile:
     """
 
     def __init__(self, folder: Path, start: int) -> None:
-        self._folder = folder
+        self.path = folder
         self._start: int | None = start
         self._writer: Any = None  # tensorboardX is imported with the first row, and has no types
 
     def write(self, row: Row) -> None:
         """Write the numbers of a row by the names of mmcv, at the iteration of the run."""
         scalar: Any = import_module("tensorboardX.summary").scalar
-        writer = self._writer or self._open()
-        for name, value in row.numbers.items():
-            if not isinstance(value, str) and name not in TIMES:
-                summary = scalar(_tag(row.mode, name), value)
-                writer.write_event(_proto().Event(wall_time=time(), step=row.total_iter, summary=summary))
-        writer.flush()
+        try:
+            self._writer = self._writer or self._opened()
+            for name, value in row.numbers.items():
+                if not isinstance(value, str) and name not in TIMES:
+                    summary = scalar(_tag(row.mode, name), value)
+                    self._writer.write_event(_proto().Event(wall_time=time(), step=row.total_iter, summary=summary))
+            self._writer.flush()
+        except OSError:
+            self.close()  # what follows a part of an event is not read, so the next row begins another file
+            raise
 
-    def _open(self) -> Any:
-        self._folder.mkdir(parents=True, exist_ok=True)
+    def _opened(self) -> Any:
+        self.path.mkdir(parents=True, exist_ok=True)
         suffixes = (f".{os.getpid()}.{number}" for number in count())  # several files may begin in one second
-        suffix = next(one for one in suffixes if not any(self._folder.glob(f"*{one}")))
-        self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self._folder}/events", suffix)
+        suffix = next(one for one in suffixes if not any(self.path.glob(f"*{one}")))
+        writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self.path}/events", suffix)
         if self._start is not None:
             log = _proto().SessionLog(status=_proto().SessionLog.START)
-            self._writer.write_event(_proto().Event(wall_time=time(), step=self._start, session_log=log))
-        return self._writer
+            writer.write_event(_proto().Event(wall_time=time(), step=self._start, session_log=log))
+            self._start = None
+        return writer
 
     def close(self) -> None:
         """Close the file; what is written after that begins another one, which TensorBoard reads too."""
-        writer, self._writer, self._start = self._writer, None, None
+        writer, self._writer = self._writer, None
         if writer is not None:
             with suppress(OSError):  # that the disk is full has been said
                 writer.close()
@@ -76,7 +78,7 @@ def _tag(mode: str, name: str) -> str:
 
 
 @HOOKS.register
-class TensorboardLoggerHook(LoggerHook):
+class TensorboardLoggerHook(FileLoggerHook):
     """Log numbers for TensorBoard, to the folder ``tf_logs`` in the run's `work_dir`. Needs the extra `tensorboard`.
 
     The names are those of mmcv: ``train/loss``, ``val/accuracy``, ``learning_rate``, ``momentum``. The steps are the
@@ -85,27 +87,16 @@ class TensorboardLoggerHook(LoggerHook):
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
-        log_dir: Another folder.
+        path: Another folder.
 
     Example:
         >>> TensorboardLoggerHook.priority
         'VERY_LOW'
     """
 
-    def __init__(
-        self,
-        interval: int = 10,
-        *,
-        by_epoch: bool = True,
-        ignore_last: bool = True,
-        log_dir: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(None, interval, by_epoch=by_epoch, ignore_last=ignore_last)
-        if find_spec("tensorboardX") is None:
-            raise TrainingError("TensorboardLoggerHook needs tensorboardX; pip install tensorboardX")
-        self.log_dir: Path | None = None if log_dir is None else Path(log_dir)
+    needs: ClassVar[tuple[str, ...]] = ("tensorboardX",)
+    default: ClassVar[str] = "tf_logs"
 
     def _begin(self, runner: Run) -> None:
         done = runner.progress.iter
-        folder = self.log_dir or own_path(folder_of(runner.work_dir, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
-        self.sink: Sink | None = EventFile(folder, done + 1 if done else 0)
+        self.sink = EventFile(self.target(runner), done + 1 if done else 0)

@@ -101,8 +101,7 @@ class Dialect:
     names: Sequence[str]  # of the methods that are called
     _: KW_ONLY
     general: Mapping[str, str] = field(default_factory=dict[str, str])  # called in a method's place if that is idle
-    looks_like: str = "(?!)"  # a method with such a name, which is none of the above or below, is misspelt
-    others: Sequence[str] = ()  # names that match, and are methods of something else
+    looks_like: str = "(?!)"  # a method with such a name, which is none of the above, is misspelt
     listing: str = ""  # the names as messages list them; all of them unless given
 
     def overridden(self, hook: object, name: str) -> Method | None:
@@ -124,7 +123,7 @@ class Dialect:
         """Return a message if a method of a hook looks like one of the system, and would never be called."""
         known = [*dict.fromkeys((*self.names, *self.general.values()))]
         for name in dir(type(hook)):
-            is_alike = re.fullmatch(self.looks_like, name) and name not in (*known, *self.others)
+            is_alike = re.fullmatch(self.looks_like, name) and name not in known
             if is_alike and callable(getattr(hook, name, None)):
                 return (
                     f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called; "
@@ -204,17 +203,17 @@ def name_of(run: Run, hook: object, given: object) -> str:
     Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only one
     may go without a name of its own.
     """
-    kind, taken = type(hook).__name__, {name for name, one in named(run) if one is not hook}
+    kind, name = type(hook).__name__, name_in_list(run, hook)
     if given is None:
-        if kind in taken and _has_state(hook):
+        if name != kind and _has_state(hook):
             raise HookOptionError(
                 f"the run has another {kind} without a name; each has a state, and a resumed run could not tell them "
                 'apart; name one: register_hook(hook, name="...")'
             )
-        return name_in_list(run, hook)
+        return name
     if not isinstance(given, str):
         raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string")
-    if not given or given in taken:
+    if not given or any(name == given and one is not hook for name, one in named(run)):
         raise HookOptionError(
             f"register_hook({kind}, name={given!r}): the name is {'taken' if given else 'empty'}; give another one"
         )

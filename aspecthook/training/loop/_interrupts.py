@@ -17,24 +17,23 @@ INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Terminated)
 
 @final
 class Interrupts:
-    """Signal handlers for SIGINT and SIGTERM inside ``with``; they note the first signal until the iteration ends.
+    """Signal handlers for SIGINT and SIGTERM inside ``with``; they note a signal until the iteration ends.
 
-    A second signal raises at once. While `at_once` is set, the first one does too: a session sets it between two steps,
-    when the user's own code runs. While `judging` is set, from the end of a validation until all its hooks have been
-    called and the best checkpoint has been saved, only a third one does: the score would be lost.
+    The signal after `patience` of them raises at once: as a rule the second. Between two steps of a session, when the
+    user's own code runs, it is the first. From the end of a validation until all its hooks have been called and the
+    best checkpoint has been saved it is the third, since the score would be lost.
     """
 
     def __init__(self) -> None:
         self.came: BaseException | None = None
-        self.at_once: bool = False
-        self.judging: bool = False
+        self.patience = 1
         self._count = 0
         self._terminated = False
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
 
     def take(self) -> None:
         """Install the handlers, except where the program has a handler of its own."""
-        self.came, self.at_once, self.judging, self._count, self._terminated = None, False, False, 0, False
+        self.came, self.patience, self._count, self._terminated = None, 1, 0, False
         if threading.current_thread() is not threading.main_thread():  # Python sets handlers only in the main thread
             return
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -47,7 +46,7 @@ class Interrupts:
         self._terminated = self._terminated or number == signal.SIGTERM
         error = KeyboardInterrupt() if number == signal.SIGINT else Terminated("SIGTERM")
         self._count += 1
-        if self.at_once or self._count > (2 if self.judging else 1):
+        if self._count > self.patience:
             raise error
         self.came = self.came or error
 

@@ -32,6 +32,17 @@ class Means:
         # For each name the sum, and the number of samples.
         self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
 
+    @classmethod
+    def of_all(cls, shares: Iterable[Mapping[str, list[float]]]) -> Means:
+        """Return the means over the batches of all ranks, of the totals of each."""
+        means = cls()
+        for share in shares:
+            for name, (total, count) in share.items():
+                sums = means.totals.setdefault(name, [0.0, 0])
+                sums[0] += total
+                sums[1] += count
+        return means
+
     def add(self, outputs: Any, logs: Mapping[str, Any] | None = None) -> None:
         """Add the outputs of a batch; of a model that names no numbers, the loss that the runner has logged."""
         if outputs.__class__ is not dict and not is_any(outputs, Mapping):  # none, where a hook has skipped the batch
@@ -41,26 +52,12 @@ class Means:
         if numbers is None:
             numbers = {"loss": logs["loss"]} if logs and "loss" in logs else {}
         for name in numbers:
-            total = self.totals.get(name) or self.added(name)
+            total = self.totals.get(name)
+            if total is None:
+                self.totals[name] = total = [0.0, 0]
             total[0] += float(numbers[name]) * count
             total[1] += count
-
-    def added(self, name: str) -> list[float]:
-        """Add a name, and return its total."""
-        self.totals[name] = total = [0.0, 0]
-        return total
 
     def now(self) -> dict[str, Any]:
         """Return the means so far."""
         return {name: total / (count or 1) for name, (total, count) in self.totals.items()}
-
-
-def merged(shares: Iterable[Mapping[str, list[float]]]) -> Means:
-    """Return the means over the batches of all ranks, of the totals of each."""
-    means = Means()
-    for share in shares:
-        for name, (total, count) in share.items():
-            sums = means.totals.setdefault(name, [0.0, 0])
-            sums[0] += total
-            sums[1] += count
-    return means

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._errors import ConfigError
-from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, optional_number
 from aspecthook.training._ranks import rank_and_world_size
 
@@ -51,7 +51,7 @@ class Progress:
     # Of the current epoch, and not in checkpoints:
     pending_epoch: str | None = None  # the mode of one that the workflow has begun, until its body begins
     length: int | None = None  # the number of batches when its body began, if it is known
-    until: int | None = None  # the iteration that ends the row of the workflow
+    until: float = inf  # the iteration that ends the row of the workflow
     accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
 
     def state_dict(self) -> dict[str, int]:
@@ -76,7 +76,7 @@ class Registered(NamedTuple):
 
 
 _SLOTS = """
-__dict__ __weakref__ _seeded accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
+__dict__ __weakref__ accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
 inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters meta mode model optimizer outputs
 own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
 world_size writes
@@ -159,7 +159,6 @@ class Run:
         self.stopping: bool = False  # whether `request_stop` was called
         self.interrupts: Interrupts = Interrupts()
         self.resumed: bool = False  # whether it was resumed from a checkpoint
-        self._seeded = False
         # What it works on
         self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
@@ -210,20 +209,9 @@ class Run:
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
 
-    def current_lr(self) -> list[float]:
-        """Return the learning rate of each parameter group."""
-        return [group["lr"] for group in self._groups("current_lr")]
-
-    def current_momentum(self) -> list[float]:
-        """Return the momentum of each parameter group, or the first of its betas; 0 where there is neither."""
-        groups = self._groups("current_momentum")
-        return [group.get("momentum", group.get("betas", (0.0,))[0]) for group in groups]
-
-    def _groups(self, who: str) -> list[dict[str, Any]]:
-        if self.optimizer is None:
-            raise TrainingError(f"{who}: the runner has no optimizer; give Runner(..., optimizer=...)")
-        groups: list[dict[str, Any]] = self.optimizer.param_groups
-        return groups
+    def finish_saving(self) -> None:
+        """Wait until the checkpoint that a thread writes is written, and raise the error if it could not be."""
+        self.writes.finish()
 
     def leave(self) -> None:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
@@ -231,7 +219,7 @@ class Run:
         self.after_stage_calls.clear()
         self.logged = {}
         try:
-            self.writes.finish()
+            self.finish_saving()
         except Exception:  # logged, since the caller gets the error that has ended the run
             self.logger.exception("a checkpoint could not be saved in the background")
 
@@ -251,6 +239,44 @@ class Run:
         self.progress.accumulated = False
         self.resumed = True
 
+    # The workflow
+
+    @property
+    def trained(self) -> int:
+        """How many epochs, or iterations, have been trained."""
+        return self.epoch if self.by_epoch else self.iter
+
+    @property
+    def end(self) -> float:
+        """How many epochs, or iterations, are to be trained; infinity if only a hook can end the run."""
+        end = self.max_epochs if self.by_epoch else self.max_iters
+        return inf if end is None else end
+
+    def row_end(self, progress: Progress) -> float:
+        """Return how many epochs, or iterations, have been trained when the row of the workflow ends."""
+        if len(self.workflow) == 1:
+            return self.end
+        return min(progress.begun + self.workflow[progress.row][1], self.end)
+
+    def validation_follows(self) -> bool:
+        """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
+        progress = self.progress
+        return self._advance(replace(progress), progress.epoch if self.by_epoch else progress.iter) == "val"
+
+    def _advance(self, progress: Progress, trained: int) -> str | None:
+        """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over."""
+        end = self.end
+        # A run that was resumed after the last iteration of an epoch has only the hooks after the epoch left. A hook
+        # that stops it at once had stopped it in that iteration, and the epoch ended all the same.
+        goes_on = not self.stopping or 0 < self.progress.inner_iter == self.progress.length
+        while goes_on and (progress.row or trained > progress.begun or trained < end):
+            mode, times = self.workflow[progress.row]
+            if trained < self.row_end(progress) if mode == "train" else progress.validated < times:
+                return mode
+            progress.row = (progress.row + 1) % len(self.workflow)
+            progress.begun, progress.validated = trained, 0
+        return None
+
     @property
     def hooks(self) -> list[Any]:
         """The hooks, in the order in which they were registered."""
@@ -261,11 +287,6 @@ class Run:
         """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
         return self.interrupts.came is not None
 
-    @property
-    def unit(self) -> str:
-        """What the run counts."""
-        return "epochs" if self.by_epoch else "iterations"
-
     def __repr__(self) -> str:
-        end = f"{self.max_epochs if self.by_epoch else self.max_iters} {self.unit}"
+        end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
         return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"

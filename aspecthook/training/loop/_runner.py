@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
+from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aspecthook import hookable
-from aspecthook._errors import HookTypeError, described
+from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._ranks import broadcast, process_group
+from aspecthook.training._ranks import all_gather, broadcast, highest, process_group
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import load, take_folder
 from aspecthook.training.checkpoint._format import packed, write_packed
@@ -26,25 +28,10 @@ from aspecthook.training.checkpoint._format import packed, write_packed
 from . import _state
 from ._checks import check_loader, length_of
 from ._dialect import STATE, attach, bindings_of, name_of
-from ._interrupts import INTERRUPTS
-from ._logs import of_mode, without_mode
+from ._interrupts import INTERRUPTS, Terminated
+from ._logs import Means, of_mode, without_mode
+from ._reading import is_divided
 from ._run import Registered, Run
-from ._steps import (
-    agree_to_end,
-    batches,
-    count_epoch,
-    count_iteration,
-    end_of,
-    evaluate,
-    group_of,
-    inputs_of,
-    loss_of,
-    next_epoch,
-    note_length,
-    outputs_of,
-    take_step,
-    trained,
-)
 
 if TYPE_CHECKING:
     from aspecthook.training.schedules._mmcv import Config
@@ -152,16 +139,9 @@ class Runner(Run):
     ) -> None:
         """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
 
-        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over the one here.
-
-        Args:
-            lr_config: Of an `LrUpdaterHook`, ``{"policy": "cosine", "min_lr": 0.0}``; priority 10.
-            optimizer_config: Of an `OptimizerHook`, ``{"grad_clip": {"max_norm": 35}}``; priority 40.
-            checkpoint_config: Of a `CheckpointHook`, ``{"interval": 1}``; priority 50.
-            log_config: Of loggers, ``{"interval": 50, "hooks": ["TextLoggerHook", "JsonLoggerHook"]}``; priority 90.
-            momentum_config: Of a `MomentumUpdaterHook`; priority 30.
-            timer_config: Of an `IterTimerHook`; priority 70.
-            custom_hooks: A list of others; each has its own priority, which is 50 unless its class says otherwise.
+        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over mmcv's: 10 for the
+        learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for the timer and 90 for the
+        loggers. `custom_hooks` is a list of others, each with a priority of its own.
 
         Raises:
             ConfigError: A config that cannot be built.
@@ -189,13 +169,13 @@ class Runner(Run):
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.prepare(train, val)
-        if trained(self) >= end_of(self):
-            self.logger.warning("the run has made its %d %s already; fit has nothing to do", trained(self), self.unit)
+        if self.trained >= self.end:
+            self.logger.warning("%s has been made already; fit has nothing to do", repr(self))
         with self.interrupts:
             self.busy = True
             try:
                 self.run()
-                agree_to_end(self)
+                self.agree_to_end()
                 self.finish_saving()
                 self.interrupts.raise_noted()  # of a signal after the last epoch
                 self.remove_interrupted(self.work_dir)
@@ -228,10 +208,8 @@ class Runner(Run):
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
-        length = length_of(train)
-        note_length(self, length, length)
-        if self.seed is not None and not self.resumed and not self._seeded:
-            self._seeded = True
+        self._note_length(length_of(train), length_of(train))
+        if self.seed is not None and not self.resumed and not self.iter:
             random.seed(self.seed)
             self.backend.seed(self.seed)
 
@@ -283,13 +261,13 @@ class Runner(Run):
     @hookable(provides=STATE)
     def train_loop(self) -> None:
         """Train and validate as the workflow says, until the run ends."""
-        while (mode := next_epoch(self)) is not None:
+        while (mode := self.next_epoch()) is not None:
             self.set_mode(mode)
             if mode == "train":
                 self.train_epoch()
             else:
                 self.val_loop()
-            count_epoch(self, mode)
+            self.count_epoch(mode)
 
     @hookable(provides=STATE)
     def val_loop(self) -> None:
@@ -309,9 +287,9 @@ class Runner(Run):
     @hookable(provides=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
-        for batch in batches(self, "train"):
+        for batch in self.batches("train"):
             self.train_iter(batch)
-            if count_iteration(self):
+            if self.count_iteration():
                 break
 
     @hookable(provides=STATE)
@@ -321,31 +299,31 @@ class Runner(Run):
         counts = self.progress.pending_epoch == "val"
         if counts:
             self.progress.pending_epoch = None
-        evaluate(self, "val", self.val_iter)
+        self._evaluate("val", self.val_iter)
         if counts:
-            self.interrupts.judging = True
+            self.interrupts.patience = 2
             self.progress.validated += 1
 
     @hookable(provides=STATE)
     def test_epoch(self) -> None:
         """Test on one pass over the data."""
-        evaluate(self, "test", self.test_iter)
+        self._evaluate("test", self.test_iter)
 
     @hookable(provides=STATE)
     def predict_epoch(self) -> None:
         """Predict on one pass over the data."""
-        evaluate(self, "predict", lambda batch: self.predictions.append(self.predict_iter(batch)))
+        self._evaluate("predict", lambda batch: self.predictions.append(self.predict_iter(batch)))
 
     @hookable(provides=STATE)
     def train_iter(self, batch: Any) -> Any:
         """Train on one batch: forward, backward and, if a group of batches is complete, a step of the optimizer."""
         self.batch = batch
         loss = self.forward(batch)
-        size, complete = group_of(self)
+        size, complete = self._group()
         self.backward(loss / size if size > 1 else loss)
         progress = self.progress
         if complete:
-            take_step(self)
+            self._take_step()
         else:
             progress.accumulated = True
         progress.iter, progress.inner_iter = self.iter + 1, self.inner_iter + 1
@@ -354,27 +332,31 @@ class Runner(Run):
     @hookable(provides=STATE)
     def val_iter(self, batch: Any) -> Any:
         """Validate on one batch."""
-        return outputs_of(self, batch)
+        return self._outputs_of(batch)
 
     @hookable(provides=STATE)
     def test_iter(self, batch: Any) -> Any:
         """Test on one batch."""
-        return outputs_of(self, batch)
+        return self._outputs_of(batch)
 
     @hookable(provides=STATE)
     def predict_iter(self, batch: Any) -> Any:
         """Return what the model computes for one batch."""
         self.batch = batch
-        self.outputs = self.model(inputs_of(batch))
+        if is_any(batch, tuple, list):
+            inputs = batch[0]
+        else:
+            inputs = batch["inputs"] if is_any(batch, Mapping) and "inputs" in batch else batch
+        self.outputs = self.model(inputs)
         return self.outputs
 
     @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
         if self.amp is None:
-            return loss_of(self, batch)
+            return self._loss_of(batch)
         with self.amp.autocast():
-            return loss_of(self, batch)
+            return self._loss_of(batch)
 
     @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
@@ -394,52 +376,223 @@ class Runner(Run):
         else:
             self.amp.step(self.optimizer)
 
+    # The rules of the loop, which a session follows too. What counts is no part of the iterator `batches`: it calls
+    # hooks, a StopIteration of which must reach the caller unchanged, and Python turns one that leaves a generator into
+    # a RuntimeError (PEP 479).
+
+    def next_epoch(self) -> str | None:
+        """Return the mode of the next epoch, or None if the run is over.
+
+        A run that was resumed from a checkpoint may be in the middle of its workflow.
+        """
+        progress = self.progress
+        mode = self._advance(progress, self.trained)
+        if mode is not None:
+            progress.pending_epoch = mode
+        if mode == "train":
+            progress.until = inf if self.by_epoch else self.row_end(progress)
+        return mode
+
+    def count_epoch(self, mode: str) -> None:
+        """Count the epoch that `next_epoch` asked for, do what was put off until its end, and raise a noted signal."""
+        progress = self.progress
+        if progress.pending_epoch is not None:  # a hook has skipped it
+            progress.pending_epoch = None
+            if mode == "val":
+                progress.validated += 1
+            elif self.by_epoch:
+                self._end_pass()  # otherwise it would be the next one forever
+            else:
+                raise TrainingError(
+                    "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
+                    "train_iter in the hook, or call request_stop()"
+                )
+        while self.after_stage_calls:
+            self.after_stage_calls.pop(0)()
+        self.interrupts.patience, self.logged = 1, {}
+        self.epoch = progress.epoch
+        self.agree_to_end()
+        self.interrupts.raise_noted()
+        if mode == "train" and self.row_end(progress) == inf and hasattr(self.loaders["train"], "__next__"):
+            self.request_stop()  # the data are an iterator, which has only one pass
+
+    def batches(self, mode: str) -> Iterator[Any]:
+        """Yield the batches of one pass over the data, but those that a resumed run has seen, and count the pass."""
+        loader = self.data_loader
+        start = self.progress.inner_iter if mode == "train" else 0
+        if mode == "train":
+            self.progress.pending_epoch = None
+            loader, length = self.reading.begin(loader, self.epoch, start)
+            self._note_length(length, length_of(self.data_loader))
+        empty, move = True, self.backend.mover(self.model)
+        for self.inner_iter, batch in enumerate(loader, start):
+            self.batch = move(batch)
+            yield self.batch
+            empty = False
+        if empty and not start:
+            raise TrainingError(
+                f"the data for {mode} had no batches in epoch {self.epoch + 1}: {brief(self.data_loader)} is empty, or "
+                "an iterator that has only one pass; give a list or a loader"
+            )
+        if mode == "train":
+            self._end_pass()
+
+    def count_iteration(self) -> bool:
+        """Count an iteration, and return whether to leave the epoch after it."""
+        progress = self.progress
+        # A hook may have skipped this iteration. If its batch was the last of a group, the gradients of the other
+        # batches still wait for the optimizer's step.
+        if progress.accumulated and self._group()[1]:
+            self._take_step()
+        progress.iter, progress.inner_iter = self.iter + 1, self.inner_iter + 1
+        while self.after_stage_calls:
+            self.after_stage_calls.pop(0)()
+        self.iter, self.step, self.logged = progress.iter, progress.step, {}
+        self.writes.poll()
+        if progress.inner_iter == progress.length:
+            self._end_pass()
+            return True
+        self.agree_to_end()
+        return self.stopping or self.interrupts.came is not None or self.iter == progress.until
+
+    def agree_to_end(self) -> None:
+        """End the run on all ranks if a hook or a signal ends it on one: the others would wait for that one forever."""
+        if process_group() is None:
+            return
+        signalled = self.interrupts.came is not None
+        most = highest(2 if signalled else int(self.stopping))
+        self.stopping = self.stopping or most > 0
+        if most > 1 and not signalled:
+            self.interrupts.came = Terminated("another rank was interrupted")
+
+    def _end_pass(self) -> None:
+        """Count a complete pass over the data."""
+        self.progress.inner_iter = 0
+        self.progress.epoch = self.epoch + 1
+
+    def _note_length(self, length: int | None, later: int | None) -> None:
+        """Note the length of the epoch that begins or continues, and what it means for the number of iterations.
+
+        The epochs before, and the rest of this one, may have been divided into other batches than those to come, which
+        are assumed to have `later` batches each. Each may have another length, and notes it when it begins.
+        """
+        self.progress.length = length
+        if self.by_epoch and self.max_epochs is not None:
+            before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
+            if length is None or later is None:
+                self.max_iters = None
+            else:
+                self.max_iters = before + length + (left - 1) * later if left > 0 else before
+
+    def _group(self) -> tuple[int, bool]:
+        """Return how many batches share a step with the one under way, and whether it is the last of them."""
+        if self.accumulate == 1:
+            return 1, True
+        place = self.iter % self.accumulate
+        size = self.accumulate
+        if self.max_iters is not None:  # the last group of a run may be smaller
+            size = max(1, min(size, self.max_iters - (self.iter - place)))
+        return size, place + 1 >= size
+
+    def _take_step(self) -> None:
+        """Call the optimizer step for the gradients of a group of batches."""
+        if self.amp is not None:
+            self.amp.unscale(self.optimizer)
+        self.optimizer_step()
+        self.optimizer.zero_grad()
+        self.progress.step = self.step + 1
+        self.progress.accumulated = False
+
+    def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
+        """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
+        means = Means()
+        with self.backend.no_grad():
+            for batch in self.batches(mode):
+                means.add(step(batch))
+        if is_divided(self.data_loader):
+            means = Means.of_all(all_gather(means.totals))
+        self.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
+
+    def _loss_of(self, batch: Any) -> Any:
+        """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
+        if hasattr(self.model, "train_step"):
+            made = self.model.train_step(batch, self.optimizer)
+            if not is_any(made, dict) or "loss" not in made:
+                raise TrainingError(
+                    f"train_step of {type(self.model).__name__} returned {type(made).__name__}, not a dict with a "
+                    "'loss'; return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
+                )
+        else:
+            made = self._computed(batch)
+        self.outputs = made
+        loss, log_vars = made["loss"], made.get("log_vars")
+        if log_vars is None:  # only then: reading a number from a GPU waits until the GPU has computed it
+            size = prod(getattr(loss, "shape", ()))
+            if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
+                what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
+                raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
+            log_vars = {"loss": self.backend.item(loss)}
+        self.log(log_vars)
+        return loss
+
+    def _outputs_of(self, batch: Any) -> Any:
+        """Return what the model computes for a batch that it is validated or tested on."""
+        self.batch = batch
+        if hasattr(self.model, "val_step"):
+            self.outputs = self.model.val_step(batch, self.optimizer)
+        else:
+            self.outputs = self._computed(batch)
+            self.outputs["log_vars"] = {"loss": self.backend.item(self.outputs["loss"])}
+        return self.outputs
+
+    def _computed(self, batch: Any) -> dict[str, Any]:
+        if self.loss is None:
+            raise TrainingError(
+                f"{type(self.model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
+            )
+        if is_any(batch, tuple, list) and len(batch) == 2:
+            inputs, targets = batch
+        elif is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
+            inputs, targets = batch["inputs"], batch["targets"]
+        else:
+            raise TrainingError(
+                f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a "
+                "mapping that has both"
+            )
+        predicted = self.model(inputs)
+        return {"loss": self.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
+
     # Checkpoints
 
     @hookable(provides=STATE)
-    def save_checkpoint(
-        self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None, *, asynchronous: bool = False
-    ) -> Path:
+    def save_checkpoint(self, path: str | os.PathLike[str], *, asynchronous: bool = False) -> Path:
         """Save everything that is needed to resume the run, and return the path.
 
         Several ranks call it together, since a checkpoint has a state of each, and rank 0 writes it.
 
         Args:
             path: The file.
-            meta: What else to save under ``"meta"``.
-            asynchronous: Only copy the state, and let a thread write it: see `finish_saving`. Checkpoints are written
-                in the order of the calls. If two are not written yet, this waits for the first. An error is raised
-                after the iteration of the run in which it is noticed, or by `finish_saving`.
+            asynchronous: Only copy the state, and let a thread write it, once the one before is written. An error is
+                raised after the iteration of the run in which it is noticed, by the next save or by `finish_saving`.
         """
         file = path_of("save_checkpoint", path)
+        self.finish_saving()
+        state = self.state_dict()
         if not asynchronous:
-            self.writes.wait()
-            return self.write_checkpoint(file, self.state_dict(meta))
-        self.writes.make_room()
-        state = self.state_dict(meta)
-        return self.write_checkpoint(file, dict(state), copied=_state.copied_arrays(state))
+            return self.write_checkpoint(file, state)
+        return self.write_checkpoint(file, state, asynchronous=True)
 
     @hookable(provides=STATE)
-    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Mapping[int, Any] | None = None) -> Path:
-        """Write a checkpoint; a pre hook may change what is written.
-
-        Args:
-            path: The file.
-            checkpoint: The state of the run.
-            copied: For a thread that writes it: those arrays that are copies already, by their identities.
-        """
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], *, asynchronous: bool = False) -> Path:
+        """Write a checkpoint; a pre hook may change what is written."""
         if self.rank == 0:
             tree, arrays = packed(checkpoint)
-            if copied is None:
-                write_packed(path, tree, arrays)
+            if asynchronous:  # some of the arrays may be those that a hook works with
+                copies = {name: array.copy() for name, array in arrays.items()}
+                self.writes.add(lambda: write_packed(path, tree, copies))
             else:
-                kept = {name: array if id(array) in copied else array.copy() for name, array in arrays.items()}
-                self.writes.add(lambda: write_packed(path, tree, kept))
+                write_packed(path, tree, arrays)
         return path
-
-    def finish_saving(self) -> None:
-        """Wait until all checkpoints have been written, and raise the error of one that could not be."""
-        self.writes.finish()
 
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
@@ -476,7 +629,7 @@ class Runner(Run):
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        self.writes.wait()  # a hook may have begun a save before the run, and what it writes would be swept away
+        self.finish_saving()  # a hook may have begun a save before the run, and what it writes would be swept away
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(
@@ -484,16 +637,16 @@ class Runner(Run):
             )
         return aside
 
-    def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        return _state.state_of(self, meta)
+        return _state.state_of(self)
 
     def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
         cause = self.interrupts.came or error
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
-        if self.interrupts.judging:  # not all hooks have seen the validation, which is cheap to repeat
+        if self.interrupts.patience == 2:  # not all hooks have seen the validation, which is cheap to repeat
             self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
-from aspecthook.training.backends._state import is_any, map_leaves
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
 from ._dialect import named
@@ -32,6 +31,7 @@ class Part(NamedTuple):
 
     state: Callable[[], Any]
     load: Callable[[Any], object]
+    may_lack: bool = False  # whether a checkpoint may be without it
 
 
 def parts_of(run: Run) -> dict[str, Part]:
@@ -48,7 +48,7 @@ def parts_of(run: Run) -> dict[str, Part]:
 
     def load_gradients(gradients: Mapping[str, Any] | None) -> None:
         backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
-        run.progress.accumulated = bool(gradients)
+        progress.accumulated = bool(gradients)
 
     def load_logs(logs: Mapping[str, Any]) -> None:
         run.logs, run.logged = dict(logs), {}
@@ -56,14 +56,15 @@ def parts_of(run: Run) -> dict[str, Part]:
     return {
         "model": Part(lambda: backend.state(model), partial(backend.load_state, model)),
         "optimizer": Part(
-            lambda: {} if run.optimizer is None else backend.optimizer_state(run.optimizer), load_optimizer
+            lambda: {} if run.optimizer is None else backend.optimizer_state(run.optimizer), load_optimizer, True
         ),
-        "amp": Part(lambda: None if run.amp is None else run.amp.state_dict(), load_amp),
+        "amp": Part(lambda: None if run.amp is None else run.amp.state_dict(), load_amp, True),
         "progress": Part(progress.state_dict, run.move_to),
-        "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
+        "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients, True),
         "data": Part(
             lambda: reading.state_of(run.loaders.get("train"), progress.epoch, progress.inner_iter),
             partial(setattr, reading, "saved"),
+            True,
         ),
         "logs": Part(
             lambda: {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))}, load_logs
@@ -76,7 +77,7 @@ def parts_of(run: Run) -> dict[str, Part]:
     }
 
 
-def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
+def state_of(run: Run) -> dict[str, Any]:
     """Return the state of a run, with copies of its arrays; several ranks call it together."""
     generators = all_gather(run.backend.rng_state())
     return {
@@ -85,24 +86,12 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
             "python": platform.python_version(),
             "backend": run.backend.name,
             **run.meta,
-            **(meta or {}),
             "identity": run.identity,
         },
         **{name: part.state() for name, part in parts_of(run).items()},
         "random": generators[0],
         "ranks": generators[1:],  # the random generators of the others
     }
-
-
-def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
-    """Return the arrays that `state_of` has copied, by their identities; a hook's may be those that it works with.
-
-    They are kept alive: a hook may replace one, and the next array might then have its identity.
-    """
-    found: dict[int, Any] = {}
-    parts = [state[name] for name in ("model", "optimizer", "gradients", "random")]
-    map_leaves(lambda leaf: found.setdefault(id(leaf), leaf), parts)
-    return found
 
 
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
@@ -115,7 +104,13 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
         parts = {"model": parts["model"]}
     elif not other_run:
         _check_identity(run, checkpoint)
-    states = {name: _state_in(run, checkpoint, name) for name in parts}
+    for name, part in parts.items():
+        if name not in checkpoint and not part.may_lack:
+            raise TrainingError(f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
+    states = {name: checkpoint.get(name) for name in parts}
+    ranks: Any = checkpoint.get("ranks")
+    if resume and isinstance(ranks, list):  # if there were fewer ranks, several have the generators of one
+        states["random"] = [checkpoint["random"], *ranks][run.rank % (len(ranks) + 1)]
     if resume and run.optimizer is not None and states["optimizer"] is None:
         raise TrainingError(
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
@@ -140,16 +135,28 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
 
 def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> None:
     """Note how to restore the parts of a run as they are now; what is noted last is done first."""
-    for owner, name in (
-        *((run, name) for name in ("resumed", "logs", "logged")),
+
+    def keep_items(items: dict[str, Any]) -> None:
+        undo.callback(items.update, dict(items))
+        undo.callback(items.clear)
+
+    def load_again(hook: Any, state: Any) -> None:
+        with suppress(Exception):
+            hook.load_state_dict(state)
+
+    attributes = [
+        (run, "resumed"),
+        (run, "logs"),
+        (run, "logged"),
         (run.progress, "accumulated"),
         (run.reading, "saved"),
-        *([] if run.optimizer is None else [(run.optimizer, "param_groups")]),
-    ):
+    ]
+    if run.optimizer is not None:  # the very objects, which schedules hold
+        attributes.append((run.optimizer, "param_groups"))
+        for group in run.optimizer.param_groups:
+            keep_items(group)
+    for owner, name in attributes:
         undo.callback(setattr, owner, name, getattr(owner, name))
-    groups: list[dict[str, Any]] = [] if run.optimizer is None else run.optimizer.param_groups
-    for group in groups:  # the very objects, which schedules hold
-        _keep_items(group, undo)
     for name, part in parts.items():
         if name not in ("hooks", "data"):
             undo.callback(part.load, part.state())
@@ -157,31 +164,9 @@ def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> N
         if hasattr(hook, "load_state_dict"):
             # A hook may fail to load the state that it has now, or have none before the run begins; and many only note
             # what they were given, until the run begins. So at last its attributes are what they were.
-            _keep_items(getattr(hook, "__dict__", {}), undo)
+            keep_items(getattr(hook, "__dict__", {}))
             with suppress(Exception):
-                undo.callback(_load_if_it_can, hook, deepcopy(hook.state_dict()))
-
-
-def _keep_items(items: dict[str, Any], undo: ExitStack) -> None:
-    undo.callback(items.update, dict(items))
-    undo.callback(items.clear)
-
-
-def _load_if_it_can(hook: Any, state: Any) -> None:
-    with suppress(Exception):
-        hook.load_state_dict(state)
-
-
-def _state_in(run: Run, checkpoint: Mapping[str, Any], name: str) -> Any:
-    """Return the state of a part in a checkpoint."""
-    if name in ("optimizer", "amp", "gradients", "data"):  # a run may have none
-        return checkpoint.get(name)
-    if name not in checkpoint:
-        raise TrainingError(f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
-    ranks: Any = checkpoint.get("ranks")
-    if name == "random" and is_any(ranks, list):  # if there were fewer ranks, several have the generators of one
-        return [checkpoint[name], *ranks][run.rank % (len(ranks) + 1)]
-    return checkpoint[name]
+                undo.callback(load_again, hook, deepcopy(hook.state_dict()))
 
 
 def _load_hooks(run: Run, states: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, final, overload
 
 from aspecthook._core.law.callables import Parameter, parameters
@@ -20,8 +20,8 @@ _MANY = 20
 
 
 @final
-class Registry:
-    """Names for classes and functions, in the order of registration.
+class Registry(dict[str, Factory]):
+    """Names for classes and functions: a dict, in the order of registration.
 
     Args:
         name: The name of the registry, for messages.
@@ -40,10 +40,10 @@ class Registry:
     """
 
     def __init__(self, name: str, *, imports: bool = False) -> None:
+        super().__init__()
         self.name: str = name
         self._who = f"registry {name!r}"
         self.imports: bool = imports
-        self._known: dict[str, Factory] = {}
 
     @overload
     def register(
@@ -86,13 +86,13 @@ class Registry:
                 raise HookTypeError(f"{self._who}: {brief(target)} has no name of its own; give one by name=")
             names = [own] if name is None else [name] if isinstance(name, str) else [*name]
             for one in () if force else names:
-                holder = self._known.get(one, target)
+                holder = self.get(one, target)
                 if holder != target:
                     raise ConfigError(
                         f"{self._who}: {brief(target)} cannot have the name {one!r}: {brief(holder)} has it; give "
                         "another by name=, or replace that one with force=True"
                     )
-            self._known.update(dict.fromkeys(names, target))
+            self.update(dict.fromkeys(names, target))
             return target
 
         return add if target is None else add(target)
@@ -140,8 +140,8 @@ class Registry:
     def _factory(self, kind: object, what: str) -> Factory:
         if not isinstance(kind, str):
             found, advice = kind, "give a registered name, a class or function, or an import path"
-        elif kind in self._known:
-            return self._known[kind]
+        elif kind in self:
+            return self[kind]
         elif ":" not in kind:
             raise ConfigError(self._unknown(kind))
         elif not self.imports:
@@ -164,19 +164,8 @@ class Registry:
         known = "" if near and len(self) > _MANY else f"; registered are: {listed(self)}"
         return f"{self._who}: {brief(name)} is not registered{known}{path}{near}"
 
-    def __getitem__(self, name: str) -> Factory:
-        if name not in self._known:
-            raise HookLookupError(self._unknown(name))
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self._known])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._known
-
-    def __len__(self) -> int:
-        return len(self._known)
+    def __missing__(self, name: str) -> Factory:
+        raise HookLookupError(self._unknown(name))
 
     def __repr__(self) -> str:
         return f"<Registry {self.name!r}: {listed(self)}>"

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from ._hooks import (
     CheckpointSaverHook,
-    CheckpointSaverListener,
-    FinalOpsHook,
     LoggingTensorHook,
     NanTensorHook,
     StopAtStepHook,
@@ -29,9 +27,7 @@ from ._protocol import (
 __all__ = [
     "AbortedError",
     "CheckpointSaverHook",
-    "CheckpointSaverListener",
     "Estimator",
-    "FinalOpsHook",
     "LoggingTensorHook",
     "MonitoredTrainingSession",
     "NanLossDuringTrainingError",

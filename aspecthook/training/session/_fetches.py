@@ -70,7 +70,7 @@ def arrays(values: Nested) -> Nested:
             return TorchBackend().to_array(value)
         import numpy as np
 
-        from aspecthook.training.backends._autograd import detach
+        from aspecthook.training.backends._network import detach
 
         found = detach(value)
         return np.array(found) if is_any(found, np.ndarray) else found

@@ -93,28 +93,6 @@ class TimedHook(SessionRunHook):
 # Checkpoints
 
 
-class CheckpointSaverListener:
-    """The base of listeners to a `CheckpointSaverHook`: override what you need.
-
-    Example:
-        >>> class StopWhenGood(CheckpointSaverListener):
-        ...     def after_save(self, session, global_step_value):
-        ...         return session.run("loss") < 0.1
-    """
-
-    def begin(self) -> None:
-        """Called before the session is created."""
-
-    def before_save(self, session: Session, global_step_value: int) -> None:
-        """Called before each checkpoint."""
-
-    def after_save(self, session: Session, global_step_value: int) -> object:
-        """Called when a checkpoint is written; a true result ends the run."""
-
-    def end(self, session: Session, global_step_value: int) -> None:
-        """Called when the run has ended."""
-
-
 @final
 @HOOKS.register
 class CheckpointSaverHook(TimedHook):
@@ -127,7 +105,6 @@ class CheckpointSaverHook(TimedHook):
         checkpoint_dir: The folder.
         save_secs: The seconds between two checkpoints.
         save_steps: The steps of the optimizer between two checkpoints. Give one of the two.
-        listeners: Listeners to the checkpoints. If ``after_save`` of one returns a true value, the run ends.
         max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
 
     Example:
@@ -142,24 +119,16 @@ class CheckpointSaverHook(TimedHook):
         save_secs: float | None = None,
         save_steps: int | None = None,
         *,
-        listeners: Iterable[CheckpointSaverListener] = (),
         max_keep: int | None = 5,
     ) -> None:
         super().__init__(save_steps, save_secs)
         self.checkpoint_dir: Path = Path(checkpoint_dir)
-        self.listeners: list[CheckpointSaverListener] = list(listeners)
         self.max_keep: int | None = optional_number("CheckpointSaverHook", "max_keep", max_keep, 1)
         self._files = KeptFiles(self.checkpoint_dir, self.max_keep)
 
     def path(self, step: int) -> Path:
         """Return the file of a step."""
         return self.checkpoint_dir / f"model.ckpt-{step}.safetensors"
-
-    def begin(self) -> None:
-        """Restart the timer, and call `begin` of the listeners."""
-        super().begin()
-        for listener in self.listeners:
-            listener.begin()
 
     def after_create_session(self, session: Session, coord: Session) -> None:
         """Save the state at the beginning, unless the run was resumed from a checkpoint of the same step."""
@@ -181,12 +150,7 @@ class CheckpointSaverHook(TimedHook):
         if not due:
             return
         self.acts(step)
-
-        def save() -> None:
-            if broadcast(self._save(session, step)):
-                session.runner.request_stop()
-
-        session.runner.after_stage(save)
+        session.runner.after_stage(lambda: self._save(session, step))
 
     def end(self, session: Session) -> None:
         """Save the final state."""
@@ -194,20 +158,9 @@ class CheckpointSaverHook(TimedHook):
         if self._last is None or step != self._last[0]:
             self.acts(step)
             self._save(session, step)
-        if session.runner.rank == 0:
-            for listener in self.listeners:
-                listener.end(session, step)
 
-    def _save(self, session: Session, step: int) -> bool:
-        """Save a checkpoint, and return whether a listener wants the run to end; only rank 0 has listeners."""
-        listeners = self.listeners if session.runner.rank == 0 else []
-        for listener in listeners:
-            listener.before_save(session, step)
+    def _save(self, session: Session, step: int) -> None:
         self._files.save(session.runner, self.path(step).name)
-        ends = [
-            bool(listener.after_save(session, step)) for listener in listeners
-        ]  # all are called, also after a true one
-        return any(ends)
 
     def state_dict(self) -> dict[str, Any]:
         """Return when the hook has saved last, and the files that are kept."""
@@ -315,33 +268,6 @@ class NanTensorHook(SessionRunHook):
             )
         run_context.session.runner.logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
         run_context.request_stop()
-
-
-@final
-@HOOKS.register
-class FinalOpsHook(SessionRunHook):
-    """Read values at the end of the run.
-
-    Args:
-        final_ops: Names of values, nested in any way.
-
-    Attributes:
-        final_ops_values: The values, in the shape of the names; None before the end.
-
-    Example:
-        >>> hook = FinalOpsHook({"step": "global_step", "weight": "param:0.weight"})
-        >>> hook.final_ops_values is None
-        True
-    """
-
-    def __init__(self, final_ops: Nested) -> None:
-        mapped(final_ops, str, "FinalOpsHook")
-        self._final_ops = final_ops
-        self.final_ops_values: Nested = None
-
-    def end(self, session: Session) -> None:
-        """Read the values."""
-        self.final_ops_values = session.run(self._final_ops)
 
 
 # Logs

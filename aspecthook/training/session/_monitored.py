@@ -13,7 +13,6 @@ from typing import Any, Self, TypeAlias, cast, final
 from aspecthook import hookable
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
@@ -24,12 +23,10 @@ from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_l
 from aspecthook.training.loop._logs import logged_by
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_of, next_epoch, trained
 
 from ._fetches import Feed, Nested, arrays
 from ._hooks import CheckpointSaverHook, LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._protocol import (
-    CREATES,
     QUIET,
     AbortedError,
     Caller,
@@ -58,7 +55,7 @@ class MonitoredTrainingSession:
         val: The data to validate on, where the runner's workflow says so, or after each epoch.
         hooks: The hooks of this session: session-run hooks, or hooks of any other kind that a runner takes.
         checkpoint_dir: The folder to save checkpoints in, and to load the newest from. When a session is lost, the run
-            continues from there too; without a folder, from the last step.
+            continues from there too; without a folder, the `AbortedError` ends the run.
         save_checkpoint_steps: The steps between two checkpoints.
         save_checkpoint_secs: The seconds between two checkpoints: 600 unless steps are given. For other options, put a
             `CheckpointSaverHook` among the hooks, which takes the place of that of the session.
@@ -99,7 +96,7 @@ class MonitoredTrainingSession:
             given.insert(0, CheckpointSaverHook(checkpoint_dir, save_checkpoint_secs, save_checkpoint_steps))
         self.runner: Runner = runner
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-        self._state = state = session_state(runner)
+        self._state = session_state(runner)
         self._caller = Caller()
         self._answered = False  # whether the step that the user waits for is made
         self._thrown: BaseException | None = None  # what the user's code has raised
@@ -118,7 +115,6 @@ class MonitoredTrainingSession:
             if saved is not None:
                 runner.resume(saved)
                 runner.logger.info("resumed from %s, after step %d", saved, runner.step)
-            state.entered, state.quiet, state.checkpoint_dir = True, None, self._folder
             runner.busy = True
             runner.interrupts.take()
             self._pauses = _staged(runner, "run", self._run)
@@ -148,7 +144,7 @@ class MonitoredTrainingSession:
         """
         if self.should_stop():
             raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
-        if not self.runner.interrupts.at_once:
+        if self.runner.interrupts.patience:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
         self._state.original_args = SessionRunArgs(fetches, dict(feed or {}))
@@ -189,29 +185,33 @@ class MonitoredTrainingSession:
         self.close()
         return True
 
-    # The run, which pauses before each step: the bodies of the stages `run`, `train_loop` and `train_epoch`
+    # The run, which pauses before each step: the bodies of the stages `run`, `train_loop` and `train_epoch`. They are
+    # not the runner's own: a generator turns a StopIteration that a hook raises into a RuntimeError (PEP 479), and the
+    # stages of `Runner.fit` let it through.
 
     def _run(self) -> Pauses:
-        run, state = self.runner, self._state
+        run = self.runner
         run.take_folder()
+        run.running = True
         while True:
             try:
-                state.open(run)
-                run.running = True
                 yield from _staged(run, "train_loop", self._train_loop)
                 break
-            except (AbortedError, OutOfRangeError, StopIteration) as error:
-                if error is self._thrown:
+            except AbortedError as error:
+                saved = None if self._folder is None or error is self._thrown else newest(self._folder)
+                if saved is None:
                     raise
-                if not state.recovers(run, error):
-                    break
+                run.logger.warning("the session is lost, and a new one continues from %s: %s", saved, error)
+                self._state.close()
+                run.after_stage_calls.clear()
+                run.resume(saved)
         self._through = True
         yield  # the hooks after the run are called when the session is closed
         run.running = False
 
     def _train_loop(self) -> Pauses:
         run = self.runner
-        while (mode := next_epoch(run)) is not None:
+        while (mode := run.next_epoch()) is not None:
             if mode == "train":
                 yield
                 if run.stopping:
@@ -222,9 +222,9 @@ class MonitoredTrainingSession:
                 if mode == "val":
                     run.set_mode(mode)
                     run.val_loop()
-                count_epoch(run, mode)
-            except StopIteration as error:  # a generator would turn it into a RuntimeError (PEP 479)
-                raise OutOfRangeError(str(error)) from error
+                run.count_epoch(mode)
+            except QUIET as error:
+                self._state.end_quietly(run, error)
 
     def _train_epoch(self) -> Pauses:
         run = self.runner
@@ -232,10 +232,10 @@ class MonitoredTrainingSession:
             run.progress.pending_epoch = None
             return
         try:
-            for batch in batches(run, "train"):
+            for batch in run.batches("train"):
                 run.train_iter(batch)
                 self._answered = self._state.quiet is None
-                if count_iteration(run):
+                if run.count_iteration():
                     return
                 yield
                 if self.should_stop():
@@ -247,7 +247,7 @@ class MonitoredTrainingSession:
         """Continue, or raise an error of the user's code, at a pause: to the next pause, or to the end of the run."""
         run = self.runner
         folder = self._folder or run.work_dir
-        run.interrupts.at_once, self._thrown, is_over = False, thrown, False
+        run.interrupts.patience, self._thrown, is_over = 1, thrown, False
         try:
             try:
                 if thrown is None:
@@ -258,7 +258,7 @@ class MonitoredTrainingSession:
                 is_over = True
             if is_over:
                 run.interrupts.raise_noted()  # of a signal after the last step
-                if trained(run) >= end_of(run):
+                if run.trained >= run.end:
                     run.remove_interrupted(folder)
                 self._leave()
         except BaseException as error:
@@ -269,13 +269,13 @@ class MonitoredTrainingSession:
                 raise cause from error  # a hook failed while the interrupted stages ended
             raise
         finally:
-            run.interrupts.at_once = True
+            run.interrupts.patience = 0
 
     def _leave(self) -> None:
         """Remove the hooks and the signal handlers of the session from the runner."""
         self._closed = True
         self.runner.interrupts.release()
-        self._state.entered, self._state.checkpoint_dir, self._state.original_args = False, None, SessionRunArgs()
+        self._state.original_args = SessionRunArgs()
         self._state.close()
         self.runner.leave()
         self._registered.close()
@@ -289,8 +289,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     around hook that is a plain function is refused: it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
-    kept = Chain(tuple(hook for hook in mount.chain().hooks if not hasattr(hook.function, CREATES)))
-    for hook in kept.around:
+    for hook in mount.chain().around:
         if hook.style != "generator":
             raise HookTypeError(
                 f"Runner.{stage} has the {hook.who}, which is a plain function, and a session cannot pause in it; "
@@ -300,7 +299,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     def paused(run: Run) -> Pauses:  # noqa: ARG001  # the parameters of a stage
         return (yield from body())
 
-    call = mount.separate(kept, paused, Site(mount.name, paused.__code__, mount.site().function))
+    call = mount.separate(mount.chain(), paused, Site(mount.name, paused.__code__, mount.site().function))
     return cast("Pauses", call(run))
 
 

@@ -7,17 +7,14 @@ the place of those of training.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
-from aspecthook import hooks as hooks_of
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.hooks._guards import NanLossError
 from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
 from aspecthook.training.loop._run import Run
@@ -166,7 +163,7 @@ class SessionRunHook:
         """Called once, before the session is created."""
 
     def after_create_session(self, session: Session, coord: Session) -> None:
-        """Called when a session is created: at the beginning, and after each that was lost.
+        """Called when a session is created, after `begin` of all hooks; and after each that was lost.
 
         The coordinator is the session itself: `Session.request_stop` ends the run.
         """
@@ -209,7 +206,7 @@ class OutOfRangeError(TrainingError):
 
 
 class AbortedError(TrainingError):
-    """The session is lost, but the run is not: a new session is created, and the step is made again.
+    """The session is lost; a `MonitoredTrainingSession` makes a new one, which continues from the newest checkpoint.
 
     Example:
         >>> class Connected(SessionRunHook):
@@ -236,33 +233,27 @@ QUIET: tuple[type[Exception], ...] = (StopIteration, OutOfRangeError)
 
 # On the stages of a runner
 
-# By mode: the stages that are the run, a pass over the data, and a step.
+# By mode: the stages that are the run, the loop over its epochs, a pass over the data, and a step.
 STAGES: Final = {
-    "train": {"run": "run", "epoch": "train_epoch", "step": "train_iter"},
-    "val": {"run": "val_loop", "epoch": "val_epoch", "step": "val_iter"},
-    "predict": {"run": "predict_loop", "epoch": "predict_epoch", "step": "predict_iter"},
+    "train": {"run": "run", "loop": "train_loop", "epoch": "train_epoch", "step": "train_iter"},
+    "val": {"run": "val_loop", "loop": "val_epoch", "epoch": "val_epoch", "step": "val_iter"},
+    "predict": {"run": "predict_loop", "loop": "predict_epoch", "epoch": "predict_epoch", "step": "predict_iter"},
 }
 _NO_VALUES: Final = SessionRunValues()
-# The attribute of an around hook that has its method `after_create_session`, or None. Whatever opens a session calls
-# these methods in the order of the hooks; a session that pauses leaves the around hooks out.
-CREATES: Final = "creates_session"
 
 
 @final
 class SessionState:
-    """What the session hooks of a runner share in one mode: the session, the step, and what to do when either fails."""
+    """What the session hooks of a runner share in one mode: the session, and the step."""
 
     context: SessionRunContext
     values: dict[int, SessionRunValues] | None
 
     def __init__(self, mode: str) -> None:
         self.training = mode == "train"
-        self._whole = STAGES[mode]["run"]
         self.reader = Reader(training=self.training)
         self.session: Session | None = None
-        # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
-        self.checkpoint_dir: Path | None = None
-        self.entered = False  # whether something replaces lost sessions already
+        self.creating = False  # whether hooks are told of a new session; no error of theirs is quiet
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
         self.original_args = SessionRunArgs()  # what the caller of the steps fetches and feeds
         # The call of the stage that is the step, and the step: its context, the fetches by the `id` of the hook that
@@ -277,7 +268,7 @@ class SessionState:
     def begin_step(self, call: Call, run: Run) -> SessionRunContext:
         """Begin a step, with the first hook that is called in it, and return its context."""
         self.call, self.values, self.asked, self.feeders = call, None, {}, {}
-        self.context = SessionRunContext(self.original_args, self.session or Session(run, self.reader))
+        self.context = SessionRunContext(self.original_args, self.opened(run))
         self._global_step = run.step  # the number before the step, which is what TensorFlow reads
         self.reader.begin_step()
         return self.context
@@ -314,50 +305,11 @@ class SessionState:
 
     # The session
 
-    def open(self, run: Run) -> None:
-        """Open a session, and call `after_create_session` of the hooks."""
-        session = self.session = Session(run, self.reader)
-        for hook in hooks_of(getattr(run, self._whole)).chain().around:
-            method = getattr(hook.function, CREATES, None)
-            if method is not None:
-                method(session, session)
-
-    def in_session(self, run: Run, body: Callable[[], object]) -> object:
-        """Call a function in a session, and again in a new one whenever the session is lost."""
-        self.entered, self.quiet = True, None
-        try:
-            while True:
-                try:
-                    self.open(run)
-                    return body()
-                except (AbortedError, OutOfRangeError, StopIteration) as error:
-                    if not self.recovers(run, error):
-                        return None
-        finally:
-            self.entered = False
-
-    def recovers(self, run: Run, error: Exception) -> bool:
-        """Whether an error has lost the session, so that a new one continues; False if it ends the run quietly."""
-        if isinstance(error, AbortedError):
-            self._lose(run, error)
-            return True
-        if not (self.training and run.running):  # there is no loop that the error could end
-            raise error
-        self.end_quietly(run, error)
-        return False
-
-    def _lose(self, run: Run, error: Exception) -> None:
-        """Close a lost session, and set the run back to where a new session can continue."""
-        run.logger.warning("the session is lost, and a new one is created: %s: %s", type(error).__name__, error)
-        self.close()
-        if not self.training:
-            return
-        run.after_stage_calls.clear()
-        saved = None if self.checkpoint_dir is None else newest(self.checkpoint_dir)
-        if saved is None:
-            _go_back(run)
-        else:
-            run.resume(saved)
+    def opened(self, run: Run) -> Session:
+        """Return the session, which the first hook that needs it opens."""
+        if self.session is None:
+            self.session = Session(run, self.reader)
+        return self.session
 
     def end_quietly(self, run: Run, error: BaseException) -> None:
         """End the loop as if a hook had asked for it."""
@@ -370,21 +322,11 @@ class SessionState:
         if self.call is not None:  # it keeps the runner alive
             self.call = None
             del self.context
+        self.quiet, self.creating = None, False
         self.reader.close()
         if self.session is not None:
             self.session.close()
             self.session = None
-
-
-def _go_back(run: Run) -> None:
-    """Set the run back to the last step of the optimizer; only the gradients of an incomplete group are lost."""
-    done = run.progress.state_dict()
-    place = done["iter"] % run.accumulate
-    if place <= done["inner_iter"] and (run.by_epoch or done["begun"] <= done["iter"] - place):
-        done["iter"], done["inner_iter"] = done["iter"] - place, done["inner_iter"] - place
-    run.move_to(done)
-    if run.optimizer is not None:
-        run.optimizer.zero_grad()
 
 
 _states: WeakKeyDictionary[Run, dict[str, SessionState]] = WeakKeyDictionary()
@@ -402,24 +344,27 @@ def session_state(run: Run, mode: str = "train") -> SessionState:
 
 
 def _begin(_: SessionState, __: SessionRunHook, method: Method) -> Method:
-    return lambda: _ignored(method())
+    def begin() -> None:
+        method()
+
+    return begin
+
+
+def _create(state: SessionState, _: SessionRunHook, method: Method) -> Method:
+    def create(runner: Run) -> None:
+        session = state.opened(runner)
+        state.creating = True
+        method(session, session)
+        state.creating = False
+
+    return create
 
 
 def _end(state: SessionState, _: SessionRunHook, method: Method) -> Method:
-    return lambda: _ignored(method(state.session))
+    def end(runner: Run) -> None:
+        method(state.opened(runner))
 
-
-def _ignored(_: object) -> None:
-    """Return None, whatever a method returns: it is not an answer to the stage."""
-
-
-def _creates(state: SessionState, _: SessionRunHook, method: Method) -> Method:
-    def around(runner: Run, proceed: Callable[[], object]) -> object:
-        # The outermost of these hooks opens the sessions.
-        return proceed() if state.entered else state.in_session(runner, proceed)
-
-    setattr(around, CREATES, method)
-    return around
+    return end
 
 
 def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
@@ -451,7 +396,7 @@ def _after_run(state: SessionState, hook: SessionRunHook, method: Method) -> Met
 # By method: the stage and the kind of the hook that calls it, and what makes that hook.
 _TABLE: Final[dict[str, tuple[str, Kind, Callable[[SessionState, SessionRunHook, Method], Method]]]] = {
     "begin": ("run", "pre", _begin),
-    "after_create_session": ("run", "around", _creates),
+    "after_create_session": ("loop", "pre", _create),
     "before_run": ("step", "pre", _before_run),
     "after_run": ("step", "post", _after_run),
     "end": ("run", "post", _end),
@@ -461,26 +406,24 @@ _DIALECT: Final = Dialect(
     SessionRunHook,
     [*_TABLE],
     looks_like="(before|after)_.*",
-    others=("before_save", "after_save"),  # one object may be a hook and a listener to checkpoints
 )
-_IDLE: Final = SessionRunHook()
 
 
 def bindings(hook: SessionRunHook, run: Run, mode: str = "train") -> list[Binding]:
     """Return the bindings of a session-run hook."""
     _DIALECT.check(hook)
     state, stages = session_state(run, mode), STAGES[mode]
-    called: dict[str, Method] = {"after_create_session": _IDLE.after_create_session, **_DIALECT.methods(hook)}
+    called = _DIALECT.methods(hook)
     if "before_run" in called:  # which may have asked to stop after the step
-        called.setdefault("after_run", _IDLE.after_run)
+        called.setdefault("after_run", SessionRunHook().after_run)
     rows = [(*_TABLE[name], method) for name, method in called.items()]
     found = [Binding(Stage(stages[stage], kind), adapt(state, hook, method)) for stage, kind, adapt, method in rows]
 
     def end_quietly(exc: BaseException, runner: Run) -> Return[None] | None:
-        if not isinstance(exc, QUIET):
+        if state.creating or not isinstance(exc, QUIET):
             return None
         state.end_quietly(runner, exc)
         return Return(None)
 
-    found += [Binding(Stage(stages[stage], "exception"), end_quietly) for stage in ("step", "epoch")]
+    found += [Binding(Stage(stage, "exception"), end_quietly) for name, stage in stages.items() if name != "run"]
     return [*found, Binding(Stage(stages["run"], "always"), state.close)]

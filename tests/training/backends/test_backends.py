@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from aspecthook.training import TrainingError
 from aspecthook.training import numpy as nn
@@ -48,7 +46,7 @@ class Library:
         theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()}, strict=False)
         return theirs
 
-    def optimizer(self, model: Any, kind: str = "Adam", **options: Any) -> Any:
+    def optimizer(self, model: Any, kind: str = "AdamW", **options: Any) -> Any:
         made: Any = getattr(nn if self.name == "numpy" else self.optim, kind)
         return made(model.parameters(), **{"lr": 0.1, **options})
 
@@ -147,63 +145,9 @@ def test_a_state_of_another_model_is_refused_with_all_that_differs(lib: Library)
         backend.load_state(model, state)
     said = str(caught.value)
     assert "not the tensors of Sequential" in said
-    assert "missing: 3.weight; unexpected: head.weight; of another shape: 0.weight is 7×3, and 4×3 here" in said
-    assert ("1.running_var is 7, and 4 here" in said) == (lib.name == "torch") and "num_batches_tracked" not in said
+    assert "missing: 3.weight; unexpected: head.weight; different: 0.weight is 7×3 floats, and 4×3 floats here" in said
+    assert ("1.running_var is 7 floats, and 4" in said) == (lib.name == "torch") and "num_batches" not in said
     np.testing.assert_equal(backend.state(model), before)
-
-
-# Averages
-
-
-@both
-@given(weight=st.floats(0, 1), steps=st.integers(1, 3))
-@settings(max_examples=30)
-def test_mixing_is_the_formula_in_place(library: str, weight: float, steps: int) -> None:
-    lib = Library(library)
-    model = lib.model()
-    backend = backend_of(model)
-    arrays = backend.state(model)
-    held = dict(arrays)
-    expected = copy.deepcopy(arrays)
-    optimizer = lib.optimizer(model)
-    for _ in range(steps):
-        lib.train(model, optimizer, 1)
-        backend.mix(model, arrays, weight)
-        for name, value in backend.state(model).items():
-            whole = value.dtype == np.int64
-            expected[name] = value if whole else (1 - weight) * expected[name] + weight * value
-    for name, array in arrays.items():
-        assert array is held[name] and array.dtype == expected[name].dtype
-        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6)
-    assert arrays.get("1.num_batches_tracked", steps) == steps
-
-
-@both
-def test_swapping_twice_changes_nothing(lib: Library) -> None:
-    model = lib.model()
-    backend = backend_of(model)
-    average, own = backend.state(lib.model(1)), backend.state(model)
-    held, before = dict(average), copy.deepcopy(average)
-    backend.swap(model, average)
-    np.testing.assert_equal((backend.state(model), average), (before, own))
-    backend.swap(model, average)
-    np.testing.assert_equal((backend.state(model), average), (own, before))
-    assert all(array is held[name] for name, array in average.items())
-
-
-@both
-def test_a_parameter_with_two_names_is_swapped_once(lib: Library) -> None:
-    """Swapped once for each name, the model kept the average after swapping back."""
-    model = lib.model(hidden=2)
-    model[3].weight = model[0].weight
-    backend = backend_of(model)
-    own = backend.state(model)
-    average = {name: array + 1 for name, array in own.items()}
-    assert {"0.weight", "3.weight"} <= set(own)
-    backend.swap(model, average)
-    np.testing.assert_equal(backend.state(model)["3.weight"], own["3.weight"] + 1)
-    backend.swap(model, average)
-    np.testing.assert_equal(backend.state(model), own)
 
 
 # Optimizers
@@ -215,8 +159,7 @@ def test_a_parameter_with_two_names_is_swapped_once(lib: Library) -> None:
     [
         ("SGD", {}),
         ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
-        ("Adam", {"betas": (0.8, 0.9)}),
-        ("AdamW", {"lr": np.float32(0.01)}),
+        ("AdamW", {"lr": np.float32(0.01), "betas": (0.8, 0.9)}),
     ],
 )
 def test_a_restored_optimizer_continues_bit_by_bit(lib: Library, kind: str, options: Any, tmp_path: Path) -> None:
@@ -240,10 +183,10 @@ def test_the_state_of_another_optimizer_is_refused(lib: Library) -> None:
     model = lib.model()
     backend = backend_of(model)
     state = backend.optimizer_state(lib.optimizer(model, "SGD"))
-    with pytest.raises(TrainingError, match=r"optimizer SGD, and the run's is Adam"):
+    with pytest.raises(TrainingError, match=r"the optimizer SGD for groups of .*, and the run's is AdamW for"):
         backend.load_optimizer_state(lib.optimizer(model), state)
     small = model[0]
-    with pytest.raises(TrainingError, match=r"groups of \[[46]\] parameters, and the run's has \[2\]"):
+    with pytest.raises(TrainingError, match=r"groups of \[[46]\] parameters, and .* is SGD for groups of \[2\]"):
         backend.load_optimizer_state(lib.optimizer(small, "SGD"), state)
 
 
@@ -322,13 +265,6 @@ def test_numpy_has_no_mixed_precision() -> None:
         backend_of(nn.Linear(1, 1)).amp(True, None)
 
 
-@with_torch
-def test_unknown_precision_is_refused() -> None:
-    model = Library("torch").model()
-    with pytest.raises(TrainingError, match="give True, 'fp16' or 'bf16'"):
-        backend_of(model).amp("fp8", model)
-
-
 # PyTorch alone
 
 
@@ -345,23 +281,6 @@ def test_wrappers_of_a_model_change_no_names() -> None:
         np.testing.assert_equal(backend.state(wrapped), state)
         assert list(backend.parameters(wrapped)) == list(backend.parameters(model))
         backend.load_state(wrapped, state)
-
-
-@with_torch
-def test_a_model_of_several_processes_has_the_names_of_one(tmp_path: Any) -> None:
-    import torch
-
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch was built without torch.distributed")
-    model = Library("torch").model()
-    backend = backend_of(model)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        wrapped = torch.nn.parallel.DistributedDataParallel(model)
-        np.testing.assert_equal(backend.state(wrapped), backend.state(model))
-        assert list(backend.parameters(wrapped)) == list(backend.parameters(model))
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 @with_torch

@@ -11,122 +11,62 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError
-from aspecthook.training import TrainingError
-from aspecthook.training.checkpoint import _format as checkpoints
+from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
 from aspecthook.training.hooks._monitor import known_rule
-from aspecthook.training.loop._run import Progress
+from tests.training.checkpoint.test_asynchronous import contents
+from tests.training.kit import Loss, Optimizer
 
 
-class Run:
-    """Goes through the stages of a run and trains nothing; after a resume it goes on with what comes next."""
+class Given(Hook):
+    """A model that computes nothing, and the hook that logs what a test has given."""
 
-    rank, identity = 0, "a run"
+    priority = "HIGHEST"
 
-    def __init__(
-        self,
-        folder: Path | None,
-        *hooks: Any,
-        epochs: int = 0,
-        length: int = 3,
-        scores: Sequence[object] = (),
-        losses: Sequence[object] = (),
-        stop_after: int | None = None,
-        logs: dict[str, Any] | None = None,
-    ) -> None:
-        self.work_dir, self.hooks = folder, sorted(hooks, key=lambda hook: hook.priority != "HIGHEST")
-        self.epochs, self.length, self.scores, self.losses = epochs or len(scores), length, scores, losses
-        self.workflow = (("train", 1), ("val", 1)) if scores else (("train", 1),)
-        self.stop_after = stop_after
-        self.logger = logging.getLogger("test")
-        self.logs: dict[str, Any] = dict(logs or {})
-        self.epoch = self.iter = self.inner_iter = 0
-        self.progress = Progress(validated=1)
-        self.running = False
-        self.saves: list[str] = []
-        self.later: list[Callable[[], object]] = []
-        self.came_from: list[tuple[Path, bool]] = []
+    def __init__(self, scores: Sequence[object], losses: Sequence[object], stop_after: int | None) -> None:
+        self.scores, self.losses, self.stop_after = scores, losses, stop_after
 
-    def call(self, stage: str) -> None:
-        for hook in self.hooks:
-            assert getattr(hook, stage)(self) is None
-        self.later, due = [], self.later
-        for function in due:
-            function()
+    def train_step(self, batch: int, optimizer: object) -> dict[str, Any]:
+        return {"loss": Loss(1.0), "log_vars": {"loss": self.losses[batch] if self.losses else 1.0}}
 
-    def after_stage(self, function: Callable[[], object]) -> None:
-        self.later.append(function)
+    def val_step(self, batch: int, optimizer: object) -> dict[str, Any]:
+        return {"log_vars": {}}
 
-    def go(self) -> Run:
-        self.call("before_run")
-        self.running = True
-        while self.epoch < self.epochs and self.iter != self.stop_after:
-            if self.progress.validated:
-                self.train_epoch()
-            else:
-                self.validate()
-        if not self.progress.validated and self.iter != self.stop_after:
-            self.validate()
-        self.running = False
-        self.call("after_run")
-        return self
+    def after_train_iter(self, runner: Runner) -> None:
+        if runner.progress.iter == self.stop_after:
+            runner.request_stop()
 
-    def train_epoch(self) -> None:
-        for place in range(self.progress.inner_iter, self.length):
-            if self.iter == self.stop_after:
-                break
-            self.inner_iter = place
-            self.logs["loss"] = self.losses[self.iter] if self.losses else 1 / (self.iter + 1)
-            self.progress.iter, self.progress.inner_iter = self.iter + 1, self.inner_iter + 1
-            self.call("after_train_iter")
-            self.iter += 1
-        else:
-            self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0
-            self.progress.validated = int(not self.scores)
-        self.call("after_train_epoch")
-        self.epoch = self.progress.epoch
+    def after_val_epoch(self, runner: Runner) -> None:
+        runner.log(val_acc=self.scores[runner.epoch - 1])
 
-    def validate(self) -> None:
-        self.logs["val_acc"] = self.scores[self.epoch - 1]
-        self.progress.validated = 1
-        self.call("after_val_epoch")
 
-    def save_checkpoint(self, path: Path, *, asynchronous: bool = False) -> None:
-        assert not asynchronous
-        states = {type(hook).__name__: hook.state_dict() for hook in self.hooks}
-        checkpoint: dict[str, Any] = {
-            "progress": self.progress.state_dict(),
-            "logs": self.logs,
-            "hooks": states,
-            "optimizer": {},
-        }
-        for hook in self.hooks:
-            answer = getattr(hook, "before_save_checkpoint", lambda path, checkpoint: None)(path, checkpoint)
-            checkpoint = checkpoint if answer is None else answer.changes["checkpoint"]
-        checkpoints.save(path, checkpoint)
-        self.saves.append(path.name)
-
-    def load_checkpoint(self, path: Path) -> None:
-        self.came_from.append((path, False))
-        load(path)
-
-    def resume(self, path: Path, *, other_run: bool = False) -> None:
-        checkpoint = load(path)
-        self.came_from.append((path, True))
-        self.progress.load_state_dict(checkpoint["progress"])
-        self.logs = checkpoint["logs"]
-        self.epoch, self.iter = self.progress.epoch, self.progress.iter
-        for hook in self.hooks:
-            hook.load_state_dict(checkpoint["hooks"].get(type(hook).__name__, {}))
+def run(
+    folder: Path | None,
+    *hooks: Any,
+    epochs: int = 0,
+    length: int = 3,
+    scores: Sequence[object] = (),
+    losses: Sequence[object] = (),
+    stop_after: int | None = None,
+    logs: dict[str, Any] | None = None,
+) -> Runner:
+    """Make a run of so many epochs, whose validations have the scores, and fit it."""
+    given = Given(scores, losses, stop_after)
+    runner = Runner(given, optimizer=Optimizer(), work_dir=folder, max_epochs=epochs or len(scores))
+    for hook in (given, *hooks):
+        runner.register_hook(hook)
+    runner.logs = dict(logs or {})
+    runner.fit(list(range(length)), [0] if scores else None)
+    return runner
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder))
+    return sorted(path.name for path in folder.glob("*.safetensors"))
 
 
 def files(*stems: object) -> list[str]:
@@ -136,41 +76,40 @@ def files(*stems: object) -> list[str]:
 # When
 
 
-@pytest.mark.parametrize("interval", [0, 1, 2, 3, 5, 9])
+@pytest.mark.parametrize("interval", [0, 1, 2, 9])
 def test_a_checkpoint_is_saved_every_so_many_epochs_and_at_the_end(interval: int, tmp_path: Path) -> None:
-    Run(tmp_path, CheckpointHook(interval), epochs=5).go()
+    run(tmp_path, CheckpointHook(interval), epochs=5)
     due = {epoch for epoch in range(1, 6) if interval and epoch % interval == 0}
     assert names(tmp_path) == files(*[f"epoch_{epoch}" for epoch in due | {5}])
 
 
 def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(tmp_path: Path) -> None:
     # An epoch that was not ended is none: its file would be taken for that of a whole one.
-    Run(tmp_path, CheckpointHook(), epochs=3, stop_after=5).go()
+    run(tmp_path, CheckpointHook(), epochs=3, stop_after=5)
     assert names(tmp_path) == files("epoch_1", "iter_5")
     assert load(tmp_path / "iter_5.safetensors")["progress"]["inner_iter"] == 2
-    Run(tmp_path / "not last", CheckpointHook(save_last=False), epochs=3, stop_after=5).go()
+    run(tmp_path / "not last", CheckpointHook(save_last=False), epochs=3, stop_after=5)
     assert names(tmp_path / "not last") == files("epoch_1")
 
 
 def test_the_optimizer_can_be_left_out_of_what_this_hook_saves_and_of_nothing_else(tmp_path: Path) -> None:
-    run = Run(tmp_path, CheckpointHook(save_optimizer=False), epochs=1).go()
+    runner = run(tmp_path, CheckpointHook(save_optimizer=False), epochs=1)
     assert load(tmp_path / "epoch_1.safetensors")["optimizer"] is None
-    run.save_checkpoint(tmp_path / "interrupted")
-    assert load(tmp_path / "interrupted")["optimizer"] == {}
+    assert load(runner.save_checkpoint(tmp_path / "interrupted"))["optimizer"] is not None
 
 
 # What is kept
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    """Let nothing be saved any more after so many files."""
-    fsync, left = os.replace, [after]
+    """Let nothing be saved any more after so many checkpoints."""
+    replaced, left = os.replace, [after]
 
     def replace(old: Any, new: Any) -> None:
         if not left[0]:
             raise OSError(errno.ENOSPC, "No space left on device")
-        left[0] -= 1
-        fsync(old, new)
+        left[0] -= Path(new).suffix == ".safetensors"
+        replaced(old, new)
 
     monkeypatch.setattr(os, "replace", replace)
 
@@ -181,7 +120,7 @@ def test_a_full_disk_leaves_all_checkpoints(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         full_disk(patch, after=2)
         with pytest.raises(TrainingError, match=r"epoch_3.safetensors could not be saved: No space left on device"):
-            Run(tmp_path, hook, epochs=4).go()
+            run(tmp_path, hook, epochs=4)
     assert names(tmp_path) == files("epoch_2")
     assert hook.kept == (tmp_path / "epoch_2.safetensors",)
     assert load(hook.kept[0])["progress"]["epoch"] == 2
@@ -194,7 +133,7 @@ def test_a_best_score_whose_checkpoint_could_not_be_saved_does_not_count(
     with monkeypatch.context() as patch:
         full_disk(patch, after=1)
         with pytest.raises(TrainingError, match="best_val_acc_epoch_2"):
-            Run(tmp_path, hook, scores=[1, 2]).go()
+            run(tmp_path, hook, scores=[1, 2])
     assert (hook.best, hook.best_score) == (tmp_path / "best_val_acc_epoch_1.safetensors", 1)
     assert names(tmp_path) == files("best_val_acc_epoch_1")
 
@@ -202,27 +141,25 @@ def test_a_best_score_whose_checkpoint_could_not_be_saved_does_not_count(
 def test_a_checkpoint_that_cannot_be_removed_is_warned_of_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hook = CheckpointHook(max_keep=1)
-
     def refused(path: Path, missing_ok: bool = False) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refused)
-        Run(tmp_path, hook, epochs=2).go()
+        run(tmp_path, CheckpointHook(max_keep=1), epochs=2)
     assert caplog.messages == [
         f"the old checkpoint {tmp_path / 'epoch_1.safetensors'} could not be removed: Operation not permitted"
     ]
-    Run(tmp_path, hook, CheckpointLoaderHook(tmp_path), epochs=3).go()
+    run(tmp_path, CheckpointHook(max_keep=1), CheckpointLoaderHook(tmp_path), epochs=3)
     assert names(tmp_path) == files("epoch_3")
 
 
 def test_only_checkpoints_are_removed(tmp_path: Path) -> None:
     hook = CheckpointHook(max_keep=1)
-    run = Run(tmp_path, hook, epochs=1).go()
+    runner = run(tmp_path, hook, epochs=1)
     (tmp_path / "epoch_1.safetensors").write_text("my thesis")
-    run.epochs = 2
-    run.go()
+    runner.max_epochs = 2
+    runner.fit([0, 1, 2])
     assert names(tmp_path) == files("epoch_1", "epoch_2")
     assert hook.kept == (tmp_path / "epoch_2.safetensors",)
 
@@ -245,32 +182,24 @@ NAN, INF = float("nan"), float("inf")
     ("rule", "scores", "best"),
     [
         (None, [0.1, 0.3, 0.2], 2),
-        ("greater", [0.1, 0.3, 0.2], 2),
         ("less", [0.2, 0.1, 0.3], 2),
         (None, [-1.0, 0, -2.0], 2),  # 0 counts
-        ("less", [1, 0, 0.5], 2),
         (None, [0], 1),
         (None, [0.5, 0.5], 1),  # what is as good is not better
         (None, [NAN, 0.1, NAN], 2),
         ("less", [NAN, INF, 3], 3),
         (None, [-INF, NAN], None),
-        (None, [INF, INF], 1),
         (None, [True, 2, 3.5], 3),
     ],
 )
 def test_the_best_is_the_first_of_the_best(rule: Any, scores: list[float], best: int | None, tmp_path: Path) -> None:
     hook = CheckpointHook(0, save_best="acc", rule=rule, save_last=False)
-    Run(tmp_path, hook, scores=scores).go()
+    run(tmp_path, hook, scores=scores)
     expected = None if best is None else tmp_path / f"best_val_acc_epoch_{best}.safetensors"
-    assert hook.best == expected
-    assert hook.best_score == (None if best is None else scores[best - 1])
+    score = None if best is None else scores[best - 1]
+    assert (hook.best, hook.best_score) == (expected, score)
     assert names(tmp_path) == ([] if expected is None else [expected.name])
-    assert expected is None or load(expected)["hooks"]["CheckpointHook"]["best"]["mark"] == scores[expected_at(best)]
-
-
-def expected_at(best: int | None) -> int:
-    assert best is not None
-    return best - 1
+    assert expected is None or load(expected)["hooks"]["CheckpointHook"]["best"]["mark"] == score
 
 
 @pytest.mark.parametrize(
@@ -280,66 +209,58 @@ def expected_at(best: int | None) -> int:
         ("acc", {"acc": 3}, "val_acc"),  # a run that validates goes by that
         ("mAP", {"mAP": 3}, "mAP"),
         ("coco/mAP", {"coco/mAP": 3}, "coco_mAP"),
-        ("auto", {"acc": 3, "val_loss": 5}, "val_loss"),
         ("auto", {}, "val_acc"),
     ],
 )
 def test_save_best_finds_the_score_by_its_short_name(
     save_best: str, logs: dict[str, Any], meant: str, tmp_path: Path
 ) -> None:
-    Run(tmp_path, CheckpointHook(0, save_best=save_best, save_last=False), scores=[1], logs=logs).go()
+    run(tmp_path, CheckpointHook(0, save_best=save_best, save_last=False), scores=[1], logs=logs)
     assert names(tmp_path) == files(f"best_{meant}_epoch_1")
-
-
-def test_a_validation_before_the_run_does_not_count_for_the_best(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    Run(tmp_path, CheckpointHook(save_best="val_acc"), epochs=1, logs={"val_acc": 9}).go()
-    assert names(tmp_path) == files("epoch_1")
-    assert caplog.messages == [
-        "CheckpointHook(save_best='val_acc'): no best checkpoint was saved, since there was no validation"
-    ]
 
 
 def test_a_score_that_was_not_logged_is_refused_with_the_nearest(tmp_path: Path) -> None:
     hook = CheckpointHook(save_best="accu", rule="greater")
     with pytest.raises(TrainingError) as caught:
-        Run(tmp_path, hook, scores=[1]).go()
+        run(tmp_path, hook, scores=[1])
     assert str(caught.value) == (
         "CheckpointHook(save_best='accu'): the validation did not log this score; it logged val_acc; did you "
         "mean 'acc'?"
     )
 
 
+def test_a_validation_before_the_run_does_not_count_for_the_best(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(tmp_path, CheckpointHook(save_best="val_acc"), epochs=1, logs={"val_acc": 9})
+    assert names(tmp_path) == files("epoch_1")
+    assert caplog.messages == [
+        "CheckpointHook(save_best='val_acc'): no best checkpoint was saved, since there was no validation"
+    ]
+
+
 @pytest.mark.parametrize("score", ["good", None, [1, 2]])
 def test_a_score_that_is_not_a_number_is_refused(score: object, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"by 'val_acc', which is .* in the logs; log a number"):
-        Run(tmp_path, CheckpointHook(save_best="acc"), scores=[score]).go()
+        run(tmp_path, CheckpointHook(save_best="acc"), scores=[score])
 
 
 @pytest.mark.parametrize(
-    ("key", "rule"),
+    ("keys", "rule"),
     [
-        *[
-            (key, "greater")
-            for key in ("acc", "top", "AR@", "auc", "precision", "mAP", "mDice", "mIoU", "mAcc", "aAcc")
-        ],
-        *[(key, "greater") for key in ("val_accuracy", "accuracy_top-1", "bbox_mAP_50", "AR@100", "AUC", "MIOU")],
-        *[(key, "less") for key in ("loss", "val_loss", "LOSS", "decode.loss_ce")],
+        ("acc top AR@ auc precision mAP mDice mIoU val_accuracy accuracy_top-1 bbox_mAP_50 AR@100 AUC", "greater"),
+        ("loss val_loss LOSS decode.loss_ce", "less"),
         ("top_loss", "greater"),  # as in mmcv, whose greater ones come first
     ],
 )
-def test_the_rule_is_known_by_the_name_as_in_mmcv(key: str, rule: str) -> None:
-    assert known_rule(key) == rule
+def test_the_rule_is_known_by_the_name_as_in_mmcv(keys: str, rule: str) -> None:
+    assert {known_rule(key) for key in keys.split()} == {rule}
 
 
-def test_a_rule_that_the_name_does_not_show_is_required_at_once(tmp_path: Path) -> None:
+def test_a_rule_that_the_name_does_not_show_is_required_at_once() -> None:
     with pytest.raises(HookOptionError, match="the name 'f1' does not show .*; give rule="):
         CheckpointHook(save_best="f1")
     assert CheckpointHook(save_best="f1", rule="greater").best_score is None
-    hook = CheckpointHook(save_best="auto")
-    with pytest.raises(HookOptionError, match="the name 'val_f1' does not show"):
-        Run(tmp_path, hook, scores=[1], logs={"val_f1": 1}).go()
 
 
 # Killed and resumed
@@ -368,11 +289,9 @@ class Killer:
         return call
 
 
-SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, NAN]), min_size=1, max_size=5)
-
-
+@settings(deadline=None, max_examples=40)
 @given(
-    scores=SCORES,
+    scores=st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, NAN]), min_size=1, max_size=5),
     interval=st.integers(0, 3),
     by_epoch=st.booleans(),
     max_keep=st.none() | st.integers(1, 3),
@@ -386,34 +305,33 @@ def test_a_killed_and_resumed_run_leaves_the_same_files(
     kills: list[tuple[int, bool]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    def run(folder: Path) -> Run:
+    def fit(folder: Path) -> None:
         hook = CheckpointHook(interval, by_epoch=by_epoch, max_keep=max_keep, save_best="acc")
-        return Run(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), scores=scores, length=2)
+        run(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), scores=scores, length=2)
 
     whole, folder = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("killed")
-    run(whole).go()
+    fit(whole)
     for when, late in kills:
         before = newest(folder)
         killer = Killer(when, late)
         with pytest.MonkeyPatch.context() as patch, suppress(Killed):
             patch.setattr(os, "replace", killer.patched(os.replace))
             patch.setattr(Path, "unlink", killer.patched(Path.unlink))
-            run(folder).go()
+            fit(folder)
         assert before is None or newest(folder) is not None
-    run(folder).go()
-    assert names(folder) == names(whole)
-    for name in names(whole):
-        assert repr(load(folder / name)) == repr(load(whole / name))
+    fit(folder)
+    assert contents(folder) == contents(whole)
 
 
 def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> None:
-    Run(tmp_path, CheckpointHook(save_best="acc"), scores=[5]).go()
+    run(tmp_path, CheckpointHook(save_best="acc"), scores=[5])
+    state = load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"]
     for hook in (CheckpointHook(save_best="loss"), CheckpointHook(save_best="acc", rule="less"), CheckpointHook()):
-        hook.load_state_dict(load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"])
+        hook.load_state_dict(state)
         assert (hook.best_score, hook.best) == (None, None)
         assert hook.kept == (Path("epoch_1.safetensors"),)
     hook = CheckpointHook(save_best="acc", out_dir=tmp_path)
-    hook.load_state_dict(load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"])
+    hook.load_state_dict(state)
     assert (hook.best_score, hook.best) == (5, tmp_path / "best_val_acc_epoch_1.safetensors")
 
 
@@ -425,10 +343,8 @@ def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> Non
     [
         ({"interval": -1}, HookOptionError),
         ({"interval": "2"}, HookTypeError),
-        ({"interval": 1.5}, HookTypeError),
         ({"interval": True}, HookTypeError),
         ({"max_keep": 0}, HookOptionError),
-        ({"max_keep": -1}, HookOptionError),
         ({"max_keep": "all"}, HookTypeError),
         ({"rule": "more"}, HookOptionError),
         ({"save_best": True}, HookTypeError),
@@ -443,19 +359,12 @@ def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exc
 # Loading
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    Run(tmp_path, CheckpointHook(), epochs=2).go()
-    os.utime(tmp_path / "epoch_1.safetensors", (100, 100))
-    return tmp_path
-
-
 @pytest.mark.parametrize("resume", [True, False])
-def test_the_loader_hook_loads_a_file_before_the_run(resume: bool, saved: Path) -> None:
-    file = saved / "epoch_1.safetensors"
-    run = Run(None, CheckpointLoaderHook(file, resume=resume), epochs=3).go()
-    assert run.came_from == [(file, resume)]
-    assert run.iter == 9
+def test_the_loader_hook_loads_a_file_before_the_run(resume: bool, tmp_path: Path) -> None:
+    run(tmp_path, CheckpointHook(), epochs=2)
+    runner = run(None, CheckpointLoaderHook(tmp_path / "epoch_1.safetensors", resume=resume), epochs=1)
+    assert runner.resumed == resume and runner.iter == 3
+    assert run(None, CheckpointLoaderHook(tmp_path), epochs=3).iter == 9
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
@@ -465,11 +374,7 @@ def test_a_missing_checkpoint_is_refused_unless_optional(
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "log.txt").touch()
     with pytest.raises(TrainingError, match=rf"there is no .*{name}; give another path, or missing_ok=True"):
-        Run(None, CheckpointLoaderHook(tmp_path / name), epochs=1).go()
+        run(None, CheckpointLoaderHook(tmp_path / name), epochs=1)
     with caplog.at_level(logging.INFO):
-        run = Run(None, CheckpointLoaderHook(tmp_path / name, missing_ok=True), epochs=1).go()
-    assert (run.came_from, run.iter) == ([], 3)
+        assert run(None, CheckpointLoaderHook(tmp_path / name, missing_ok=True), epochs=1).iter == 3
     assert caplog.messages[0].endswith(f"{tmp_path / name}; starting from scratch")
-
-
-# On a real runner

@@ -211,8 +211,8 @@ def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> 
     [
         (TextLoggerHook, {"sums": {"loss": [None, 1.0]}}, "float"),
         (TextLoggerHook, {"place": [1, 2, None]}, "int"),
-        (JsonLoggerHook, {"unseen": ["val", 1, 1, 7, {"a": []}, 1.0]}, "the state has values that no row can hold"),
-        (JsonLoggerHook, {"file": {"size": -1, "sum": 1}}, "the state has a position that is none"),
+        (JsonLoggerHook, {"row": ["val", 1, 1, 7, {"a": []}]}, "the state has values that no row can hold"),
+        (JsonLoggerHook, {"file": {"size": -1, "sum": 1, "columns": 0}}, "the state has a position that is none"),
         (CsvLoggerHook, {"file": {"size": 1, "sum": 1, "columns": []}}, "int"),
     ],
 )
@@ -238,7 +238,7 @@ def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: p
     checkpoint = load(saved)
     state = checkpoint["hooks"]
     state[evil] = {"a": 1}
-    state["TextLoggerHook"]["unseen"] = [evil, 1, 2, 2, {evil: evil}, 1.0]
+    state["TextLoggerHook"]["row"] = [evil, 1, 2, 2, {evil: evil}]
     save(saved, checkpoint)
     again = run_of("numpy", hooks=[TextLoggerHook(interval=1)], work_dir=tmp_path / "b", max_epochs=3)
     again.resume(saved)
@@ -246,7 +246,7 @@ def test_no_text_of_a_checkpoint_controls_the_terminal(tmp_path: Path, caplog: p
     lines = [line for record in caplog.records for line in record.getMessage().splitlines()]
     assert any("?[2J?" in line for line in lines) and [line for line in lines if not line.isprintable()] == []
     arrays = {evil: np.zeros(1)}
-    save_file(arrays, tmp_path / "broken", {"aspecthook.checkpoint": sealed('{"$\u001b[2J": 1}', arrays)})
+    save_file(arrays, tmp_path / "broken", sealed('{"$\u001b[2J": 1}', arrays))
     with pytest.raises(TrainingError) as caught:
         load(tmp_path / "broken")
     assert str(caught.value).isprintable()

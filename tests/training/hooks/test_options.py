@@ -85,12 +85,6 @@ def test_a_flag_is_true_or_false_and_nothing_else(hook: str, option: str) -> Non
         HOOKS.build_from_config({"type": hook, **NEEDED.get(hook, {}), option: value})
 
 
-def test_the_flags_of_all_kinds_of_hooks_are_tested() -> None:
-    assert {("EvalHook", "by_epoch"), ("ModelCheckpoint", "save_best_only"), ("NanTensorHook", "fail_on_nan_loss")} <= {
-        *flags()
-    }
-
-
 @pytest.mark.parametrize(
     ("make", "option"),
     [

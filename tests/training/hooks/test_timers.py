@@ -110,13 +110,13 @@ def test_an_iteration_that_a_hook_skips_has_no_time(clock: Clock) -> None:
 
 def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
     runner, times = run(clock)
-    failing = hooks(runner.forward).add("post", lambda runner: 1 / 0 if runner.iter == 4 else None)
+    failing = hooks(runner.forward).add("post", lambda runner: 1 / 0 if runner.iter == 3 else None)
     with pytest.raises(ZeroDivisionError):
         runner.fit(Slow(clock, 3))
     failing.remove()
     clock.now += 1000
     runner.fit(Slow(clock, 3))
-    assert times.rows == [(1.0, 4.0)] * 4 + [(2.0, 5.0), (1.0, 4.0)]  # a batch was read again first
+    assert times.rows == [(1.0, 4.0)] * 6
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,10 @@ def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
     [
         ({"iter": 4}, {"max_iters": 10}, 6.0),
         ({"iter": 10}, {"max_iters": 10}, 0.0),
-        ({"iter": 4, "inner_iter": 4}, {"max_epochs": 3}, None),
-        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, 10.0),
-        ({"iter": 12, "epoch": 2, "inner_iter": 2}, {"max_epochs": 3}, 3.0),
-        ({"iter": 18, "epoch": 2, "inner_iter": 8}, {"max_epochs": 3}, 0.0),
+        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, None),
     ],
 )
-def test_the_iterations_that_are_left_are_known_or_taken_from_the_epochs_before(
+def test_the_iterations_that_are_left_are_known_or_there_is_no_estimate(
     progress: dict[str, int], options: dict[str, int], expected: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IterTimerHook, "mean", 1.0)

@@ -27,7 +27,7 @@ class Told(ours.Callback):
         self.rows: list[Any] = []
 
     def note(self, *row: Any) -> None:
-        self.rows.append([*row, float(self.model.get_weights()[0].sum()), self.model.optimizer.learning_rate.value])
+        self.rows.append([*row, float(self.model.get_weights()[0].sum()), self.model.optimizer.learning_rate])
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.note("begin", epoch)

@@ -36,14 +36,14 @@ class Monitor(ours.MonitorCallback):
     """What Keras's tests ask of a monitor."""
 
     def _set_monitor_op(self) -> None:
-        self._find_mode()
+        self._seek()
 
     def _is_improvement(self, value: float, other: float | None) -> bool:
         return self.is_better(value, other)
 
     @property
     def monitor_op(self) -> Any:
-        return ops.less if self._find_mode() == "min" else ops.greater
+        return ops.less if self._seek() == "min" else ops.greater
 
 
 class EarlyStopping(Monitor, ours.EarlyStopping):

@@ -25,11 +25,13 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import (
-    HOOKS,
     EvalHook,
     Hook,
     LrUpdaterHook,
     OptimizerHook,
+    PlotHook,
+    ProgressHook,
+    ReportHook,
     Runner,
     TrainingError,
 )
@@ -39,7 +41,7 @@ from aspecthook.training.logging._loggers import IterTimerHook, LoggerHook
 from aspecthook.training.logging._row import Row
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
 from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed
-from tests.training.kit import Loss, Optimizer, registered
+from tests.training.kit import Clock, Loss, Optimizer, registered
 
 FILES = (TextLoggerHook, JsonLoggerHook, CsvLoggerHook)
 
@@ -220,21 +222,14 @@ def test_a_skipped_iteration_is_in_no_row_and_counts() -> None:
     assert [row["loss"] for row in found] == pytest.approx(means, rel=1e-14)
 
 
-def test_a_number_that_a_hook_logs_once_stays_as_it_is() -> None:
+def test_what_a_hook_logs_once_stays_and_no_number_is_in_the_place_of_a_row() -> None:
     class Once(Hook):
         def before_run(self, runner: Runner) -> None:
-            runner.log({"scale": 1024.0, "phase": "warm-up", "left out": [1, 2]})
+            runner.log({"scale": 1024.0, "phase": "warm-up", "left out": [1, 2], "mode": 3.0, "iter": -1.0})
 
-    found = rows_of(make(logged, Once()), [0] * 4, interval=2)
-    assert [(row["scale"], row["phase"]) for row in found] == [(1024.0, "warm-up")] * 4
-    assert "left out" not in found[0]
-
-
-def test_a_model_cannot_overwrite_the_place_of_a_row() -> None:
-    runner = make(lambda place: {"log_vars": {"mode": 3.0, "iter": -1.0, "epoch": 0.5, "loss": 1.0}})
-    assert [{**row} for row in rows_of(runner, [0] * 2, interval=2)] == [
-        {"mode": "train", "epoch": epoch, "iter": 2, "lr": 0.1, "loss": 1.0} for epoch in (1, 2)
-    ]
+    found = rows_of(make(lambda _: {"log_vars": {"loss": 1.0, "epoch": 0.5}}, Once()), [0] * 4, interval=4)
+    shown = {"lr": 0.1, "scale": 1024.0, "phase": "warm-up", "loss": 1.0}
+    assert found == [{"mode": "train", "epoch": epoch, "iter": 4, **shown} for epoch in (1, 2)]
 
 
 def test_times_are_averaged_by_iterations_and_come_last() -> None:
@@ -255,7 +250,6 @@ def test_times_are_averaged_by_iterations_and_come_last() -> None:
         ([{"lr": 0.1, "momentum": 0}], {"lr": 0.1}),
         ([{"lr": np.float32(0.5), "betas": (0.75, 0.99)}], {"lr": 0.5, "momentum": 0.75}),
         ([{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.1}], {"lr": 0.1, "lr_1": 0.2, "lr_2": 0.1}),
-        ([{"lr": 0.1}, {"lr": 0.2, "name": "head"}], {"lr": 0.1, "lr_head": 0.2}),
         ([{"lr": 0.1, "momentum": 0.0}, {"lr": 0.1, "momentum": 0.5}], {"lr": 0.1, "momentum": 0.0, "momentum_1": 0.5}),
         ([{"params": []}], {}),
     ],
@@ -285,12 +279,6 @@ def test_a_loss_without_log_vars_is_logged() -> None:
 
 def places(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(row["mode"], row["epoch"], row["iter"]) for row in rows]
-
-
-def test_a_validation_makes_a_row_at_its_place_in_the_training() -> None:
-    found = rows_of(make(max_epochs=2), [0] * 4, [1, 3], interval=3)
-    assert places(found) == [("train", 1, 3), ("val", 1, 4), ("train", 2, 3), ("val", 2, 4)]
-    assert found[1] == {"mode": "val", "epoch": 1, "iter": 4, "lr": 0.1, "val_acc": 0.5}
 
 
 @pytest.mark.parametrize("by_epoch", [True, False])
@@ -325,14 +313,20 @@ def test_a_validation_that_a_hook_skips_makes_no_row() -> None:
     assert [row["epoch"] for row in rows_of(runner, [0] * 2, interval=0)] == [2]
 
 
-def test_a_test_after_the_run_makes_a_row() -> None:
-    runner = make()
+def test_a_test_after_the_run_makes_a_row_and_a_second_run_continues_the_files(tmp_path: Path) -> None:
     sink = Rows()
-    runner.register_hook(LoggerHook(sink, interval=0))
-    runner.fit([0] * 2)
-    assert sink.closed == 1
-    runner.test([1, 1])
-    assert sink.rows == [{"mode": "test", "epoch": 2, "iter": 2, "lr": 0.1, "test_acc": 0.5}]
+    runner = write(tmp_path, LoggerHook(sink, interval=3))
+    runner.validate([1])
+    assert list(tmp_path.iterdir()) == []
+    runner.fit([0] * 3)
+    runner.max_epochs = 3
+    runner.fit([0] * 3)
+    runner.test([1])
+    assert sink.closed == 2 and sink.rows[-1] == {"mode": "test", "epoch": 3, "iter": 3, "lr": 0.1, "test_acc": 0.5}
+    whole = write(tmp_path / "whole", max_epochs=3)
+    whole.fit([0] * 3)
+    whole.test([1])
+    assert contents(tmp_path) == contents(tmp_path / "whole")
 
 
 # Files
@@ -354,34 +348,25 @@ def test_every_row_is_in_every_file(tmp_path: Path) -> None:
 
 def test_lines_of_text_say_what_a_reader_looks_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aspecthook.training")
-    runner = make(
-        lambda place: {"log_vars": {"loss": 0.25, "tiny": 3e-05}},
-        IterTimerHook(),
-        TextLoggerHook(interval=2),
-        TextLoggerHook(interval=2, by_epoch=False, path=tmp_path / "by_iter.txt"),
-        work_dir=tmp_path,
-        max_epochs=1,
+    kinds = [TextLoggerHook(interval=2), TextLoggerHook(interval=2, by_epoch=False, path=tmp_path / "by_iter.txt")]
+    values = {"loss": 0.25, "tiny": 3e-05}
+    make(lambda place: {"log_vars": values}, IterTimerHook(), *kinds, work_dir=tmp_path, max_epochs=1).fit([0] * 2, [1])
+    numbers = (
+        "lr: 1.000e-01, loss: 0.2500, tiny: 3.000e-05, data_time: …, time: …, eta: …",
+        "lr: 1.000e-01, val_acc: 0.5000",
     )
-    runner.fit([0] * 2, [1])
-    found = [re.sub(r"(time|eta): [\d.e-]+( [mµn]?s)?", r"\1: …", line) for line in lines(tmp_path / "log.txt")]
-    texts = [
-        "Epoch [1][2/2]  lr: 1.000e-01, loss: 0.2500, tiny: 3.000e-05, data_time: …, time: …, eta: …",
-        "Epoch(val) [1][2]  lr: 1.000e-01, val_acc: 0.5000",
-    ]
-    assert [line.partition("  ")[2] for line in found] == texts
-    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", line) for line in found)
-    assert [line.partition("  ")[2].partition("  ")[0] for line in lines(tmp_path / "by_iter.txt")] == [
-        "Iter [2/2]",
-        "Iter(val) [2]",
-    ]
+    for name, places in (
+        ("log.txt", ("Epoch [1][2/2]", "Epoch(val) [1][2]")),
+        ("by_iter.txt", ("Iter [2/2]", "Iter(val) [2]")),
+    ):
+        found = [re.sub(r"(time|eta): [\d.e:-]+", r"\1: …", line) for line in lines(tmp_path / name)]
+        assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", line) for line in found)
+        texts = [f"{place}  {row}" for place, row in zip(places, numbers, strict=True)]
+        assert [line.partition("  ")[2] for line in found] == texts
     infos = [record.message for record in caplog.records if record.levelno == logging.INFO]
     assert sum(message.startswith("Epoch") for message in infos) == 2
-
-
-def test_text_is_logged_without_a_folder(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "aspecthook.training")
     make(logged, TextLoggerHook(interval=2)).fit([0] * 2)
-    assert len(caplog.records) == 2
+    assert len(caplog.messages) == len(infos) + 2  # the logger gets them without a folder, too
 
 
 def test_no_name_or_text_breaks_a_line(tmp_path: Path) -> None:
@@ -437,82 +422,64 @@ def test_a_new_run_keeps_the_files_of_an_older_one(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("log*"))) == 9
 
 
-def test_a_second_run_of_a_runner_continues_its_files(tmp_path: Path) -> None:
-    runner = write(tmp_path)
-    runner.fit([0] * 3)
-    runner.max_epochs = 3
-    runner.fit([0] * 3)
-    runner.test([1])
-    whole = write(tmp_path / "whole", max_epochs=3)
-    whole.fit([0] * 3)
-    whole.test([1])
-    assert contents(tmp_path) == contents(tmp_path / "whole")
-
-
-def test_validations_before_any_run_touch_no_file(tmp_path: Path) -> None:
-    write(tmp_path).validate([1])
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("kind", [JsonLoggerHook, CsvLoggerHook])
-def test_a_file_needs_a_folder(kind: type[LoggerHook], tmp_path: Path) -> None:
-    with pytest.raises(
-        TrainingError, match=rf"no folder for its files; give Runner\(..., work_dir=...\) or {kind.__name__}"
-    ):
-        make(logged, kind()).fit([0])
-    file = tmp_path / "deep" / "rows"
-    HOOKS.build_from_config({"type": kind.__name__, "path": str(file)})
-    make(logged, kind(interval=1, path=file)).fit([0])  # type: ignore[call-arg]
-    assert file.exists()
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_a_file_that_cannot_be_written_does_not_end_the_run_and_is_written_once_it_can_be(
-    kind: type[LoggerHook], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It ended the run, where a full disk only warns."""
+def test_a_sink_that_fails_gets_what_it_has_missed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that could not be opened ended the run, and other sinks got no more rows."""
     path = tmp_path / "there"
     path.mkdir()
-    runner = make(logged, kind(1, path=path), max_epochs=2)  # type: ignore[call-arg]
+    sink = CsvLoggerHook(1, path=path)
+    runner = make(logged, sink, max_epochs=2)
     hooks(runner.train_iter).pre(lambda iter: path.rmdir() if iter == 2 else None)
     runner.fit([0] * 2)
-    cannot, can = caplog.messages
-    assert cannot.startswith(f"the log {path} cannot be written: Is a directory; the run continues")
-    assert can == f"the log {path} is written again, with all that was missing"
-    assert len(lines(path)) == 4 + (kind is CsvLoggerHook)
+    assert len(lines(path)) == 5
+    assert caplog.messages == [
+        f"{path} cannot be written: Is a directory; the run continues, and what is missing is written as soon as that "
+        "works",
+        f"{path} is written again, with all that was missing",
+    ]
+
+
+def test_a_sink_that_takes_long_to_fail_is_not_waited_for_each_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, sink, tried = Clock(), Rows(), []
+    monkeypatch.setattr("aspecthook.training.logging._loggers.perf_counter", clock)
+
+    def wait(row: Row) -> None:
+        tried.append(row.total_iter)
+        clock.now += 5
+        raise ConnectionError("no network")
+
+    sink.write = wait  # type: ignore[method-assign]
+    runner = make(logged, LoggerHook(sink, interval=1), max_iters=150)
+    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 1))
+    runner.fit([0] * 150)
+    assert tried == [1, 1, 1]  # after 100 seconds, and when the run ends
+    assert len(caplog.messages) == 1 and "Rows cannot be written: ConnectionError('no network')" in caplog.text
 
 
 def test_what_is_impossible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HookOptionError, match="TextLoggerHook: interval=-1; give a number from 0 up"):
         TextLoggerHook(-1)
-    with pytest.raises(HookTypeError, match="interval=1.5 is not a whole number"):
-        CsvLoggerHook(1.5)  # type: ignore[arg-type]
     with pytest.raises(HookTypeError, match=r"sink=\[\] has no write\(row\) and close\(\)"):
         LoggerHook([])  # type: ignore[arg-type]
-    monkeypatch.setattr("aspecthook.training.logging._tensorboard.find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"needs tensorboardX; pip install tensorboardX"):
-        TensorboardLoggerHook()
+    with pytest.raises(
+        TrainingError, match=r"no folder for its files; give Runner\(..., work_dir=...\) or JsonLoggerH"
+    ):
+        make(logged, JsonLoggerHook()).fit([0])
+    monkeypatch.setattr("aspecthook.training.logging._loggers.find_spec", lambda name: None)
+    with pytest.raises(TrainingError, match=r"ReportHook needs jinja2 and matplotlib; pip install jinja2 matplotlib"):
+        ReportHook()
 
 
-def test_a_sink_that_fails_gets_no_more_rows_and_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Rows):
-        def write(self, row: Row) -> None:
-            super().write(row)
-            raise ConnectionError("no network")
-
-    sink = Broken()
-    make(logged, LoggerHook(sink, interval=1)).fit([0] * 3)
-    assert len(sink.rows) == 1 and sink.closed == 0
-    assert caplog.messages == ["the sink Broken has failed, and gets no more rows; the run continues"]
-
-
-def test_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_ranks_write_and_show_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    runner = write(tmp_path / "none")
+    runner = write(tmp_path / "none", ProgressHook(), ReportHook(), PlotHook(), TensorboardLoggerHook())
     assert rows_of(runner, [0] * 3, [1], interval=1) == []
     runner.test([1])
-    assert not (tmp_path / "none").exists()
+    assert not (tmp_path / "none").exists() and capsys.readouterr().out == ""
 
 
 # Kills
@@ -567,6 +534,31 @@ class Save(Hook):
     def after_val_epoch(self, runner: Runner) -> None:
         if self.stage == "val":
             runner.save_checkpoint(self.path)
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("left", [0.0, 0.6, 0.99, 2.0])
+def test_a_log_is_cut_back_and_one_that_was_cut_short_is_told_and_continued_after_its_last_whole_line(
+    kind: type[Any], left: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was continued without a word."""
+    runner = make(logged, kind(1), work_dir=tmp_path, max_iters=8)
+    runner.fit([0] * 4)
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    path = tmp_path / kind.default
+    whole = path.read_bytes()
+    found = (whole + whole)[: int(len(whole) * left)]
+    path.write_bytes(found)
+    resumed = make(logged, kind(1), work_dir=tmp_path, max_iters=10)
+    resumed.resume(saved)
+    resumed.fit([0] * 4)
+    kept = whole[: whole.rfind(b"\n", 0, len(found)) + 1]
+    if left < 1:
+        (told,) = caplog.messages
+        assert told.startswith(f"the log {path} is cut short: it has {len(found)} of the {len(whole)} bytes")
+        assert f"continues after byte {len(kept)}, " in told
+    now = path.read_bytes()
+    assert now.startswith(kept) and now.count(b"\n") == kept.count(b"\n") + 2 + (not kept and kind is CsvLoggerHook)
 
 
 stages = st.sampled_from(["iter", "epoch", "val"])
@@ -664,42 +656,6 @@ def test_a_file_of_another_run_is_kept_and_not_cut(tmp_path: Path, caplog: pytes
     assert "log.csv does not belong to the resumed run; a new file is begun" in caplog.text
 
 
-@pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize("left", [0.0, 0.3, 0.6, 0.99])
-def test_a_log_that_was_cut_short_is_told_and_continued_after_its_last_whole_line(
-    kind: type[LoggerHook], left: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It was continued without a word."""
-    runner = make(logged, kind(1), work_dir=tmp_path, max_iters=8)
-    runner.fit([0] * 4)
-    saved = runner.save_checkpoint(tmp_path / "saved")
-    path = tmp_path / kind.default  # type: ignore[attr-defined]
-    whole = path.read_bytes()
-    os.truncate(path, int(len(whole) * left))
-    resumed = make(logged, kind(1), work_dir=tmp_path, max_iters=10)
-    resumed.resume(saved)
-    resumed.fit([0] * 4)
-    kept = whole[: whole.rfind(b"\n", 0, int(len(whole) * left)) + 1]
-    (told,) = caplog.messages
-    assert told.startswith(f"the log {path} is cut short: it has {int(len(whole) * left)} of the {len(whole)} bytes")
-    assert f"continues after byte {len(kept)}, " in told
-    now = path.read_bytes()
-    assert now.startswith(kept) and now.count(b"\n") == kept.count(b"\n") + 2 + (not kept and kind is CsvLoggerHook)
-
-
-def test_a_logger_without_a_state_in_the_checkpoint_appends_to_its_file(tmp_path: Path) -> None:
-    runner = make(logged, max_iters=4)
-    runner.fit([0] * 3)
-    saved = runner.save_checkpoint(tmp_path / "saved")
-    (tmp_path / "log.jsonl").write_text('{"mode": "train", "epoch": 1, "iter": 2}\n{"mode": "tr')
-    resumed = make(logged, JsonLoggerHook(interval=2), work_dir=tmp_path, max_iters=6)
-    resumed.resume(saved)
-    resumed.fit([0] * 3)
-    found = objects(tmp_path / "log.jsonl")
-    assert places(found) == [("train", 1, 2), ("train", 2, 2)]
-    assert found[1]["loss"] == logged(4)["log_vars"]["loss"]  # the one iteration of the window that it has seen
-
-
 # Full disks
 
 
@@ -756,15 +712,9 @@ def events(folder: Path) -> list[tuple[int, str, float]]:
 
 @needs_tensorboard
 def test_tensorboard_logs_numbers_at_the_iterations_of_the_run(tmp_path: Path) -> None:
-    optimizer = Optimizer({"lr": 0.5, "momentum": 0.75, "params": []}, {"lr": 0.25, "momentum": 0.75, "params": []})
-    hook = TensorboardLoggerHook(interval=2)
-    runner = make(
-        lambda place: {"log_vars": {"loss": float(place)}},
-        hook,
-        IterTimerHook(),
-        work_dir=tmp_path,
-        optimizer=optimizer,
-    )
+    groups = [{"lr": lr, "momentum": 0.75, "params": []} for lr in (0.5, 0.25)]
+    hooks = TensorboardLoggerHook(interval=2), IterTimerHook()
+    runner = make(lambda place: {"log_vars": {"loss": place}}, *hooks, work_dir=tmp_path, optimizer=Optimizer(*groups))
     runner.fit([0] * 3, [1])
     runner.test([1])
     rates = [("learning_rate", 0.5), ("learning_rate/1", 0.25), ("momentum", 0.75)]
@@ -775,23 +725,19 @@ def test_tensorboard_logs_numbers_at_the_iterations_of_the_run(tmp_path: Path) -
         (6, "val/acc", 0.5),
         (6, "test/acc", 0.5),
     ]
-    assert events(tmp_path / "tf_logs") == [
-        (step, *pair) for step, name, value in rows for pair in [*rates, (name, value)]
-    ]
+    assert events(tmp_path / "tf_logs") == [(step, *pair) for step, *number in rows for pair in [*rates, tuple(number)]]
 
 
 @needs_tensorboard
-@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("at", [0, 2, 5])
 def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None:
     def run(folder: str, *extra: Any) -> Runner:
-        hook = TensorboardLoggerHook(interval=2, log_dir=tmp_path / folder)
-        return make(logged, *extra, hook, max_epochs=2)
+        return make(logged, *extra, TensorboardLoggerHook(interval=2, path=tmp_path / folder), max_epochs=2)
 
     run("whole").fit([0] * 3, [1])
     saved = tmp_path / "saved"
-    runner = run("killed", Save(saved, 2, "iter", 99), Kill(at, "iter", 99))
     with pytest.raises(Killed):
-        runner.fit([0] * 3, [1])
+        run("killed", Save(saved, 2, "iter", 99), Kill(at, "iter", 99)).fit([0] * 3, [1])
     resumed = run("killed")
     if saved.exists():
         resumed.resume(saved)

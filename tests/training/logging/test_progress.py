@@ -11,13 +11,14 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError, hooks
-from aspecthook.training import EvalHook, Hook, Runner, TrainingError
+from aspecthook import hooks
+from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training.logging import _progress as progress
 from aspecthook.training.logging._loggers import IterTimerHook
 from aspecthook.training.logging._progress import ProgressHook
@@ -41,7 +42,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(progress, "perf_counter", made)
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "JUPYTER_COLUMNS"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "JUPYTER_COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "100")
@@ -114,12 +115,22 @@ def steady(place: int) -> dict[str, Any]:
     return {"log_vars": {"loss": place / 2, "accuracy": 0.25}, "num_samples": 1}
 
 
-def run(file: Any, *extra: Any, rows: Any = steady, seconds: float = 1e9, **options: Any) -> Runner:
-    return make(rows, *extra, ProgressHook(seconds=seconds, file=file), **options)
+Make: TypeAlias = Callable[..., Runner]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return a function that returns a run, whose progress a file shows."""
+
+    def made(file: Any, *extra: Any, rows: Any = steady, **options: Any) -> Runner:
+        monkeypatch.setattr(sys, "stdout", file)
+        return make(rows, *extra, ProgressHook(), **options)
+
+    return made
 
 
 def without_times(line: str) -> str:
-    return re.sub(r"  [\d.]+ [mµn]?s$|  \d+ min \d+ s$", "", line)
+    return re.sub(r"  \d+:\d\d:\d\d$", "", line)
 
 
 # Lines that last
@@ -128,15 +139,8 @@ MEANS = ["epoch 1/2  loss 0.7500  accuracy 0.2500", "epoch 2/2  loss 2.7500  acc
 
 
 @pytest.mark.parametrize("kind", [File, Terminal])
-def test_each_epoch_leaves_a_line_with_its_means(kind: type[Any]) -> None:
-    file = kind()
-    run(file).fit([0] * 4)
-    assert [without_times(line) for line in file.lines] == [f"{line}  lr 0.1000" for line in MEANS]
-
-
-@pytest.mark.parametrize("kind", [File, Terminal])
 @pytest.mark.parametrize("by", ["workflow", "hook", "both"])
-def test_a_validation_leaves_a_line_below_that_of_its_epoch(kind: type[Any], by: str) -> None:
+def test_a_validation_leaves_a_line_below_that_of_its_epoch(kind: type[Any], by: str, run: Make) -> None:
     file = kind()
     extra = [EvalHook([1], evaluate=lambda outputs, batches: {"f1": 0.125})] if by != "workflow" else []
     run(file, *extra).fit([0] * 4, [1] if by != "hook" else None)
@@ -147,7 +151,7 @@ def test_a_validation_leaves_a_line_below_that_of_its_epoch(kind: type[Any], by:
 
 
 @pytest.mark.parametrize("kind", [File, Terminal])
-def test_a_run_of_iterations_leaves_a_line_at_each_validation_and_at_its_end(kind: type[Any]) -> None:
+def test_a_run_of_iterations_leaves_a_line_at_each_validation_and_at_its_end(kind: type[Any], run: Make) -> None:
     file = kind()
     run(file, EvalHook([1, 2], interval=4, by_epoch=False), max_iters=10).fit([0] * 3)
     assert [without_times(line) for line in file.lines] == [
@@ -160,7 +164,7 @@ def test_a_run_of_iterations_leaves_a_line_at_each_validation_and_at_its_end(kin
 
 
 @pytest.mark.parametrize("kind", [File, Terminal])
-def test_data_without_a_length_are_shown_too(kind: type[Any]) -> None:
+def test_data_without_a_length_are_shown_too(kind: type[Any], run: Make) -> None:
     file = kind()
     runner = run(file, IterTimerHook())
     runner.fit(Endless(), Endless())
@@ -169,11 +173,11 @@ def test_data_without_a_length_are_shown_too(kind: type[Any]) -> None:
         *["epoch 1/2", "epoch 1/2 val", "epoch 2/2", "epoch 2/2 val", "test"]
     ]
     if kind is Terminal:
-        assert any(re.match(r"epoch 2/2 3 +[━╸╺]+ +loss [\d.]+  eta \d", line) for line in file.seen)
+        assert any(re.match(r"epoch 2/2 3 +[━╸╺]+ +loss \d", line) for line in file.seen)
 
 
 @pytest.mark.parametrize("kind", [File, Terminal])
-def test_outside_a_run_validations_and_tests_leave_a_line_each(kind: type[Any]) -> None:
+def test_outside_a_run_validations_and_tests_leave_a_line_each(kind: type[Any], run: Make) -> None:
     file = kind()
     runner = run(file)
     runner.validate([1] * 3)
@@ -181,24 +185,25 @@ def test_outside_a_run_validations_and_tests_leave_a_line_each(kind: type[Any]) 
     assert file.lines == ["val  val_acc 0.5000", "test  test_acc 0.5000"]
 
 
-def test_lines_show_the_time_since_the_line_before(clock: Clock) -> None:
+def test_lines_show_the_time_since_the_line_before(clock: Clock, run: Make) -> None:
     clock.step = 0.0
     file = File()
     runner = run(file)
     hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
     hooks(runner.val_iter).pre(lambda: setattr(clock, "now", clock.now + 50))
     runner.fit([0] * 4, [1])
-    assert [line.rpartition("  ")[2] for line in file.lines] == ["10 s", "50 s", "10 s", "50 s"]
+    assert [line.rpartition("  ")[2] for line in file.lines] == ["0:00:10", "0:00:50"] * 2
 
 
-def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one() -> None:
+def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     file, before = Terminal(), program()
 
     class Late(Hook):
         def after_train_iter(self, runner: Runner) -> None:
             if runner.iter == 1:
-                runner.register_hook(ProgressHook(file=file))
+                runner.register_hook(ProgressHook())
 
+    monkeypatch.setattr(sys, "stdout", file)
     runner = make(steady, Late())
     runner.fit([0] * 4)
     clean(file, before)
@@ -208,48 +213,21 @@ def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one() -> None:
     assert [without_times(line) for line in file.lines] == ["epoch 3/3  loss 4.7500  accuracy 0.2500  lr 0.1000"]
 
 
-# Lines meanwhile
-
-
-def test_without_a_terminal_a_line_is_printed_after_so_many_seconds_without_one(clock: Clock) -> None:
-    clock.step = 0.0
-    file = File()
-    runner = run(file, IterTimerHook(), seconds=10, max_epochs=1)
-    for stage in (runner.train_iter, runner.val_iter):
-        hooks(stage).pre(lambda: setattr(clock, "now", clock.now + 4))
-    runner.fit([0] * 6, [1] * 4)
-    lines = [re.sub(r"  eta .*?(  |$)", r"\1", line) for line in file.lines]
-    assert [without_times(line) for line in lines] == [
-        "epoch 1/1 3/6  loss 0.5000  lr 0.1000  accuracy 0.2500",
-        "epoch 1/1  loss 1.2500  accuracy 0.2500  lr 0.1000",
-        "epoch 1/1 val 3/4",
-        "epoch 1/1 val  val_acc 0.5000",
-    ]
-    assert re.search(r"  eta [\d.]+ [mµn]?s", file.lines[0])
-
-
-def test_without_a_terminal_there_are_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    file = File()
-    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}, seconds=1e-9).fit([0] * 4, [1] * 3)
-    assert file.getvalue().replace("\n", "").isprintable()
-    assert len(file.lines) == 2 * (3 + 1 + 2 + 1)
-
-
-def test_without_a_standard_output_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
+def test_without_a_standard_output_nothing_is_shown(run: Make) -> None:
     runner = run(None)
     runner.fit([0] * 4)
     assert runner.iter == 8
 
 
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [File, Terminal])
+def test_without_a_terminal_that_shows_a_bar_there_are_no_control_characters(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch, run: Make
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    file = Terminal()
-    run(file).fit([0] * 4)
-    assert "\x1b" not in file.raw and "\r" not in file.raw
-    assert len(file.lines) == 2
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    file = kind()
+    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}).fit([0] * 4, [1] * 3)
+    assert "\x1b" not in "".join(file.lines) and len(file.lines) == 4
 
 
 # The bar
@@ -258,44 +236,41 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
 def clean(file: Terminal, before: tuple[Any, ...]) -> None:
     """Nothing is left of the bar: neither on the terminal nor in the program."""
     assert file.cursor
-    assert before == program()
+    assert sys.stdout is file and before == program()
     assert not any(re.search(r"[━╸╺]", line) for line in file.lines)
     assert file.column == 0
 
 
 def program() -> tuple[Any, ...]:
     streams = [getattr(handler, "stream", None) for handler in logging.root.handlers]
-    return sys.stdout, sys.stderr, streams, threading.enumerate()
+    return sys.stderr, streams, threading.enumerate()
 
 
-def test_a_bar_moves_below_the_lines_and_is_gone_after_the_run() -> None:
+def test_a_bar_moves_below_the_lines_and_is_gone_after_the_run(run: Make) -> None:
     file, before = Terminal(), program()
     run(file, IterTimerHook()).fit([0] * 4, [1] * 2)
     clean(file, before)
     looks = list(dict.fromkeys(file.seen))
     for start in ("epoch 1/2 0/4 ━", "epoch 1/2 3/4 ━", "epoch 1/2 val 1/2 ━", "epoch 2/2 4/4 ━"):
         assert any(line.startswith(start) for line in looks)
-    assert any(re.search(r"━ +loss 0.5000  eta [\d.]+ [mµn]?s  lr 0.1000  accuracy 0.2500$", line) for line in looks)
+    assert any(re.search(r"━ +eta 0:00:\d\d  loss 0.5000  accuracy 0.2500  lr 0.1000$", line) for line in looks)
     assert "\x1b[?25l" in file.raw
     ends = [line.partition(" ━")[0] for line in looks if "4/4" in line]
     assert set(ends) == {"epoch 1/2 4/4", "epoch 2/2 4/4"}
 
 
-def test_the_bar_of_a_run_of_iterations_goes_over_all_its_passes() -> None:
-    file, before = Terminal(), program()
-    run(file, EvalHook([1, 1], interval=5, by_epoch=False), max_iters=9).fit([0] * 2)
-    clean(file, before)
+def test_the_bar_of_a_run_of_iterations_goes_over_all_its_passes(run: Make) -> None:
+    file = Terminal()
+    run(file, EvalHook([1], interval=3, by_epoch=False), max_iters=4).fit([0] * 2)
     heads = [line.partition(" ━")[0] for line in file.seen if "━" in line]
-    assert list(dict.fromkeys(heads)) == [
-        *[f"iter {n}/9" for n in (0, 1, 2, 3, 4)],
-        *[f"iter 5/9 val {n}/2" for n in (0, 1, 2)],
-        *[f"iter {n}/9" for n in (5, 6, 7, 8, 9)],
-    ]
-    assert file.raw.count("\x1b[?25l") == 1
+    passes = ["0/4", "1/4", "2/4", "3/4 val 0/1", "3/4 val 1/1", "3/4", "4/4"]
+    assert list(dict.fromkeys(heads)) == [f"iter {place}" for place in passes]
 
 
 @pytest.mark.parametrize("width", [1, 12, 40, 60, 200])
-def test_the_bar_has_one_line_however_narrow_the_terminal_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_has_one_line_however_narrow_the_terminal_is(
+    width: int, monkeypatch: pytest.MonkeyPatch, run: Make
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     file, before = Terminal(width), program()
 
@@ -313,12 +288,12 @@ def test_the_bar_has_one_line_however_narrow_the_terminal_is(width: int, monkeyp
     run(file, IterTimerHook(), Look(), rows=rows).fit([0] * 4)
     clean(file, before)
     if width >= 40:
-        assert any(re.match(r"epoch 1/2 3/4 [━╸╺]{6,} +loss 0.5", line) for line in file.seen)
+        assert any(re.match(r"epoch 1/2 3/4 [━╸╺]{6,} +eta ", line) for line in file.seen)
     if width >= 60:
-        assert any("eta" in line for line in file.seen)
+        assert any("loss 0.5" in line for line in file.seen)
 
 
-def test_characters_that_an_encoding_lacks_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_that_an_encoding_lacks_are_replaced(run: Make) -> None:
     class Ascii(Terminal):
         encoding = "ascii"
 
@@ -332,11 +307,10 @@ def test_characters_that_an_encoding_lacks_are_replaced(monkeypatch: pytest.Monk
     assert text.startswith("epoch 1/2  loss 1.0000  ? 2.0000  lr 0.1000")
 
 
-def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch, run: Make) -> None:
     file, errors = Terminal(), File()
-    monkeypatch.setattr(sys, "stdout", file)
     monkeypatch.setattr(sys, "stderr", errors)
-    runner = run(None)
+    runner = run(file)
     hooks(runner.train_iter).pre(lambda runner: print("oh", file=sys.stderr) if runner.iter == 2 else None)
     runner.fit([0] * 4)
     assert errors.getvalue() == "oh\n"
@@ -348,25 +322,13 @@ def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch) 
 STAGES = ["run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step", "val_epoch", "val_iter"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "error", "priority"), [("pre", ValueError, 0), ("post", ValueError, 100), ("pre", KeyboardInterrupt, 100)]
-)
+@pytest.mark.parametrize("kind", ["pre", "post"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_run_that_fails_leaves_the_terminal_as_it_was(
-    stage: str, kind: Any, priority: int, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = Terminal()
-    monkeypatch.setattr(sys, "stdout", file)
-    monkeypatch.setattr(sys, "stderr", file)
-    before = program()
-    runner = run(None)
-
-    def fail(iter: int) -> None:
-        if iter >= 4 or stage == "run":
-            raise error("broken")
-
-    hooks(getattr(runner, stage)).add(kind, fail, priority=priority)
-    with pytest.raises(error, match="broken"):
+def test_a_run_that_fails_leaves_the_terminal_as_it_was(stage: str, kind: Any, run: Make) -> None:
+    file, before = Terminal(), program()
+    runner = run(file)
+    hooks(getattr(runner, stage)).add(kind, lambda iter: 1 / 0 if iter >= 4 or stage == "run" else None)
+    with pytest.raises(ZeroDivisionError):
         runner.fit([0] * 4, [1] * 2)
     clean(file, before)
 
@@ -374,7 +336,7 @@ def test_a_run_that_fails_leaves_the_terminal_as_it_was(
 class Gone(Terminal):
     """A terminal, or a pipe, that is closed after some lines."""
 
-    def __init__(self, tty: bool, after: int, error: OSError) -> None:
+    def __init__(self, tty: bool, after: int, error: Exception) -> None:
         super().__init__()
         self.tty, self.left, self.error = tty, after, error
 
@@ -388,63 +350,34 @@ class Gone(Terminal):
         return super().write(text)
 
 
-@pytest.mark.parametrize("after", [0, 3, 7])
+@pytest.mark.parametrize("after", [0, 3])
 @pytest.mark.parametrize("tty", [True, False])
-@pytest.mark.parametrize("error", [BrokenPipeError(32, "gone"), OSError(5, "gone")])
+@pytest.mark.parametrize("error", [BrokenPipeError(32, "gone"), OSError(5, "gone"), ValueError("the file is gone")])
 def test_a_terminal_that_is_closed_does_not_end_the_run(
-    error: OSError, tty: bool, after: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: Exception, tty: bool, after: int, caplog: pytest.LogCaptureFixture, run: Make
 ) -> None:
-    monkeypatch.setattr(sys, "stdout", Gone(tty, after, error))
     before = program()
-    runner = run(None, seconds=1e-9)
+    runner = run(Gone(tty, after, error))
     runner.fit([0] * 4, [1])
     assert runner.iter == 8
-    assert before == program()
+    assert isinstance(sys.stdout, Gone) and before == program()
     (record,) = caplog.records
     assert re.match(r"the progress cannot be shown any more: .*gone; the run continues", record.message)
-
-
-def test_a_file_that_is_closed_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    file = File()
-    runner = run(file)
-    hooks(runner.train_iter).pre(lambda runner: file.close() if runner.iter == 5 else None)
-    runner.fit([0] * 4)
-    assert runner.iter == 8
-    assert "I/O operation on closed file; the run continues" in caplog.text
-
-
-def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    file = Terminal()
-    runner = run(file)
-    runner.fit([0] * 4, [1])
-    runner.test([1])
-    assert file.raw == ""
-
-
-def test_what_is_impossible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HookOptionError, match="ProgressHook: seconds=0; give a number above 0"):
-        ProgressHook(seconds=0)
-    with pytest.raises(HookTypeError, match="seconds=None is not a number"):
-        ProgressHook(seconds=None)  # type: ignore[arg-type]
-    monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    with pytest.raises(TrainingError, match=r"ProgressHook needs rich; pip install rich"):
-        ProgressHook()
 
 
 def test_the_random_numbers_of_a_run_are_those_without_its_progress() -> None:
     """Rich draws one as it is imported: a run that was resumed had other numbers than one that was never ended."""
     code = """if True:
         import random
-        from tests.training.logging.test_progress import File, run
+        from tests.training.logging.test_progress import ProgressHook, make, steady, sys
         before = random.getstate()
-        run(File()).fit([0] * 4)
+        sys.stdout.isatty = lambda: True
+        make(steady, ProgressHook()).fit([0] * 4)
         print(random.getstate() == before)
     """
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert done.stdout == "True\n"
+    assert done.stdout.endswith("True\n")
 
 
 # A real terminal

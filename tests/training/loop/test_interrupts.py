@@ -14,8 +14,8 @@ import pytest
 from aspecthook import hooks
 from aspecthook.training import CheckpointHook, Hook, Runner
 from aspecthook.training.checkpoint import load
-from aspecthook.training.session import MonitoredTrainingSession
 from tests.training.kit import data, run_of
+from tests.training.session.kit import drive
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 
@@ -48,30 +48,22 @@ def handlers() -> Any:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("stage", STAGES)
-def test_an_interrupt_after_the_last_iteration_is_raised_when_the_run_has_ended(stage: str, tmp_path: Path) -> None:
+def test_an_interrupt_after_the_last_iteration_is_raised_when_the_run_has_ended(
+    stage: str, session: bool, tmp_path: Path
+) -> None:
     runner = run_of("numpy", work_dir=tmp_path)
     trail: list[str] = []
     runner.register_hook(Kill(stage))
     hooks(runner.run).add("always", lambda: trail.append("ended"))
     with pytest.raises(KeyboardInterrupt):
-        runner.fit(data(2), data(1))
+        if session:
+            drive(runner, data(2), data(1), folder=tmp_path)
+        else:
+            runner.fit(data(2), data(1))
     assert trail == ["ended"] and runner.iter == 4
     assert load(tmp_path / "interrupted.ckpt")["progress"]["iter"] == 4
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_an_interrupt_after_the_last_step_of_a_session_is_raised(stage: str, tmp_path: Path) -> None:
-    runner = run_of("numpy")
-    runner.register_hook(Kill(stage))
-    with (
-        pytest.raises(KeyboardInterrupt),
-        MonitoredTrainingSession(runner, data(2), data(1), checkpoint_dir=tmp_path) as session,
-    ):
-        while not session.should_stop():
-            session.run()
-    assert runner.iter == 4 and (tmp_path / "interrupted.ckpt").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -183,9 +175,7 @@ def test_a_finished_run_removes_the_checkpoint_of_its_interruption(session: bool
         runner.fit(data(2))
     again = run_of("numpy", work_dir=tmp_path)
     if session:
-        with MonitoredTrainingSession(again, data(2), checkpoint_dir=tmp_path) as monitored:
-            while not monitored.should_stop():
-                monitored.run()
+        drive(again, data(2), folder=tmp_path)
     else:
         again.resume(tmp_path / "interrupted.ckpt")
         again.fit(data(2))

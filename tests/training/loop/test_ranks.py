@@ -139,13 +139,6 @@ def run(
     return done, [json.loads(path.read_text()) for path in sorted(folder.glob("rank*.json"))]
 
 
-def read_in(folder: Path, ranks: int, *, epoch: int, until: int | None = None) -> list[int]:
-    """Return the samples of an epoch that the ranks have read, before an iteration."""
-    files = [json.loads(path.read_text()) for path in folder.glob(f"read{ranks}.*.json")]
-    rows = [row for rows in files for row in rows if row[0] == epoch and (until is None or row[1] < until)]
-    return [number for row in rows for number in row[2]]
-
-
 def test_all_ranks_stop_where_the_first_says_and_it_alone_writes(tmp_path: Path) -> None:
     done, ranks = run(tmp_path, "train")
     assert done.returncode == 0, done.stderr
@@ -178,22 +171,6 @@ def test_a_run_that_torchrun_restarts_ends_as_one_without_a_kill(tmp_path: Path)
     assert restarted == undisturbed
     assert undisturbed[0]["weights"] == undisturbed[1]["weights"]
     assert undisturbed[0]["logs"]["val_rows"] == 32
-
-
-@pytest.mark.parametrize("after", [4, 1])
-def test_a_run_goes_on_with_another_number_of_ranks(after: int, tmp_path: Path) -> None:
-    done, _ = run(tmp_path, "ddp-kill", SHARED)
-    assert done.returncode != 0
-    newest = max(int(path.stem.partition("_")[2]) for path in (tmp_path / "run").glob("iter_*.safetensors"))
-    assert newest in (4, 5)  # rank 0 may have been ended before it had written the fifth
-    done, ranks = run(tmp_path, "ddp", SHARED, ranks=after)
-    assert done.returncode == 0, done.stderr
-    assert len(ranks) == after
-    assert all(rank["weights"] == ranks[0]["weights"] and rank["iter"] == ranks[0]["iter"] for rank in ranks)
-    assert ranks[0]["iter"] == newest - (newest * 4 - 32) // (2 * after) + 32 // (2 * after)
-    once = read_in(tmp_path, 2, epoch=0, until=newest) + read_in(tmp_path, after, epoch=0)
-    assert sorted(once) == list(range(32))
-    assert sorted(read_in(tmp_path, after, epoch=1)) == list(range(32))
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

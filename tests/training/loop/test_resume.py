@@ -27,10 +27,9 @@ from aspecthook.training import (
 )
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.keras import BackupAndRestore, CSVLogger, ModelCheckpoint
-from aspecthook.training.numpy import SGD, AdamW, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
+from aspecthook.training.numpy import SGD, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
 from aspecthook.training.session import CheckpointSaverHook
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "digits.py"
+from tests.training.session.kit import same
 
 
 def data() -> DataLoader:
@@ -71,16 +70,6 @@ def outcome(runner: Runner) -> dict[str, Any]:
     del state["meta"]
     state["hooks"].pop("SaveAt", None)
     return state
-
-
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    if hasattr(one, "tobytes"):
-        return one.tobytes() == other.tobytes()
-    return bool(one == other)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -128,44 +117,31 @@ class Strange(Raises):
         return super().state_dict()
 
 
-def other_optimizer(runner: Runner) -> None:
-    runner.optimizer = AdamW(runner.model.parameters(), lr=0.1)
-
-
-def other_groups(runner: Runner) -> None:
-    weights = list(runner.model.parameters())
-    runner.optimizer = SGD([{"params": weights[:1]}, {"params": weights[1:]}], lr=0.1, momentum=0.9)
-
-
 @pytest.mark.parametrize(
-    ("change", "hook", "message"),
+    ("hook", "message"),
     [
-        (other_optimizer, None, "the optimizer SGD, and the run's is AdamW"),
-        (other_groups, None, "groups of"),
-        (None, Raises(KeyError("secret")), "hook Raises cannot load its state.*KeyError.*secret"),
-        (None, Strange(ValueError("half")), "hook Strange cannot load its state.*ValueError.*half"),
-        (None, Raises(KeyboardInterrupt()), ""),
+        (Raises(KeyError("secret")), "hook Raises cannot load its state.*KeyError.*secret"),
+        (Strange(ValueError("half")), "hook Strange cannot load its state.*ValueError.*half"),
+        (Raises(KeyboardInterrupt()), ""),
     ],
 )
 @pytest.mark.parametrize("trained", [False, True])
 def test_what_cannot_be_restored_leaves_the_run_as_it_was(
-    change: Any, hook: Any, message: str, trained: bool, tmp_path: Path
+    hook: Any, message: str, trained: bool, tmp_path: Path
 ) -> None:
-    kind = Raises if hook is None else type(hook)
+    kind = type(hook)
     saving = kind()
     saving.best, saving.counts = 7.0, {"seen": 5, "more": 6}
     saved = make(2, SaveAt(2, tmp_path / "run"), saving)
     saved.fit(data())
-    runner = make(2, kind() if hook is None else hook)
+    runner = make(2, hook)
     runner.identity = saved.identity
     ours: Any = runner.hooks[-1]
     ours.best, ours.counts = 3.0 if trained else 0.0, {"seen": 1}
-    if change is not None:
-        change(runner)
     if trained:
         runner.register_hook(SaveAt(0, tmp_path / "ours"))
         runner.fit(data())
-    strange = hook is not None and kind is Strange and not trained
+    strange = kind is Strange and not trained
     before = None if strange else outcome(runner)
     groups, logs = [*runner.optimizer.param_groups], dict(runner.logs)
     with pytest.raises((TrainingError, KeyboardInterrupt), match=f"(?s){message}"):

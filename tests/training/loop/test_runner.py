@@ -23,7 +23,7 @@ from aspecthook import (
     hooks,
 )
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.loop import _steps
+from aspecthook.training.loop import _runner
 from aspecthook.training.loop._interrupts import Terminated
 from tests.training.kit import registered
 
@@ -188,24 +188,6 @@ def test_hooks_replace_the_batch_and_the_loss_and_skip_iterations_and_steps() ->
     assert (runner.iter, runner.step) == (4, 3)
 
 
-def test_a_hook_with_the_arguments_of_mmengine_runs_unchanged() -> None:
-    seen: list[Any] = []
-
-    class Theirs(Hook):
-        def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-            seen.append((batch_idx, data_batch))
-
-        def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
-            seen.append((batch_idx, data_batch, outputs["log_vars"]))
-
-        def after_val_epoch(self, runner: Runner, metrics: Any = None) -> None:
-            seen.append(metrics["val_loss"])
-
-    runner = make(max_epochs=1, hooks=[Theirs()])
-    runner.fit([1.0], [4.0, 2.0])
-    assert seen == [(0, 1.0), (0, 1.0, {"loss": 1.0}), (4.0 * 4 + 2.0 * 2) / 6]
-
-
 # Registering
 
 
@@ -274,6 +256,29 @@ def test_every_n_is_counted_as_in_mm(n: int, start: int | None) -> None:
         assert hook.every_n_epochs(runner, n, start) is expected
         assert hook.every_n_iters(runner, n, start) is expected
         assert hook.every_n_inner_iters(runner, n, start) is expected
+
+
+def test_a_hook_is_asked_whether_an_iteration_or_an_epoch_is_the_last() -> None:
+    seen: list[Any] = []
+
+    class Ask(Hook):
+        def after_train_iter(self, runner: Any) -> None:
+            seen.append(
+                (
+                    self.every_n_iters(runner, 2),
+                    self.every_n_iters(runner, 2, start=1),
+                    self.is_last_epoch(runner),
+                    self.is_last_iter(runner),
+                )
+            )
+
+    make(hooks=[Ask()]).fit([1.0, 2.0])
+    assert seen == [
+        (False, True, False, False),
+        (True, False, False, False),
+        (False, True, True, False),
+        (True, False, True, True),
+    ]
 
 
 # Errors and interrupts
@@ -489,8 +494,8 @@ def test_the_first_rank_alone_writes_a_checkpoint(tmp_path: Path) -> None:
 
 def test_a_run_ends_when_another_rank_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make()
-    monkeypatch.setattr(_steps, "process_group", lambda: "two ranks")
-    monkeypatch.setattr(_steps, "highest", lambda number: 2 if runner.iter == 1 else number)
+    monkeypatch.setattr(_runner, "process_group", lambda: "two ranks")
+    monkeypatch.setattr(_runner, "highest", lambda number: 2 if runner.iter == 1 else number)
     with pytest.raises(Terminated, match="another rank was interrupted"):
         runner.fit([1.0, 2.0, 3.0])
     assert runner.iter == 1

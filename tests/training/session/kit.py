@@ -53,9 +53,9 @@ def plain(model: Any = None, hooks: Iterable[Any] = (), **options: Any) -> Runne
     return registered(Runner(model or Model(), optimizer=Optimizer(), **({"max_epochs": 1} | options)), hooks)
 
 
-def drive(runner: Runner, *data: Any, hooks: Any = ()) -> None:
+def drive(runner: Runner, *data: Any, hooks: Any = (), folder: Any = None) -> None:
     """Make all steps of a session."""
-    with MonitoredTrainingSession(runner, *data, hooks=hooks) as session:
+    with MonitoredTrainingSession(runner, *data, hooks=hooks, checkpoint_dir=folder) as session:
         while not session.should_stop():
             session.run()
 

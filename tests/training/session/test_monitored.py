@@ -143,18 +143,18 @@ def test_an_error_of_the_user_ends_the_run_and_is_raised_again(error: BaseExcept
     assert session.should_stop() and not runner.hooks
 
 
-STAGES = ["train_loop", "train_epoch", "train_iter", "optimizer_step", "val_loop", "val_epoch"]
+STAGES = ["train_epoch", "train_iter", "optimizer_step", "val_loop", "val_epoch"]
 
 
 @pytest.mark.parametrize("kind", ["pre", "post"])
 @pytest.mark.parametrize(
     ("stage", "error"),
-    [*((stage, OutOfRangeError) for stage in STAGES), *((stage, StopIteration) for stage in STAGES[2:])],
+    [*((stage, OutOfRangeError) for stage in STAGES), *((stage, StopIteration) for stage in STAGES[1:])],
 )
 def test_a_quiet_error_of_any_stage_ends_a_driven_run_as_it_ends_a_fit(
     stage: str, kind: str, error: type[Exception]
 ) -> None:
-    """Errors of `train_loop`, those after `train_epoch`, and a StopIteration of a validation failed a driven run."""
+    """Those after `train_epoch`, and a StopIteration of a validation failed a driven run."""
 
     def fail() -> None:
         raise error("no more")

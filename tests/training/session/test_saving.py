@@ -15,7 +15,6 @@ from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,
-    CheckpointSaverListener,
     LoggingTensorHook,
     MonitoredTrainingSession,
     SessionRunHook,
@@ -23,24 +22,6 @@ from aspecthook.training.session import (
 )
 from tests.training.kit import both
 from tests.training.session.kit import differences, drive, fit, loader, plain, runner_of
-
-
-class Listener(CheckpointSaverListener):
-    def __init__(self, log: list[str], name: str = "", stop_at: int | None = None) -> None:
-        self.log, self.name, self.stop_at = log, name, stop_at
-
-    def begin(self) -> None:
-        self.log.append(f"{self.name}begin")
-
-    def before_save(self, session: Any, global_step_value: int) -> None:
-        self.log.append(f"{self.name}before {global_step_value}")
-
-    def after_save(self, session: Any, global_step_value: int) -> Any:
-        self.log.append(f"{self.name}after {global_step_value}")
-        return global_step_value == self.stop_at
-
-    def end(self, session: Any, global_step_value: int) -> None:
-        self.log.append(f"{self.name}end {global_step_value}")
 
 
 def steps_saved(folder: Path) -> list[int]:
@@ -53,28 +34,14 @@ def test_it_saves_at_creation_every_so_many_steps_and_at_the_end(
     every: int, batches: int, accumulate: int, driven: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("saved")
-    log: list[str] = []
     runner = plain(accumulate=accumulate)
-    hook = CheckpointSaverHook(folder, save_steps=every, listeners=[Listener(log)], max_keep=None)
+    hook = CheckpointSaverHook(folder, save_steps=every, max_keep=None)
     data = [1.0] * batches
     (drive if driven else fit)(runner, data, hooks=[hook])
     steps = -(-batches // accumulate)
     expected = sorted({*range(0, steps + 1, every), steps})
     assert steps_saved(folder) == expected
-    told = [f"{word} {step}" for step in expected for word in ("before", "after")]
-    assert log == ["begin", *told, f"end {steps}"]
     assert all(load(hook.path(step))["progress"]["step"] == step for step in expected)
-
-
-def test_a_listener_may_end_the_run_and_all_listeners_are_called(tmp_path: Path) -> None:
-    log: list[str] = []
-    runner = plain()
-    runner.register_hook(
-        CheckpointSaverHook(tmp_path, save_steps=2, listeners=[Listener(log, "a ", stop_at=4), Listener(log, "b ")])
-    )
-    runner.fit([1.0] * 9)
-    assert runner.step == 4
-    assert log[-6:] == ["a before 4", "b before 4", "a after 4", "b after 4", "a end 4", "b end 4"]
 
 
 def test_a_state_that_names_files_elsewhere_is_refused(tmp_path: Path) -> None:
