@@ -13,8 +13,8 @@ from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import article
 from aspecthook._values import shortened
+from aspecthook.testing import LawError
 from aspecthook.testing._calls import Given, run_to_end
-from aspecthook.testing._laws import law_error
 from tests.oracle.calls import code_in, make_call
 from tests.oracle.law import kinds_of
 from tests.oracle.model import differs
@@ -36,11 +36,11 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
         shown = list(getattr(mount, kind))
         order = ordered(of_kind(rows, kind))
         if order is None:
-            raise law_error("order", mount, f"the {kind} hooks contradict each other, and were not refused")
+            raise LawError(f"{mount.name}: the {kind} hooks contradict each other, and were not refused")
         if len(shown) != len(order) or any(hook is not row.hook for hook, row in zip(shown, order, strict=True)):
             names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
             should = ", ".join(f"{row.name} ({row.priority})" for row in order)
-            raise law_error("order", mount, f"the {kind} hooks run {names}; they should run {should}")
+            raise LawError(f"{mount.name}: the {kind} hooks run {names}; they should run {should}")
 
 
 def check_plain(mount: MountPoint) -> None:

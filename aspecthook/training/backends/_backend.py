@@ -77,11 +77,11 @@ class Backend:
 
     def parts(self, model: object) -> dict[str, Any]:
         """Return the parts of a model that have a state, by the prefix of their names; a whole model has none."""
-        if _is_stateful(model):
+        if hasattr(model, "state_dict") and hasattr(model, "load_state_dict"):
             return {"": model}
         held: dict[str, Any] = getattr(model, "__dict__", {})
         # An optimizer has a state too, but no named parameters.
-        return {f"{k}.": part for k, part in held.items() if _is_stateful(part) and hasattr(part, "named_parameters")}
+        return {f"{name}.": part for name, part in held.items() if hasattr(part, "named_parameters")}
 
     def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to a GPU, if there is one, unless a device is given."""
@@ -256,7 +256,3 @@ class Backend:
 
 def _shown(kind: str, groups: Iterable[Mapping[str, Any]]) -> str:
     return f"{kind} for groups of {[len(group['params']) for group in groups]} parameters"
-
-
-def _is_stateful(value: object) -> bool:
-    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")

@@ -14,7 +14,7 @@ from typing import Any, Literal, final
 
 from aspecthook import Args, hookable, hooks
 from aspecthook._core.law.call import Call
-from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
@@ -243,10 +243,6 @@ class LearningRateScheduler(Callback):
         self.schedule: Callable[..., float] = function("LearningRateScheduler", "schedule", schedule)
         self.verbose = verbose
         self._takes_rate = takes(schedule, 2)
-        if not self._takes_rate and not takes(schedule, 1):
-            raise HookSignatureError(
-                "LearningRateScheduler: give a schedule that takes the epoch and the rate, or the epoch"
-            )
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
         """Set the rate, which must be a float."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from itertools import count
@@ -54,19 +54,16 @@ class Stage(NamedTuple):
     kind: Kind
 
 
-def _all(word: str, method: str) -> dict[str, Stage]:
-    return {f"{first}_{word}": Stage(method, kind) for first, kind in WORDS.items()}
-
-
+# By the rest of a method's name after its first word: the stage. So a method of a loop is named after its mode alone.
+_STAGES: dict[str, str] = {
+    "run": "run",
+    **{mode: f"{mode}_loop" for mode in MODES},
+    **{f"{mode}_{what}": f"{mode}_{what}" for what in ("epoch", "iter") for mode in MODES},
+    **{name: name for name in ("forward", "backward", "optimizer_step")},
+}
 # By the name of a method: its stage. A hook may change a checkpoint before it is written, and after it was read.
 NAMES: dict[str, Stage] = {
-    **_all("run", "run"),
-    **{name: stage for mode in MODES for name, stage in _all(mode, f"{mode}_loop").items()},
-    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
-    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_iter", f"{mode}_iter").items()},
-    **_all("forward", "forward"),
-    **_all("backward", "backward"),
-    **_all("optimizer_step", "optimizer_step"),
+    **{f"{first}_{rest}": Stage(stage, kind) for rest, stage in _STAGES.items() for first, kind in WORDS.items()},
     "before_save_checkpoint": Stage("write_checkpoint", "pre"),
     "after_save_checkpoint": Stage("write_checkpoint", "post"),
     "before_load_checkpoint": Stage("load_checkpoint", "pre"),
@@ -170,16 +167,14 @@ def attach(
     own = getattr(hook, "priority", "NORMAL") if priority is None else priority
     number = priority_of(own, f"the {who} {name}")
     handles: list[Handle] = []
-    try:
+    with ExitStack() as undo:
         for (method, kind), function in bindings:
             # An end by Ctrl-C reaches exception hooks of a run too.
             types = (BaseException,) if kind == "exception" else ()
             mount = hooks(getattr(run, method))
             handles.append(mount.add(kind, function, *types, name=name, priority=number, again=True))
-    except BaseException:
-        for handle in handles:
-            handle.remove()
-        raise
+            undo.callback(handles[-1].remove)
+        undo.pop_all()
     return tuple(handles)
 
 

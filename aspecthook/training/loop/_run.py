@@ -214,7 +214,8 @@ class Run:
         self.writes.finish()
 
     def leave(self) -> None:
-        """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
+        """Restore the handlers of signals, and what is so outside of a run."""
+        self.interrupts.release()
         self.busy = self.running = False
         self.after_stage_calls.clear()
         self.logged = {}
@@ -227,7 +228,11 @@ class Run:
         """Switch the run and its model to a mode, and to the data for it."""
         self.mode = mode
         self.data_loader = self.loaders[mode]
-        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
+        self.switch_model()
+
+    def switch_model(self) -> None:
+        """Switch the model to the mode of the run."""
+        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
         if callable(switch):
             switch()
 

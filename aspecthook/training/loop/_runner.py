@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from math import inf, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, brief, described
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from aspecthook.training.schedules._mmcv import Config
 
 _INTERRUPTED = "interrupted.ckpt"
+# What a validation inside a stage changes.
+_KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
 
 
 class Runner(Run):
@@ -171,21 +173,19 @@ class Runner(Run):
         self.prepare(train, val)
         if self.trained >= self.end:
             self.logger.warning("%s has been made already; fit has nothing to do", repr(self))
-        with self.interrupts:
-            self.busy = True
-            try:
-                self.run()
-                self.agree_to_end()
-                self.finish_saving()
-                self.interrupts.raise_noted()  # of a signal after the last epoch
-                self.remove_interrupted(self.work_dir)
-            except BaseException as error:
-                cause = self.save_interrupted(error, self.work_dir)
-                if cause is not error:
-                    raise cause from error  # a hook failed while the interrupted stages ended
-                raise
-            finally:
-                self.leave()
+        self.busy = True
+        self.interrupts.take()
+        try:
+            self.run()
+            self.agree_to_end()
+            self.finish_saving()
+            self.interrupts.raise_noted()  # of a signal after the last epoch
+            self.remove_interrupted(self.work_dir)
+        except BaseException as error:
+            self.fail(error, self.work_dir)
+        self.leave()
+        if self.interrupts.came is not None:  # since the run has last looked
+            self.fail(self.interrupts.came, None)
 
     def check_idle(self, what: str) -> None:
         """Refuse to begin a run inside another one of the same runner."""
@@ -234,19 +234,33 @@ class Runner(Run):
 
     @contextmanager
     def _switched(self, mode: str, loader: object) -> Generator[None]:
-        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
+        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards.
+
+        So is each module of the model, some of which may be in another mode than the model.
+        """
         check_loader(loader, f"the data for {mode}")
-        with _state.undisturbed(self) if self.busy else nullcontext():
-            self.loaders[mode] = loader
-            self.set_mode(mode)
-            outermost, self.busy = not self.busy, True
-            before, self.logged = self.logged, without_mode(mode, self.logged)
-            try:
-                yield
-            finally:
-                self.busy = not outermost
-                # What the iteration under way has logged meanwhile stays, such as its time.
-                self.logged: dict[str, Any] = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+        inside = self.busy
+        kept = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
+        wholes: list[Any] = [self.model, *getattr(self.model, "__dict__", {}).values()] if inside else []
+        modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
+        training = [bool(module.training) for module in modules]
+        # So that this is not taken for the validation that the workflow has begun.
+        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
+        before, self.logged = self.logged, without_mode(mode, self.logged)
+        self.loaders, self.busy = {**self.loaders, mode: loader}, True
+        self.set_mode(mode)
+        try:
+            yield
+        finally:
+            # What the iteration under way has logged meanwhile stays, such as its time.
+            self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+            for name, value in kept.items():
+                setattr(self, name, value)
+            self.progress.pending_epoch = pending
+            if inside:
+                self.switch_model()
+            for module, was_training in zip(modules, training, strict=True):
+                module.training = was_training
 
     # Stages
 
@@ -448,7 +462,6 @@ class Runner(Run):
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
         self.iter, self.step, self.logged = progress.iter, progress.step, {}
-        self.writes.poll()
         if progress.inner_iter == progress.length:
             self._end_pass()
             return True
@@ -573,7 +586,7 @@ class Runner(Run):
         Args:
             path: The file.
             asynchronous: Only copy the state, and let a thread write it, once the one before is written. An error is
-                raised after the iteration of the run in which it is noticed, by the next save or by `finish_saving`.
+                raised by the next save, by `finish_saving`, or at the end of the run.
         """
         file = path_of("save_checkpoint", path)
         self.finish_saving()
@@ -641,22 +654,31 @@ class Runner(Run):
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
         return _state.state_of(self)
 
-    def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
-        """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
+    def fail(self, error: BaseException, folder: Path | None) -> NoReturn:
+        """Leave a run that an error has ended, and raise it; one that a signal has ended is saved in a folder first."""
         cause = self.interrupts.came or error
-        if folder is None or not isinstance(cause, INTERRUPTS):
-            return cause
+        try:
+            if folder is not None and isinstance(cause, INTERRUPTS):
+                self._save_interrupted(error, folder)
+        finally:
+            self.leave()
+        self.interrupts.end_process(cause)
+        if cause is not error:
+            raise cause from error  # a hook failed while the interrupted stages ended
+        raise error
+
+    def _save_interrupted(self, error: BaseException, folder: Path) -> None:
         if self.interrupts.patience == 2:  # not all hooks have seen the validation, which is cheap to repeat
             self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
-            return cause
+            return
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-            return cause
+            return
         self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
             self.logger.warning(
@@ -664,7 +686,6 @@ class Runner(Run):
                 "have done; for an exact one, resume from an earlier checkpoint",
                 path,
             )
-        return cause
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""

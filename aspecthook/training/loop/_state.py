@@ -8,8 +8,8 @@ be loaded, all are loaded again as they were.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from datetime import UTC, datetime
 from functools import partial
@@ -198,29 +198,3 @@ def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
             "that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, which "
             "sets the other checkpoints in the folder aside; nothing was changed"
         )
-
-
-@contextmanager
-def undisturbed(run: Run) -> Generator[None]:
-    """Restore the run after ``with``, which may validate, test or predict: its place, data and the mode of its model.
-
-    The mode of each module of a model is restored, since some of them may be in another mode than the model.
-    """
-    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
-    kept = {name: getattr(run, name) for name in names}
-    run.loaders = dict(run.loaders)
-    # So that this is not taken for the validation that the workflow has begun.
-    pending, run.progress.pending_epoch = run.progress.pending_epoch, None
-    wholes: list[Any] = [run.model, *getattr(run.model, "__dict__", {}).values()]
-    modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
-    training = [bool(module.training) for module in modules]
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(run, name, value)
-        run.progress.pending_epoch = pending
-        if run.mode == "train" and callable(getattr(run.model, "train", None)):
-            run.model.train()
-        for module, was_training in zip(modules, training, strict=True):
-            module.training = was_training

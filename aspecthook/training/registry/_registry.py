@@ -15,9 +15,6 @@ from ._configs import import_path, listed, outline, read_entry
 Factory: TypeAlias = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Factory)
 
-# A message lists no more names than this, where it can name the one that is meant.
-_MANY = 20
-
 
 @final
 class Registry(dict[str, Factory]):
@@ -156,13 +153,9 @@ class Registry(dict[str, Factory]):
         return found
 
     def _unknown(self, name: str) -> str:
-        module, dot, attribute = name.rpartition(".")
-        can_import = bool(dot and attribute and self.imports)
-        path = f"; an import path is written {brief(f'{module}:{attribute}')}" if can_import else ""
-        near = nearest(name, list(self))
-        # Where there are many names and one is meant, a list would only hide it.
-        known = "" if near and len(self) > _MANY else f"; registered are: {listed(self)}"
-        return f"{self._who}: {brief(name)} is not registered{known}{path}{near}"
+        # Where one is meant, a list of all would only hide it.
+        hint = nearest(name, list(self)) or f"; registered are: {listed(self)}"
+        return f"{self._who}: {brief(name)} is not registered{hint}"
 
     def __missing__(self, name: str) -> Factory:
         raise HookLookupError(self._unknown(name))

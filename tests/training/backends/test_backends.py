@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import json
 import random
 import subprocess
 import sys
 from collections import namedtuple
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ import pytest
 from aspecthook.training import TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.backends import backend_of
-from aspecthook.training.checkpoint import load, save
 from tests.training.kit import both, with_torch
 
 
@@ -46,9 +43,8 @@ class Library:
         theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()}, strict=False)
         return theirs
 
-    def optimizer(self, model: Any, kind: str = "AdamW", **options: Any) -> Any:
-        made: Any = getattr(nn if self.name == "numpy" else self.optim, kind)
-        return made(model.parameters(), **{"lr": 0.1, **options})
+    def optimizer(self, model: Any, kind: str = "AdamW") -> Any:
+        return getattr(nn if self.name == "numpy" else self.optim, kind)(model.parameters(), lr=0.1)
 
     def array(self, *shape: int, seed: int = 0) -> Any:
         numbers = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
@@ -72,11 +68,6 @@ class Library:
 @pytest.fixture
 def lib(library: str) -> Library:
     return Library(library)
-
-
-def through_a_file(state: dict[str, Any], folder: Path) -> dict[str, Any]:
-    save(folder / "state.safetensors", state)
-    return load(folder / "state.safetensors")
 
 
 # Which one
@@ -154,31 +145,6 @@ def test_a_state_of_another_model_is_refused_with_all_that_differs(lib: Library)
 
 
 @both
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("SGD", {}),
-        ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
-        ("AdamW", {"lr": np.float32(0.01), "betas": (0.8, 0.9)}),
-    ],
-)
-def test_a_restored_optimizer_continues_bit_by_bit(lib: Library, kind: str, options: Any, tmp_path: Path) -> None:
-    whole, parted = lib.model(), lib.model()
-    backend = backend_of(whole)
-    lib.train(whole, both_steps := lib.optimizer(whole, kind, **options), 3)
-    lib.train(parted, first := lib.optimizer(parted, kind, **options), 3)
-    first.param_groups[0]["initial_lr"] = 0.5
-    resumed = lib.model(5)
-    second = lib.optimizer(resumed, kind)
-    backend.load_state(resumed, backend.state(parted))
-    backend.load_optimizer_state(second, through_a_file(backend.optimizer_state(first), tmp_path))
-    assert {**second.param_groups[0], "params": 0} == {**first.param_groups[0], "params": 0}
-    lib.train(whole, both_steps, 4)
-    lib.train(resumed, second, 4)
-    np.testing.assert_equal(backend.state(resumed), backend.state(whole))
-
-
-@both
 def test_the_state_of_another_optimizer_is_refused(lib: Library) -> None:
     model = lib.model()
     backend = backend_of(model)
@@ -218,43 +184,29 @@ def test_all_random_generators_are_restored(lib: Library) -> None:
     model = lib.model(dropout=0.5)
     backend = backend_of(model)
 
-    def drawn() -> Any:
-        return (
+    def draw() -> Any:
+        lib.optimizer(model).zero_grad()
+        lib.loss(model).backward()
+        return [
             random.random(),
             random.gauss(0, 1),
             np.random.rand(),
             np.random.randn(),
             nn.Dropout(0.5)(np.ones(40)).tolist(),
             np.asarray(backend.gradients(model)["3.weight"]).tolist(),
-        )
-
-    def draw() -> Any:
-        lib.optimizer(model).zero_grad()
-        lib.loss(model).backward()
-        return drawn()
+        ]
 
     random.gauss(0, 1)
     np.random.randn()  # each keeps a second number for the next call
     state = backend.rng_state()
     first = draw()
     assert draw() != first
-    backend.set_rng_state(plain_copy(state))
+    backend.set_rng_state(state)
     assert draw() == first
-    for _ in range(2):
-        backend.seed(2**40 + 3)
-        seeded = draw()
+    backend.seed(2**40 + 3)
+    seeded = draw()
     backend.seed(2**40 + 3)
     assert draw() == seeded != first
-
-
-def plain_copy(tree: Any) -> Any:
-    """Through JSON, arrays aside."""
-    if isinstance(tree, dict):
-        assert all(isinstance(key, str) for key in tree)
-        return {key: plain_copy(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [plain_copy(value) for value in tree]
-    return tree.copy() if isinstance(tree, np.ndarray) else json.loads(json.dumps(tree))
 
 
 # Mixed precision
@@ -295,6 +247,6 @@ def test_state_that_is_no_tensor_is_refused() -> None:
 
     model = torch.nn.Sequential(Odd())
     with pytest.raises(
-        TrainingError, match=r"0\._extra_state in the state of Sequential is of type dict, and a checkpoint keeps only"
+        TrainingError, match=r"the state of the model has \{'a': .*\}, and a checkpoint keeps only its tensors"
     ):
         backend_of(model).state(model)

@@ -102,7 +102,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         # A config that was received took 3.5 GB of memory.
         ("model.hidden=[15_000]", "hidden has 1 layers of 15000 units together; an mlp has at most 100 and 10000: for"),
         (f"model.hidden={[1] * 101}", "hidden has 101 layers"),
-        ("model.dropout=x", r"\[model\]: .*; correct the value"),
+        ("model.dropout=x", r".*; correct the value in \[model\] or \[optimizer\]"),
     ],
 )
 def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(

@@ -1,7 +1,8 @@
-"""What runs inside a stage, and data whose length changes: neither disturbs the run."""
+"""A run is the loop by hand; what runs inside a stage, and data whose length changes, do not disturb it."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import hooks
+from aspecthook import Args, Return, hooks
 from aspecthook.training import Hook, Runner
 from aspecthook.training import numpy as nn
 from tests.training.kit import Loss, Optimizer, both, data, run_of, same, state
@@ -30,6 +31,37 @@ STAGES = [
     ("val_epoch", "post"),
     ("run", "post"),
 ]
+
+
+@both
+def test_a_run_with_hooks_is_the_loop_by_hand(library: str) -> None:
+    """A mixed batch, a scaled loss, whose gradients are scaled down again, and a step that is skipped."""
+    by_hand, runner = run_of(library), run_of(library)
+    model, optimizer, loss = by_hand.model, by_hand.optimizer, by_hand.loss
+    random.seed(3)
+    by_hand.backend.seed(3)
+    step = 0
+    for _ in range(2):
+        for batch in data(3):
+            inputs, targets = by_hand.backend.to_device(batch, model)
+            (loss(model(inputs * 2), targets) * 1024.0).backward()
+            for parameter in by_hand.backend.parameters(model).values():
+                parameter.grad = parameter.grad / 1024.0
+            if step != 4:
+                optimizer.step()
+            optimizer.zero_grad()
+            step += 1
+
+    def scale_down(runner: Runner) -> None:
+        for parameter in runner.backend.parameters(runner.model).values():
+            parameter.grad = parameter.grad / 1024.0
+
+    hooks(runner.train_iter).pre(lambda batch: Args(batch=(batch[0] * 2, batch[1])))
+    hooks(runner.forward).post(lambda result: result * 1024.0)
+    hooks(runner.optimizer_step).pre(scale_down)
+    hooks(runner.optimizer_step).pre(lambda iter: Return(None) if iter == 4 else None)
+    runner.fit(data(3))
+    assert same(state(runner), state(by_hand))
 
 
 def place(runner: Runner) -> list[Any]:
