@@ -59,6 +59,7 @@ class CheckpointHook(Hook):
     """
 
     priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
+    start: int | None = None  # from which epoch or iteration to count
 
     def __init__(
         self,
@@ -113,14 +114,18 @@ class CheckpointHook(Hook):
             files.open(runner, folder)
 
     def after_train_epoch(self, runner: Run) -> None:
-        """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
-        if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval):
-            self._files.plan(runner, self._name(runner), runner.progress.iter)
+        """Act if it is due; not after an epoch that was ended early, which `after_run` saves."""
+        if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval, self.start):
+            self.act(runner)
 
     def after_train_iter(self, runner: Run) -> None:
-        """Save if it is due."""
-        if not self.by_epoch and self.every_n_iters(runner, self.interval):
-            self._files.plan(runner, self._name(runner), runner.progress.iter)
+        """Act if it is due."""
+        if not self.by_epoch and self.every_n_iters(runner, self.interval, self.start):
+            self.act(runner)
+
+    def act(self, runner: Run) -> None:
+        """Save a checkpoint when the stage is over."""
+        self._files.plan(runner, self._name(runner), runner.progress.iter)
 
     def after_val_epoch(self, runner: Run) -> None:
         """Save if the score is the best so far; a validation outside a run does not count."""

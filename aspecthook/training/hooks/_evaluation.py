@@ -79,7 +79,7 @@ class EvalHook(CheckpointHook):
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader: Iterable[Any] = loader
-        self.start: int | None = optional_number(who, "start", start, 0)
+        self.start = optional_number(who, "start", start, 0)
         self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
         self._begun = False
@@ -104,23 +104,12 @@ class EvalHook(CheckpointHook):
 
     def _begin(self, runner: Run, done: int) -> None:
         begun, self._begun = self._begun, True
-        if not begun and self.start is not None and done >= self.start:
-            self._validate_if_due(runner)
+        every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
+        if not begun and self.start is not None and done >= self.start and every_n(runner, self.interval, self.start):
+            self.act(runner)
 
-    def after_train_epoch(self, runner: Run) -> None:
-        """Validate if it is due; an epoch that was ended early does not count."""
-        if self.by_epoch and runner.progress.inner_iter == 0:
-            self._validate_if_due(runner)
-
-    def after_train_iter(self, runner: Run) -> None:
-        """Validate if it is due."""
-        if not self.by_epoch:
-            self._validate_if_due(runner)
-
-    def _validate_if_due(self, runner: Run) -> None:
-        is_due = self.every_n_epochs if self.by_epoch else self.every_n_iters
-        if not is_due(runner, self.interval, self.start):
-            return
+    def act(self, runner: Run) -> None:
+        """Validate."""
         runner.logs = without_mode("val", runner.logs)  # those of the last validation
         rows: list[tuple[Any, Any]] = []
         before = self.metrics

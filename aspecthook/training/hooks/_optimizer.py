@@ -44,9 +44,10 @@ class OptimizerHook(Hook):
 
     def __init__(self, grad_clip: Mapping[str, float] | None = None, *, cumulative_iters: int | None = None) -> None:
         who = type(self).__name__
-        self.max_norm: float | None
-        self.norm_type: float
-        self.max_norm, self.norm_type = _clipping(who, grad_clip)
+        self.max_norm: float | None = None
+        self.norm_type: float = 2.0
+        if grad_clip is not None:
+            self._set_clipping(f"{who}(grad_clip={brief(grad_clip)})", grad_clip)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Run) -> None:
@@ -66,19 +67,16 @@ class OptimizerHook(Hook):
             norm = runner.backend.clip_gradients(runner.model, self.max_norm, self.norm_type)
             runner.log(grad_norm=norm)
 
-
-def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None, float]:
-    if given is None:
-        return None, 2.0
-    what = f"{who}(grad_clip={brief(given)})"
-    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
-        raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-    takes = [Parameter("max_norm", "keyword", has_default=False), Parameter("norm_type", "keyword", has_default=True)]
-    check_arguments(takes, dict(given), what)
-    norm_type = given.get("norm_type", 2.0)
-    if norm_type != inf:  # the norm that is the greatest absolute value
-        norm_type = finite_number(what, "norm_type", norm_type, above=0)
-    return finite_number(what, "max_norm", given["max_norm"], above=0), norm_type
+    def _set_clipping(self, what: str, given: Mapping[str, float]) -> None:
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
+        check_arguments(
+            [Parameter("max_norm", "keyword", False), Parameter("norm_type", "keyword", True)], dict(given), what
+        )
+        self.max_norm = finite_number(what, "max_norm", given["max_norm"], above=0)
+        if (norm_type := given.get("norm_type", 2.0)) != inf:  # the norm that is the greatest absolute value
+            finite_number(what, "norm_type", norm_type, above=0)
+        self.norm_type = norm_type
 
 
 @final

@@ -287,7 +287,9 @@ def test_a_policy_that_must_know_the_end_is_refused_where_the_run_does_not() -> 
 
 
 def test_an_optimizer_without_what_is_to_be_set_is_refused() -> None:
-    with pytest.raises(TrainingError, match="group 0 of the optimizer has neither 'momentum' nor 'betas'"):
+    with pytest.raises(
+        TrainingError, match="group 0 of the optimizer has no 'momentum'; choose an optimizer that has one"
+    ):
         Run().go(MomentumUpdaterHook("fixed"))
     run = Run()
     del run.optimizer.param_groups[0]["lr"]
