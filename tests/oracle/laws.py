@@ -13,13 +13,12 @@ from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import article
 from aspecthook._values import shortened
-from aspecthook.testing import LawError
 from aspecthook.testing._calls import Given, run_to_end
 from tests.oracle.calls import code_in, make_call
 from tests.oracle.law import kinds_of
 from tests.oracle.model import differs
 from tests.oracle.recording import NotedTrace
-from tests.oracle.rows import Counts, Row, acting, of_kind, ordered, rows_of
+from tests.oracle.rows import Counts, Row, acting, law_error, of_kind, ordered, rows_of
 from tests.oracle.traced_call import TracedCall
 
 _GUEST = "<guest of the kit>"  # no hook of the user's has this name, and so no constraint of theirs names it
@@ -36,11 +35,11 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
         shown = list(getattr(mount, kind))
         order = ordered(of_kind(rows, kind))
         if order is None:
-            raise LawError(f"{mount.name}: the {kind} hooks contradict each other, and were not refused")
+            raise law_error("order", mount, f"the {kind} hooks contradict each other, and were not refused")
         if len(shown) != len(order) or any(hook is not row.hook for hook, row in zip(shown, order, strict=True)):
             names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
             should = ", ".join(f"{row.name} ({row.priority})" for row in order)
-            raise LawError(f"{mount.name}: the {kind} hooks run {names}; they should run {should}")
+            raise law_error("order", mount, f"the {kind} hooks run {names}; they should run {should}")
 
 
 def check_plain(mount: MountPoint) -> None:

@@ -16,13 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from aspecthook._errors import HookOrderError
 from aspecthook.testing._calls import Given
 from aspecthook.testing._candidates import put
-from aspecthook.testing._laws import law_error
 from tests.oracle.candidates import Candidate
 from tests.oracle.guests import Guest, PlannedError
 from tests.oracle.laws import check_order, check_plain, check_traces, unchanged
 from tests.oracle.machine_draws import additions, arguments, beginnings, drives, guests, levels, own, ways
 from tests.oracle.machine_state import MachineState
-from tests.oracle.rows import Row, of_kind, ordered, row_of
+from tests.oracle.rows import Row, law_error, of_kind, ordered, row_of
 
 _MOST_PAUSES = 2
 

@@ -75,6 +75,17 @@ def test_a_call_that_has_not_ended_is_written_when_the_file_is_closed(tmp_path):
     assert not call.ended and call.duration is None and str(call).endswith("has not ended")
 
 
+def test_of_many_calls_the_last_can_be_kept_alone(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(price, to=path, last=3):
+        for number in range(10):
+            price(number)
+        assert len(read(path)) == 0
+    assert [call.shown_arguments()["item"] for call in read(path)] == ["7", "8", "9"]
+    with pytest.raises(HookOptionError, match="last=3 needs a recording on disk; give its path"):
+        record(price, last=3)
+
+
 SLOW = """
 import os, sys, threading
 from aspecthook.record import record
