@@ -146,7 +146,6 @@ is_session_hook = _having("after_create_session", "end")
 _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
     (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._lifecycle"),
     (is_session_hook, "session._protocol"),
-    (lambda hook: any(cls.__module__ == "mmengine.hooks.hook" for cls in type(hook).__mro__), "hooks._mmengine"),
     (lambda _: True, "hooks._hook"),
 )
 
