@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aspecthook import HookSignatureError, Return, hookable, hooks
@@ -132,6 +132,8 @@ def test_times_runs_in_so_many_calls_and_then_takes_the_hook_off(times: int, cal
     assert len(hooks(till.pay)) == (calls < times)
 
 
+@example(1024, 2048)  # the last number that is counted by a list
+@example(1025, 2050)
 @given(st.integers(1, 5), st.integers(0, 12))
 def test_every_runs_in_each_so_manyth_call(every: int, calls: int) -> None:
     till = Till()

@@ -166,10 +166,6 @@ SEVERAL: dict[str, dict[str, str]] = {
         "pack/part": "import pack\nf.pre(hook); f()",
         "other": "f.pre(hook)",
     },
-    "one that refers to itself": {
-        "itself": "import itself\nf.pre(hook); f()",
-        "other": "f.pre(hook)",
-    },
 }
 
 

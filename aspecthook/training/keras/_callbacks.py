@@ -94,8 +94,6 @@ class CSVLogger(Callback):
 
     def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
         super().__init__()
-        if len(separator) != 1:
-            raise HookOptionError(f"CSVLogger(separator={brief(separator)}): give one character")
         self.filename: str = os.fspath(filename)
         self.separator = separator
         self.append: bool = flag("CSVLogger", "append", append)
@@ -164,10 +162,6 @@ class BackupAndRestore(Callback):
     Example:
         >>> BackupAndRestore("runs/backup", save_freq=100).save_freq
         100
-        >>> BackupAndRestore("")
-        Traceback (most recent call last):
-          ...
-        aspecthook.HookOptionError: BackupAndRestore(backup_dir=''): give a folder
     """
 
     _kept = ()
@@ -179,8 +173,6 @@ class BackupAndRestore(Callback):
         delete_checkpoint: bool = True,
     ) -> None:
         super().__init__()
-        if not backup_dir:
-            raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
         self.backup_dir: Path = Path(backup_dir)
         self.save_freq: Literal["epoch"] | int = save_freq_of("BackupAndRestore", save_freq)
         self.delete_checkpoint: bool = flag("BackupAndRestore", "delete_checkpoint", delete_checkpoint)

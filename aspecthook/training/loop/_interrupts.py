@@ -26,7 +26,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.came: BaseException | None = None
-        self.patience = 1
+        self.patience: int = 1
         self._count = 0
         self._terminated = False
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal

@@ -338,20 +338,15 @@ def test_a_file_cut_short_while_it_is_read_is_refused(path: Path) -> None:
     # A mapped file would end the process with SIGBUS here.
     save(path, {"w": np.zeros(10_000)})
 
-    class Cut:
-        def __enter__(self) -> Any:
-            os.truncate(path, 1000)
-            return self.tensors.__enter__()
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self.tensors = opened(*args, **kwargs)
-
-        def __exit__(self, *error: object) -> None:
-            self.tensors.__exit__(*error)
-
     opened = safetensors.safe_open
+
+    def cut(*args: Any, **kwargs: Any) -> Any:
+        reader = opened(*args, **kwargs)
+        os.truncate(path, 1000)
+        return reader
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(safetensors, "safe_open", Cut)
+        patch.setattr(safetensors, "safe_open", cut)
         with pytest.raises(TrainingError, match="is cut short or damaged"):
             load(path)
 

@@ -47,43 +47,20 @@ def fitted(callback: Any, train: Any = None, val: Any = None, library: str = "nu
 # What is told, and when
 
 
+TEST = "test_begin, test_batch_begin 0, test_batch_end 0, test_end"
+BATCHES = "train_batch_begin 0, train_batch_end 0, train_batch_begin 1, train_batch_end 1"
+
+
 @both
 def test_a_run_calls_callbacks_as_a_fit_of_keras_does(library: str) -> None:
     seen = recorder()
     runner = fitted(seen, data(2), data(1, seed=4), library)
-    assert short(seen.told) == [
-        "train_begin",
-        *(
-            f"{what}{epoch}" if what.endswith(" ") else what
-            for epoch in (0, 1)
-            for what in (
-                "epoch_begin ",
-                "train_batch_begin 0",
-                "train_batch_end 0",
-                "train_batch_begin 1",
-                "train_batch_end 1",
-                "test_begin",
-                "test_batch_begin 0",
-                "test_batch_end 0",
-                "test_end",
-                "epoch_end ",
-            )
-        ),
-        "train_end",
-    ]
+    epochs = ", ".join(f"epoch_begin {n}, {BATCHES}, {TEST}, epoch_end {n}" for n in (0, 1))
+    assert ", ".join(short(seen.told)) == f"train_begin, {epochs}, train_end"
     seen.told.clear()
     runner.test(data(1))
     runner.predict(data(1))
-    assert short(seen.told) == [
-        "test_begin",
-        "test_batch_begin 0",
-        "test_batch_end 0",
-        "test_end",
-        "predict_begin",
-        "predict_batch_begin 0",
-        "predict_batch_end 0",
-        "predict_end",
-    ]
+    assert ", ".join(short(seen.told)) == f"{TEST}, {TEST.replace('test', 'predict')}"
     (outputs,) = [row[2]["outputs"] for row in seen.told if row[0] == "on_predict_batch_end"]
     assert type(outputs) is np.ndarray and outputs.shape == (5, 2)
 
@@ -114,7 +91,6 @@ def test_logs_are_means_over_samples_and_batches_so_far() -> None:
         ([("train", 1), ("val", 1)], [0, 1, 2, 3, 4]),
         ([("train", 2), ("val", 1)], [1, 3, 4]),
         ([("train", 2), ("val", 2)], [1, 3, 4]),
-        ([("train", 1), ("val", 1), ("val", 1)], [0, 1, 2, 3, 4]),
         ([("train", 1), ("train", 2), ("val", 1)], [2, 4]),
         ([("val", 1), ("train", 1)], [0, 1, 2, 3]),
         ([("train", 9), ("val", 1)], [4]),
@@ -122,9 +98,7 @@ def test_logs_are_means_over_samples_and_batches_so_far() -> None:
 )
 def test_an_epoch_ends_after_its_validation(workflow: Any, with_val: list[int]) -> None:
     seen = recorder()
-    fitted(seen, data(2), data(1), max_epochs=5, workflow=workflow) if len(workflow) > 1 else fitted(
-        seen, data(2), max_epochs=5, workflow=workflow
-    )
+    fitted(seen, data(2), data(1) if len(workflow) > 1 else None, max_epochs=5, workflow=workflow)
     assert epochs(seen.told) == [(n, ["loss", "val_loss"] if n in with_val else ["loss"]) for n in range(5)]
     names = [row[0] for row in seen.told]
     for place, row in enumerate(seen.told):
@@ -339,8 +313,6 @@ def test_a_misspelt_method_or_one_with_wrong_parameters_is_refused(kind: Any, te
         (lambda: k.EarlyStopping(monitor=3), HookTypeError, "EarlyStopping: monitor=3 is not the name of a number"),  # type: ignore[arg-type]
         (lambda: k.ReduceLROnPlateau(factor=1.0), HookOptionError, "factor=1.0; give a number below 1"),
         (lambda: k.ModelCheckpoint("x", save_freq="batch"), HookTypeError, "save_freq='batch'"),  # type: ignore[arg-type]
-        (lambda: k.CSVLogger("x", separator=", "), HookOptionError, "give one character"),
-        (lambda: k.BackupAndRestore(""), HookOptionError, "BackupAndRestore\\(backup_dir=''\\): give a folder"),
         (lambda: k.BackupAndRestore("x", save_freq=True), HookTypeError, "save_freq=True"),
         (
             lambda: k.LearningRateScheduler(0.1),

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from aspecthook import Args, Return, hooks
 from aspecthook.training import Hook, Runner
 from aspecthook.training import numpy as nn
-from tests.training.kit import Loss, Optimizer, both, data, run_of, same, state
+from tests.training.kit import Optimizer, both, data, run_of, same, state
+from tests.training.loop.test_reading import Model
 
 STAGES = [
     ("run", "pre"),
@@ -151,13 +152,6 @@ def test_modules_in_attributes_of_a_model_keep_their_modes() -> None:
 # Data whose length changes
 
 
-class Model:
-    """The loss of a batch is the batch."""
-
-    def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:
-        return {"loss": Loss(1.0), "log_vars": {"loss": 1.0}, "num_samples": 1, "batch": batch}
-
-
 class Curriculum:
     """A loader that has another length in each epoch, and counts what is read."""
 
@@ -174,21 +168,15 @@ class Curriculum:
         return iter([(self.epoch, number) for number in range(len(self))])
 
 
-def seen(runner: Runner) -> list[Any]:
-    batches: list[Any] = []
-    hooks(runner.train_iter).post(lambda batch: batches.append(batch))
-    return batches
-
-
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5), accumulate=st.integers(1, 3))
 def test_every_epoch_has_the_length_that_its_data_have_when_it_begins(lengths: list[int], accumulate: int) -> None:
     runner = Runner(Model(), optimizer=Optimizer(), max_epochs=len(lengths), accumulate=accumulate)
-    batches, ends = seen(runner), list[int | None]()
+    ends = list[int | None]()
     hooks(runner.train_iter).pre(lambda max_iters: ends.append(max_iters))
     steps: list[int] = []
     hooks(runner.optimizer_step).post(lambda iter: steps.append(iter))
     runner.fit(Curriculum(lengths))
-    assert batches == [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
+    assert runner.model.seen == [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
     total = sum(lengths)
     assert runner.max_iters == total and runner.iter == total and ends[-1] == total
     assert steps == [n for n in range(total) if (n + 1) % accumulate == 0 or n + 1 == total]

@@ -121,13 +121,13 @@ def test_no_bytes_do_anything_but_read_or_be_refused_by_file(
 def test_a_name_that_is_taken_is_refused_and_of_several_names_none_is_registered(registry: Registry) -> None:
     assert message(ConfigError, lambda: registry.register(Kept, name=["fresh", "Ema"])) == (
         f"registry 'hooks': {Kept!r} cannot have the name 'Ema': {Ema!r} has it; give another by name=, or replace "
-        "that one with force=True"
+        "that one, as in a dict: registry[name] = ..."
     )
     assert "fresh" not in registry
     assert registry["Ema"] is Ema
-    registry.register(name=["fresh", "Ema"], force=True)(Kept)
-    assert registry["Ema"] is registry["fresh"] is Kept
-    assert list(registry) == ["Ema", "Ranked", "Saver", "fresh"]
+    registry.register(name=["fresh", "new"])(Kept)
+    registry["Ema"] = Kept
+    assert registry["Ema"] is registry["fresh"] is registry["new"] is Kept
 
 
 @pytest.mark.parametrize(
