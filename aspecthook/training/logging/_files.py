@@ -77,14 +77,11 @@ class LineFile:
         whole, size = found[: found.rfind(b"\n") + 1], int(self._mark["size"])
         kept = self._as_of(self._mark, whole)[:size]
         if len(kept) < size:
-            self._logger.warning(
+            told = (
                 "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. The rows that are "
-                "missing are lost, and the run continues after byte %d, the end of the last whole line",
-                self.path,
-                len(found),
-                size,
-                len(kept),
+                "missing are lost, and the run continues after byte %d, the end of the last whole line"
             )
+            self._logger.warning(told, self.path, len(found), size, len(kept))
         elif crc32(kept) != int(self._mark["sum"]):
             self._logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
             return None

@@ -195,12 +195,11 @@ class LoggerHook(Hook):
         except Exception as error:
             self._retry_at = perf_counter() + PAUSE * (perf_counter() - begun)
             if not has_failed:
-                runner.logger.warning(
-                    "%s cannot be written: %s; the run continues, and what is missing is written as soon as that works",
-                    name,
-                    getattr(error, "strerror", None) or repr(error),
-                    exc_info=None if isinstance(error, OSError) else error,
+                why = getattr(error, "strerror", None) or repr(error)
+                told = (
+                    "%s cannot be written: %s; the run continues, and what is missing is written as soon as that works"
                 )
+                runner.logger.warning(told, name, why, exc_info=None if isinstance(error, OSError) else error)
         else:
             self._retry_at = 0.0
             if has_failed:

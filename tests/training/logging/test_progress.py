@@ -196,15 +196,9 @@ def test_lines_show_the_time_since_the_line_before(clock: Clock, run: Make) -> N
 
 
 def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    file, before = Terminal(), program()
-
-    class Late(Hook):
-        def after_train_iter(self, runner: Runner) -> None:
-            if runner.iter == 1:
-                runner.register_hook(ProgressHook())
-
+    file, before, runner = Terminal(), program(), make(steady)
     monkeypatch.setattr(sys, "stdout", file)
-    runner = make(steady, Late())
+    hooks(runner.train_iter).post(lambda runner: runner.register_hook(ProgressHook()) if runner.iter == 1 else None)
     runner.fit([0] * 4)
     clean(file, before)
     assert file.lines == []
@@ -384,19 +378,11 @@ def test_the_random_numbers_of_a_run_are_those_without_its_progress() -> None:
 
 SCRIPT = """
     import logging, os, signal, sys, time, warnings
-    import numpy as np
     logging.basicConfig(level=logging.INFO, format="log: %(message)s")
     from aspecthook import hooks
-    from aspecthook.training import Runner
-    from aspecthook.training.logging._progress import ProgressHook
-    from aspecthook.training.logging._loggers import IterTimerHook
-    from aspecthook.training.numpy import SGD, Linear, cross_entropy
+    from tests.training.logging.test_progress import IterTimerHook, ProgressHook, make, steady
 
-    model, data = Linear(3, 2), [(np.ones((2, 3)), np.zeros(2, int))] * 4
-    runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=cross_entropy, max_epochs=3)
-    runner.register_hook(IterTimerHook())
-    runner.register_hook(ProgressHook())
-    how = sys.argv[1]
+    runner, how = make(steady, IterTimerHook(), ProgressHook(), max_epochs=3), sys.argv[1]
 
     def meanwhile(iter):
         if iter == 5:
@@ -410,7 +396,7 @@ SCRIPT = """
 
     hooks(runner.train_iter).pre(meanwhile)
     hooks(runner.train_iter).post(lambda: time.sleep(0.03))
-    runner.fit(data, data)
+    runner.fit([0] * 4, [1])
 """
 
 
@@ -425,7 +411,8 @@ def test_a_real_terminal_shows_the_progress(how: str, width: int) -> None:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), how]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as running:
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=root) as running:
         os.close(theirs)
         text = "".join(iter(lambda: read(ours), ""))
     os.close(ours)
