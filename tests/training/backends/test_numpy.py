@@ -302,6 +302,12 @@ def test_a_module_finds_its_parameters_and_submodules() -> None:
     assert not any(module.training for _, module in model.named_modules())
 
 
+def test_dropout_divides_what_is_left_by_its_share_and_does_nothing_in_evaluation() -> None:
+    layer, x = Dropout(0.75), np.ones(99)
+    assert set(layer(x).tolist()) == {0.0, 4.0}
+    assert layer.eval()(x) is x
+
+
 # Optimizers
 
 
