@@ -68,7 +68,6 @@ NOT_CALLED = {
     "aspecthook.testing.Step",
     "aspecthook.testing.Trace",
     "aspecthook.testing.Underconstrained",
-    "aspecthook.torch.Capture",
     "aspecthook.torch.Seen",
     "aspecthook.training.data.Dataset",
     "aspecthook.training.session.Session",

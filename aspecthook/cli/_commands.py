@@ -121,6 +121,7 @@ def _recording(command: Callable[..., int]) -> Callable[..., int]:
 @_aspecthook.command("trace", short_help="Run a program and show what it calls.", cls=_OfProgram)
 @_targets
 @_recording
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Keep the last N calls of each process alone.")
 def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **options: Any) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
 

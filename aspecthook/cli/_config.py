@@ -1,15 +1,13 @@
-"""The file of `aspecthook run`: what to weave on which targets, as TOML. It is checked before the program starts."""
+"""The file of `aspecthook run`: what to weave on which targets, as TOML, before the program starts; all or nothing."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from aspecthook._core.law.kinds import KINDS
-from aspecthook._core.law.options import OPTIONS
 from aspecthook._errors import AspecthookError, ConfigError, described, nearest
 from aspecthook.training.registry._configs import import_path, listed, load_config, string
 from aspecthook.weave import Weaving, weave
@@ -17,65 +15,13 @@ from aspecthook.weave._aspects import marked
 
 from ._names import of_main
 
-_KEYS = ("target", "aspect", "arguments", *KINDS, *OPTIONS)
-
-
-class Entry(NamedTuple):
-    """One table ``[[weave]]``; ``who`` begins messages about it."""
-
-    who: str
-    table: dict[str, Any]
-
-
-def read_config(path: str) -> list[Entry]:
-    """Return what a file says, checked as far as it can be without importing anything.
-
-    Raises:
-        ConfigError: It is not such a file; the message says where and what to do.
-        OSError: It cannot be read.
-    """
-    document = load_config(path)
-    _check_keys(document, ("weave",), path)
-    rows: Any = document.get("weave", [])
-    if isinstance(rows, dict):
-        raise ConfigError(f"{path}: [weave] is one table; write [[weave]], in double brackets, for each target")
-    if not isinstance(rows, list) or not rows:
-        raise ConfigError(f'{path}: nothing is to be woven; add a table [[weave]] with target = "module:name"')
-    return [_entry(row, f"{path}: [[weave]] number {number}") for number, row in enumerate(cast("Any", rows), 1)]
-
-
-def _entry(row: Any, who: str) -> Entry:
-    if not isinstance(row, dict):
-        raise ConfigError(f"{who} is {described(row)}; write a table, [[weave]]")
-    table = cast("dict[str, Any]", row)
-    _check_keys(table, _KEYS, who)
-    if "target" not in table:
-        raise ConfigError(f'{who} has no target; name one: target = "module:name"')
-    for key in ("target", "aspect", *KINDS):
-        if key in table:
-            string(table[key], f"{who}: {key} is")
-    arguments = table.get("arguments", {})
-    if not isinstance(arguments, dict):
-        raise ConfigError(f"{who}: arguments is {described(arguments)}; write a table: arguments = {{ name = value }}")
-    if "aspect" not in table:
-        if arguments:
-            raise ConfigError(f"{who}: arguments are those of an aspect, and there is none; hooks take none")
-        if not table.keys() & set(KINDS):
-            raise ConfigError(f'{who} names nothing to weave; add aspect = "retry", or a hook: pre = "module:function"')
-    return Entry(who, table)
-
-
-def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], who: str) -> None:
-    for key in table:
-        if key not in known:
-            raise ConfigError(f"{who} has {key!r}{nearest(key, [*known]) or f'; it may have {listed(known)}'}")
-
 
 def apply(path: str) -> list[Weaving]:
-    """Weave what a file names, all of it or nothing. Modules that it names are looked for beside it, too.
+    """Weave what a file names. Modules that it names are looked for beside it, too.
 
     Raises:
-        ConfigError: Something that it names is not there, or cannot be woven so.
+        ConfigError: It is not such a file, or something that it names is not there or cannot be woven so.
+        OSError: It cannot be read.
     """
     folder = os.path.dirname(path)
     added = folder not in sys.path
@@ -83,8 +29,8 @@ def apply(path: str) -> list[Weaving]:
     if added:
         sys.path.append(folder)
     try:
-        for entry in read_config(path):
-            woven.append(_weave(entry))  # noqa: PERF401  # what is woven must be known if one fails
+        for number, table in enumerate(_tables(path), 1):
+            woven.append(_weave(table, f"{path}: [[weave]] number {number}"))  # what is woven is known if one fails
     except BaseException:
         for one in woven:
             one.remove()
@@ -95,13 +41,40 @@ def apply(path: str) -> list[Weaving]:
     return woven
 
 
-def _weave(entry: Entry) -> Weaving:
-    who, table = entry
-    options = {key: _value(table[key], who) for key in OPTIONS if key in table}
-    hooks: dict[str, Any] = {kind: import_path(table[kind], who) for kind in KINDS if kind in table}
-    aspect = _aspect(table["aspect"], table.get("arguments", {}), who) if "aspect" in table else None
+def _tables(path: str) -> list[object]:
+    """Return the tables ``[[weave]]`` of a file."""
+    document = load_config(path)
+    for key in document.keys() - {"weave"}:
+        raise ConfigError(f"{path} has {key!r}{nearest(key, ['weave']) or '; it may have tables [[weave]]'}")
+    rows: Any = document.get("weave", [])
+    if isinstance(rows, dict):
+        raise ConfigError(f"{path}: [weave] is one table; write [[weave]], in double brackets, for each target")
+    if not isinstance(rows, list) or not rows:
+        raise ConfigError(f'{path}: nothing is to be woven; add a table [[weave]] with target = "module:name"')
+    return cast("list[object]", rows)
+
+
+def _weave(row: object, who: str) -> Weaving:
+    """Weave what one table names. What `weave` itself refuses, such as an option that there is not, is left to it."""
+    if not isinstance(row, dict):
+        raise ConfigError(f"{who} is {described(row)}; write a table, [[weave]]")
+    table = cast("dict[str, Any]", row).copy()
+    if "target" not in table:
+        raise ConfigError(f'{who} has no target; name one: target = "module:name"')
+    target = string(table.pop("target"), f"{who}: target is")
+    arguments = table.pop("arguments", {})
+    if not isinstance(arguments, dict):
+        raise ConfigError(f"{who}: arguments is {described(arguments)}; write a table: arguments = {{ name = value }}")
+    aspect = None
+    if "aspect" in table:
+        name = string(table.pop("aspect"), f"{who}: aspect is")
+        aspect = _aspect(name, cast("dict[str, Any]", arguments), who)
+    elif arguments:
+        raise ConfigError(f"{who}: arguments are those of an aspect, and there is none; hooks take none")
+    hooks = {key: import_path(string(table.pop(key), f"{who}: {key} is"), who) for key in KINDS if key in table}
+    options: Any = {key: _value(value, who) for key, value in table.items()}
     try:
-        return weave(of_main(table["target"]), aspect=aspect, **hooks, **options)
+        return weave(of_main(target), aspect=aspect, **hooks, **options)
     except AspecthookError as error:
         raise ConfigError(f"{who}: {error}") from error
 

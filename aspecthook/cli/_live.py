@@ -60,8 +60,8 @@ class _File:
         self.process = 0
         self._offset = 0
         self._functions: dict[int, Function] = {}
-        self._held: dict[int, list[RecordedCall]] = {}  # by the number of the call around them
-        self._since: dict[int, float] = {}
+        # What is held, by the number of the call around it: since when, and the calls.
+        self._held: dict[int, tuple[float, list[RecordedCall]]] = {}
         self._count = 0
 
     def read(self, path: Path, *, final: bool) -> Iterator[Line]:
@@ -83,21 +83,18 @@ class _File:
             self._functions[entry["function"]] = Function(printable(entry["name"]))  # a process may write what it likes
         elif "call" in entry:
             call, _ = call_of(entry, self._functions[entry["of"]], self.process)
-            call.children = self._held.pop(call.number, ())
-            self._since.pop(call.number, None)
+            call.children = self._held.pop(call.number, (0, ()))[1]
             self._count += 1
             parent = entry["parent"]
             if isinstance(parent, int):
-                self._held.setdefault(parent, []).append(call)
-                self._since.setdefault(parent, monotonic())
+                self._held.setdefault(parent, (monotonic(), []))[1].append(call)
             else:
                 yield from self._lines(0, call)
 
     def _let_go(self, until: float) -> Iterator[Line]:
         """Yield what has been held since then, or longer, without its parents."""
-        for parent in [one for one, since in self._since.items() if since < until]:
-            del self._since[parent]
-            for call in self._held.pop(parent):
+        for parent in [one for one, (since, _) in self._held.items() if since < until]:
+            for call in self._held.pop(parent)[1]:
                 yield from self._lines(1, call)
 
     def _lines(self, depth: int, call: RecordedCall) -> Iterator[Line]:

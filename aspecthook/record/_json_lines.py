@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from os import PathLike
@@ -31,12 +32,14 @@ class JsonLines:
     Args:
         path: The file. A child of a fork writes to a file of its own beside it, which has the number of the process.
         started: What the times of calls are counted from, in seconds since 1970.
+        last: If given, so many calls are written, those that ended last, when the file is closed.
     """
 
-    def __init__(self, path: str | PathLike[str], started: float) -> None:
+    def __init__(self, path: str | PathLike[str], started: float, last: int | None = None) -> None:
         # `os.path`, and not `pathlib`, which a traced program would load as it starts.
         self._first = os.path.join(os.getcwd(), os.fspath(path))
         self._started = started
+        self._last: deque[str] | None = None if last is None else deque(maxlen=last)
         self._file: _File | None = None
         self._open(self._first, None)
 
@@ -63,17 +66,25 @@ class JsonLines:
         if number is None:
             number = next(self._numbers)
             head = line_of(function_entry(call.function, number))
-        self._write(head + line_of(call_entry(call, number)))
+        line = line_of(call_entry(call, number))
+        if self._last is None:
+            self._write(head + line)
+        else:
+            self._last.append(line)
+            self._write(head)
         self._functions[call.function] = number  # after its line: two threads may write one each, but none too late
 
     def forked(self) -> None:
         """Go on in a file of its own, in the child of a fork."""
         if self._file is not None:
+            if self._last is not None:
+                self._last.clear()  # they are for the parent to write
             stem, suffix = os.path.splitext(self._first)
             self._open(f"{stem}.{os.getpid()}{suffix}", os.getppid())
 
     def close(self) -> None:
         """Close the file."""
+        self._write("".join(self._last or ()))
         self._file = None
 
 

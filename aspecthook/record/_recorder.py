@@ -81,13 +81,15 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(self, redaction: Redaction, max_depth: int | None = None, to: To = None) -> None:
+    def __init__(
+        self, redaction: Redaction, max_depth: int | None = None, to: To = None, last: int | None = None
+    ) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
         self._max_depth = max_depth
-        self.outlet = Outlet(to, self.started)
+        self.outlet = Outlet(to, self.started, last)
         # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
         self.live = self.outlet.sink is not None
         self.calls: list[RecordedCall] = []

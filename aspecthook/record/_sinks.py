@@ -79,14 +79,17 @@ class Outlet:
     Args:
         to: A sink, or the path of a file or a folder for JSON lines; None if the calls are kept.
         started: When the recording began.
+        last: As for JSON lines.
     """
 
-    def __init__(self, to: To, started: float) -> None:
+    def __init__(self, to: To, started: float, last: int | None = None) -> None:
         self.sink: Any = to
         if isinstance(to, (str, PathLike)):
             from ._json_lines import JsonLines
 
-            self.sink = JsonLines(to, started)
+            self.sink = JsonLines(to, started, last)
+        elif last is not None:
+            raise HookOptionError(f"last={last} needs a recording on disk; give its path, as in to='calls.jsonl'")
         elif to is not None and not all(callable(getattr(to, name, None)) for name in ("write", "close")):
             raise HookOptionError(f"to={brief(to)}; give a path, or an object with write(call) and close()")
         self._listener = listener()  # of warnings

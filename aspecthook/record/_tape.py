@@ -41,11 +41,18 @@ class Tape:
     """
 
     def __init__(
-        self, *, arguments: bool = True, redact: Redact = None, max_depth: int | None = None, to: To = None
+        self,
+        *,
+        arguments: bool = True,
+        redact: Redact = None,
+        max_depth: int | None = None,
+        to: To = None,
+        last: int | None = None,
     ) -> None:
-        if max_depth is not None and (not isinstance(cast("object", max_depth), int) or max_depth < 1):
-            raise HookOptionError(f"max_depth={brief(max_depth)}; give a number of 1 or more, or None for no limit")
-        self._recorder = Recorder(Redaction(redact), max_depth, to)
+        for name, limit in (("max_depth", max_depth), ("last", last)):
+            if limit is not None and (not isinstance(cast("object", limit), int) or limit < 1):
+                raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
+        self._recorder = Recorder(Redaction(redact), max_depth, to, last)
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
 
@@ -192,6 +199,7 @@ def record(
     redact: Redact = None,
     max_depth: int | None = None,
     to: To = None,
+    last: int | None = None,
 ) -> Tape:
     """Record the calls of functions as a tree, until the end of the ``with`` block or `Tape.stop`.
 
@@ -203,6 +211,7 @@ def record(
             ``(name, value) -> bool``; ``result`` and ``error`` are names too.
         max_depth: The number of levels of a tree that are recorded.
         to: The destination of calls as they end, instead of memory: a path, for JSON lines, or a `Sink`.
+        last: How many calls the file gets, those that ended last, when the recording ends; by default all.
 
     Raises:
         WeaveError: A target cannot be woven, or does not exist; then nothing is recorded.
@@ -220,7 +229,7 @@ def record(
     """
     if not targets:
         raise HookOptionError("record is given no target; name what to record, as in record('shop:*')")
-    tape = Tape(arguments=arguments, redact=redact, max_depth=max_depth, to=to)
+    tape = Tape(arguments=arguments, redact=redact, max_depth=max_depth, to=to, last=last)
     try:
         for target in targets:
             tape.record(target, where=where)

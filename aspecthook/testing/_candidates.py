@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from inspect import getattr_static
 from typing import Any, Unpack, cast
 
 from aspecthook._errors import HookTypeError
 from aspecthook._values import shortened
-from aspecthook.weave._aspects import MARKS
+from aspecthook.weave._aspects import marks_of
 
 from ._mount import Adding, Hook, Kind, MountPoint, Options, name_of
 
@@ -54,7 +52,7 @@ def read(given: Iterable[Any]) -> Iterator[Candidate]:
         if isinstance(one, Candidate):
             yield one
             continue
-        marks = getattr(one, MARKS, ())
+        marks = marks_of(one)
         if not marks:
             raise HookTypeError(
                 f"{shortened(one)} is not a candidate; use Candidate(kind, function), or mark the function with "
@@ -62,13 +60,6 @@ def read(given: Iterable[Any]) -> Iterator[Candidate]:
             )
         for mark in marks:
             yield Candidate(mark.kind, one, *mark.types, **mark.options)
-
-
-@cache
-def marked_names(owner: type[Any]) -> list[str]:
-    """Return the names of the methods of a class that are marked as hooks, in the order of the source."""
-    names = dict.fromkeys(name for cls in reversed(owner.__mro__) for name in vars(cls))
-    return [name for name in names if getattr(getattr_static(owner, name), MARKS, ())]
 
 
 def keyed(candidates: Iterable[Candidate]) -> dict[str, Candidate]:

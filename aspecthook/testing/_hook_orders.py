@@ -21,6 +21,7 @@ from _pytest.runner import runtestprotocol  # what other plugins use that run a 
 from _aspecthook_pytest import ORDERS
 
 from ._mount import Hook, MountPoint, ties_broken_by
+from ._repeat import swaps
 
 _MOST = 120  # orders that "all" tries: those of five hooks
 _LEFT = "make it start from the same state in each run, since what a module or a session holds stays"
@@ -135,7 +136,7 @@ def _narrowed(run: Run, rank: Callable[[Key], float], added: Mapping[Key, int]) 
     binary search finds such a place. None if the test fails no more.
     """
     order = sorted(added, key=added.__getitem__)
-    places = list(_swaps(order, sorted(order, key=rank)))
+    places = list(swaps(order, sorted(order, key=rank)))
 
     def after(count: int) -> list[Key]:
         made = [*order]
@@ -154,15 +155,6 @@ def _narrowed(run: Run, rank: Callable[[Key], float], added: Mapping[Key, int]) 
         return None
     place = places[fails - 1]
     return Pair(*after(fails - 1)[place : place + 2])
-
-
-def _swaps(present: list[Key], wanted: list[Key]) -> Iterator[int]:
-    """Yield the places whose two neighbours are swapped, one after another, to get from one order to another."""
-    order = [*present]
-    for place, key in enumerate(wanted):
-        at = order.index(key)
-        yield from range(at - 1, place - 1, -1)
-        order.insert(place, order.pop(at))
 
 
 def failing(run: Run, seed: str, test: str) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import getattr_static, signature
+from textwrap import indent
 from types import FunctionType, NoneType
 from typing import Any, TypeVar, cast
 
-from aspecthook._errors import HookOrderError, HookTypeError
+from aspecthook._errors import HookTypeError
 from aspecthook._values import shortened
 
 from ._calls import run_to_end
@@ -43,39 +44,12 @@ class LawError(AssertionError):
 LawError.__module__ = "aspecthook.testing"  # where users import it, and what tracebacks name
 
 
-def law_error(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
-    """Make the error for a law that a mount point breaks."""
-    return _drawn(f"{mount.name} breaks the law {name!r}: {what}", name, mount, trace)
-
-
-def _failed(name: str, mount: MountPoint, error: Exception, trace: Trace) -> LawError:
-    """Make the error for a law that raised something else than an AssertionError."""
-    what = f"the law {name!r} raised {shortened(error)} on this call, instead of returning what must be true"
-    if trace.exc is not None:
-        what += (
-            f"; the call itself raised {shortened(trace.exc)}, so trace.result is None: say what must be true of a "
-            "call that fails too, for example `trace.exc is not None or trace.result > 0`"
-        )
-    return _drawn(f"{mount.name}: {what}", name, mount, trace)
-
-
-def _drawn(what: str, name: str, mount: MountPoint, trace: Trace | None) -> LawError:
-    parts = [what]
-    parts += [f"the call:\n{_indented(trace.draw())}"] if trace is not None else []
-    error = LawError("\n\n".join([*parts, f"the chain:\n{_indented(_chain(mount))}"]))
+def _error(what: str, name: str, mount: MountPoint, trace: Trace) -> LawError:
+    """Return the error for a law that does not hold in a call."""
+    call, chain = indent(trace.draw(), "  "), indent(draw_chain(mount), "  ")
+    error = LawError(f"{what}\n\nthe call:\n{call}\n\nthe chain:\n{chain}")
     error.law, error.trace = name, trace
     return error
-
-
-def _chain(mount: MountPoint) -> str:
-    try:
-        return draw_chain(mount)
-    except HookOrderError as error:  # that they were not refused may be what is wrong
-        return "\n".join([str(error), *(f"  {hook!r}" for hook in mount.members)])
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 # A user's own laws
@@ -137,19 +111,26 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
     """
     is_ready = isinstance(predicate, ReadyLaw)
     name = repr(predicate) if is_ready else getattr(predicate, "__name__", shortened(predicate))
+    broken = f"{mount.name} breaks the law {name!r}"
     try:
         answer = predicate(trace)
     except AssertionError as error:
-        raise law_error(name, mount, str(error) if is_ready else f"it says {error}", trace) from error
+        raise _error(f"{broken}: {error if is_ready else f'it says {error}'}", name, mount, trace) from error
     except Exception as error:
         if is_ready or _is_a_verdict(error):
             raise
-        raise _failed(name, mount, error, trace) from error
+        what = f"the law {name!r} raised {shortened(error)} on this call, instead of returning what must be true"
+        if trace.exc is not None:
+            what += (
+                f"; the call itself raised {shortened(trace.exc)}, so trace.result is None: say what must be true of a "
+                "call that fails too, for example `trace.exc is not None or trace.result > 0`"
+            )
+        raise _error(f"{mount.name}: {what}", name, mount, trace) from error
     if isinstance(answer, NoneType):
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
         fails = "" if trace.exc is None else f", on a call that raised {shortened(trace.exc)} and so has no result"
-        raise law_error(name, mount, f"it answered {shortened(answer)}{fails}", trace)
+        raise _error(f"{broken}: it answered {shortened(answer)}{fails}", name, mount, trace)
 
 
 def _is_a_verdict(error: Exception) -> bool:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, brief, nearest
+from aspecthook.weave._aspects import marked
 
 from ._calls import blank_of, bound_of, finished, quiet, refuse_running_loop
-from ._candidates import Candidate, keyed, marked_names, put, read
+from ._candidates import Candidate, keyed, put, read
 from ._laws import check_law, laws_in
 from ._mount import Hook, MountPoint, hooks
 from ._steps import Trace
@@ -171,7 +172,7 @@ class HookMachine(RuleBasedStateMachine):
         self._refuse_own("mount", hooks(made))
         self.mount: MountPoint = hooks(made)
         own: Any = type(self)  # mypy takes a class for something that has no hash
-        self._keys = keyed(read([*(getattr(self, name) for name in marked_names(own)), *self.candidates]))
+        self._keys = keyed(read([*dict.fromkeys(method for _, method in marked(self)), *self.candidates]))
         there = [one.name for one in self._keys.values() if one.function in self.mount]
         if there and own.attach is HookMachine.attach:
             raise HookTypeError(

@@ -16,7 +16,7 @@ from aspecthook._errors import warn
 
 from ._calls import Given
 from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks
-from ._repeat import ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side
+from ._repeat import ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side, swaps
 from ._steps import Step, Trace
 from ._trace import untraced
 
@@ -186,30 +186,17 @@ def _drawn(chain: Chain, random: Random) -> Chain:
     return chain.replaced({kind: next(_rows(getattr(chain, kind), shuffled)) for kind in KINDS})
 
 
-def _swapped(row: Hooks, place: int) -> Hooks:
-    return (*row[:place], row[place + 1], row[place], *row[place + 2 :])
-
-
 def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
-    """Return the calls of two orders that differ in two neighbours and in their outcomes.
-
-    The way from one order to the other, a swap of two neighbours at a time, leads only through orders that are allowed:
-    two hooks which the last order has the other way round are not constrained. Somewhere on it the outcome changes.
-    """
+    """Return the calls of two orders that differ in two neighbours and in their outcomes."""
     before = first
     for kind in KINDS:
-        wanted = {id(hook): place for place, hook in enumerate(getattr(other._chain, kind))}
-        row: Hooks = getattr(before._chain, kind)
-        place = 0
-        while place < len(row) - 1:
-            if wanted[id(row[place])] < wanted[id(row[place + 1])]:
-                place += 1
-                continue
-            row = _swapped(row, place)
+        row: Hooks = getattr(first._chain, kind)
+        for place in swaps(row, getattr(other._chain, kind)):
+            row = (*row[:place], row[place + 1], row[place], *row[place + 2 :])
             after = repeat(first, before._chain.replaced({kind: row}))
             if not same_outcome(before, after):
                 return before, after
-            before, place = after, max(place - 1, 0)
+            before = after
     return first, other  # the target is not repeatable after all
 
 
@@ -243,7 +230,7 @@ def _same_step(one: Step, other: Step) -> bool:
 
 def _answer(step: Step) -> object:
     """Return the answer such that what is in `Args` and `Return` is compared as results are."""
-    return getattr(step.answer, "changes", getattr(step.answer, "value", step.answer))
+    return getattr(step.answer, "value", step.answer)
 
 
 class Underconstrained(NamedTuple):

@@ -8,8 +8,8 @@ reported as such, and never as a difference between orders.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
 
 from aspecthook._errors import AspecthookError, HookTypeError
 from aspecthook._values import shortened
@@ -184,3 +184,18 @@ def side_by_side(row: Hooks, first: int, second: int) -> tuple[Hooks, Hooks] | N
     if not any(precedes(a, one) for one in between):
         return (*head, *between, a, b, *tail), (*head, *between, b, a, *tail)
     return None
+
+
+T = TypeVar("T")
+
+
+def swaps(present: Sequence[T], wanted: Sequence[T]) -> Iterator[int]:
+    """Yield the places whose two neighbours are swapped, one after another, to get from one order to another.
+
+    Each swap puts two in the order in which the last order has them. So if that is allowed, all on the way are.
+    """
+    order = [*present]
+    for place, one in enumerate(wanted):
+        at = order.index(one)
+        yield from range(at - 1, place - 1, -1)
+        order.insert(place, order.pop(at))

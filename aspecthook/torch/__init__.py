@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
-    from ._capture import Capture, Seen, capture
+    from ._capture import Seen, capture
 
-__all__ = ["Capture", "Seen", "capture"]
+__all__ = ["Seen", "capture"]
 
-load_lazily(__name__, {"_capture": "Capture Seen capture"})
+load_lazily(__name__, {"_capture": "Seen capture"})

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Self, TypeAlias, Unpack, cast, final
+from typing import Any, TypeAlias, Unpack, cast, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookTypeError, brief
-from aspecthook.weave import Names, Weaving, weave
+from aspecthook.weave import Names, weave
 
 from ._carried import Module, Tensor, is_module
-from ._own import OwnMountPoint
 
 # Any, so that type checkers see the same whether or not PyTorch is installed.
 torch: Any = import_module("torch")
@@ -96,53 +96,13 @@ class Seen:
         return row[-1]
 
 
-@final
-class Capture(Mapping[str, Seen]):
-    """What `capture` returns: for each module, by its name, what was collected.
-
-    A context manager, which removes its hooks at the end of its block, as `remove` does. What was collected stays, and
-    gradients of calls inside the block are collected even after it.
-
-    Example:
-        >>> import torch
-        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
-        >>> seen = capture(model, "0")
-        >>> _ = model(torch.ones(5, 4))
-        >>> list(seen), seen["0"].output.shape
-        (['0'], torch.Size([5, 3]))
-        >>> seen.remove()
-    """
-
-    def __init__(self, weaving: Weaving) -> None:
-        self.weaving: Weaving = weaving
-        # A row for each module, by the name under which it is woven.
-        owners = [cast("OwnMountPoint", mount).owner() for mount in weaving.mounts]
-        names = [cast("Any", owner).__aspecthook__.name for owner in owners]
-        self.collected: dict[str, Seen] = {name: Seen(name) for name in names}
-
-    def __getitem__(self, name: str) -> Seen:
-        if name not in self.collected:
-            known = ", ".join(map(repr, self.collected)) or "none"
-            raise KeyError(f"no module {brief(name)} is captured; those that are: {known}")
-        return self.collected[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.collected)
-
-    def __len__(self) -> int:
-        return len(self.collected)
-
-    def remove(self) -> None:
-        """Remove the hooks. What was collected stays."""
-        self.weaving.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
+class _Captured(dict[str, Seen]):
+    def __missing__(self, name: str) -> Seen:
+        known = ", ".join(map(repr, self)) or "none"
+        raise KeyError(f"no module {brief(name)} is captured; those that are: {known}")
 
 
+@contextmanager
 def capture(
     model: Module,
     names: Names | None = None,
@@ -151,8 +111,11 @@ def capture(
     gradients: bool = False,
     each: Each = copied,
     **options: Unpack[Options],
-) -> Capture:
-    """Collect the outputs of modules, and the gradients of them, for the length of a block.
+) -> Generator[dict[str, Seen]]:
+    """Collect the outputs of modules, and the gradients of them, for the length of a ``with`` block.
+
+    What was collected stays after the block, by the name of each module, and the gradients of calls inside the block
+    are collected even after it.
 
     Args:
         model: A module of PyTorch.
@@ -185,6 +148,10 @@ def capture(
         seen.outputs.append(mapped(result, each, torch.Tensor))
         seen.grads.append(mapped(result, lambda tensor: _Grad(tensor, each), torch.Tensor) if gradients else None)
 
+    found = _Captured()
     given: Options = {"priority": "LOWEST", "name": "capture", **options}
-    found = Capture(weave(model, names, post=note, **given))
-    return found
+    with weave(model, names, post=note, **given) as weaving:
+        for mount in weaving.mounts:
+            name = cast("Any", mount).owner().__aspecthook__.name  # under which the module is woven
+            found[name] = Seen(name)
+        yield found

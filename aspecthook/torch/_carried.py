@@ -15,7 +15,6 @@ from typing import Any, TypeAlias, cast, final
 from aspecthook._core.compile.copies import MARK, carried_by
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError
-from aspecthook._foreign.places import ABSENT, put_back
 
 from ._own import OwnMountPoint
 
@@ -60,15 +59,14 @@ def label_of(name: str, module: Module) -> str:
 
 @final
 class Carried:
-    """The mount points of one module, and the attributes that were put into its `__dict__` beside them."""
+    """The mount points of one module, and the attributes that are put into its `__dict__` beside them."""
 
-    __slots__ = ("__weakref__", "_before", "name", "owner", "points")
+    __slots__ = ("__weakref__", "name", "owner", "points")
 
     def __init__(self, module: Module, name: str) -> None:
         self.owner: Callable[[], Module] = weakref.ref(module)
         self.name = name  # hooks may ask for it
         self.points: dict[str, OwnMountPoint] = {}
-        self._before: dict[str, Any] = {}
 
     @property
     def main(self) -> OwnMountPoint | None:
@@ -79,27 +77,15 @@ class Carried:
         """Add a mount point; with the first one come the attributes."""
         module = self.owner()
         if not self.points and module is not None:
-            space = space_of(module)
-            for word, value in self._attributes(module).items():
-                self._before[word] = space.get(word, ABSENT)
-                space[word] = value
+            methods = {word: MethodType(function, module) for word, function in _METHODS.items()}
+            space_of(module).update({MARK: self, **methods})
         self.points[place] = mount
 
     def drop(self, place: str) -> None:
         """Drop a mount point; with the last one go the attributes."""
         module = self.owner()
         if self.points.pop(place, None) is not None and not self.points and module is not None:
-            self.clean(space_of(module))
-            self._before.clear()
-
-    def _attributes(self, module: Module) -> dict[str, Any]:
-        return {MARK: self, **{word: MethodType(function, module) for word, function in _METHODS.items()}}
-
-    def clean(self, space: dict[str, Any]) -> None:
-        """Restore the attributes in the `__dict__` of the module, or in a copy of it."""
-        for word, before in self._before.items():
-            if _is_ours(space.get(word)):
-                put_back(space, word, before)
+            remove_attributes(space_of(module))
 
     # A copy that is made without `__getstate__` shares this object, and must not change it.
 
@@ -114,8 +100,10 @@ def _gone() -> None:
     """Return None, in the place of what a module carried that was pickled without its `__getstate__`."""
 
 
-def _is_ours(value: object) -> bool:
-    return isinstance(value, Carried) or (isinstance(value, MethodType) and value.__func__ in _METHODS.values())
+def remove_attributes(space: dict[str, Any]) -> None:
+    """Remove what `Carried` has put into the `__dict__` of a module, or came with it into a copy."""
+    for word in (MARK, *_METHODS):
+        space.pop(word, None)
 
 
 def carried(module: Module) -> Carried | None:
@@ -135,14 +123,13 @@ def known_point(module: Module, place: str, name: str) -> OwnMountPoint | None:
 def _state_without_hooks(module: Module) -> Any:
     """Return the state that is copied and pickled, without hooks."""
     found = carried(module)
-    before = found._before.get("__getstate__", ABSENT) if found is not None else ABSENT
-    state = cast("Any", type_of(module)).__getstate__(module) if before is ABSENT else before()
+    state = cast("Any", type_of(module)).__getstate__(module)
     if found is None or not isinstance(state, dict):
         return state
     space: dict[str, Any] = dict(cast("dict[str, Any]", state))
     for mount in found.points.values():
         cast("ModuleSlot", mount.slot).clean(space)
-    found.clean(space)
+    remove_attributes(space)
     return space
 
 

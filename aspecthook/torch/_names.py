@@ -109,15 +109,12 @@ def _means(term: str | type[Any], name: str, one: Any) -> bool:
 
 
 def _why_none(term: str | type[Any], model: Module, known: list[tuple[str, Any]], what: str) -> str:
-    kind = type(model).__name__
-    names = list(dict.fromkeys(name for name, _ in known))
-    if not names:
+    kind, by_class = type(model).__name__, isinstance(term, type)
+    if not known:
         return f"{kind} has no {what}s with names; without a name the model itself is woven"
-    if isinstance(term, type):
-        kinds = list(dict.fromkeys(type(one).__name__ for _, one in known))
-        return f"no {what} of {kind} is a {term.__name__}; there are {_listed(kinds)}{nearest(term.__name__, kinds)}"
-    near = nearest(term, names)
-    return f"{term!r} chooses no {what} of {kind}{near or f'; there are {_listed(names)}'}"
+    word = term.__name__ if isinstance(term, type) else term
+    words = list(dict.fromkeys(type(one).__name__ if by_class else name for name, one in known))
+    return f"{word!r} chooses no {what} of {kind}{nearest(word, words) or f'; there are {_listed(words)}'}"
 
 
 def _listed(names: list[str], most: int = 12) -> str:

@@ -111,18 +111,7 @@ class OwnMountPoint(MountPoint):
 
     of_object = True
 
-    __slots__ = (
-        "_codes",
-        "_find_target",
-        "_fits",
-        "_linker",
-        "_model",
-        "_opening",
-        "_pins",
-        "_stub",
-        "owner",
-        "slot",
-    )
+    __slots__ = ("_codes", "_find_target", "_fits", "_linker", "_model", "_opening", "_pins", "_stub", "owner", "slot")
 
     def __init__(
         self,

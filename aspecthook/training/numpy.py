@@ -38,7 +38,7 @@ with NamesTheLibrary(__name__):
         detach,
         mse,
     )
-    from .backends._optimizers import SGD, AdamW, Optimizer
+    from .backends._optimizers import SGD, AdamW
 
 __all__ = [
     "SGD",
@@ -47,7 +47,6 @@ __all__ = [
     "Linear",
     "Loss",
     "Module",
-    "Optimizer",
     "Parameter",
     "ReLU",
     "Sequential",

@@ -99,6 +99,8 @@ class Weaving:
         return tuple([held.hook for row in list(self._hooks.values()) for held in row])
 
     @property
+    @under_lock
+    @indexed
     def state(self) -> State:
         """The state of the weaving.
 
@@ -106,7 +108,9 @@ class Weaving:
         been entered; ``woven``; ``removed``: by `remove`, or because the target is gone; ``displaced``: other code
         has replaced what carried the hooks.
         """
-        if self._find_displaced():
+        # All are asked, as a mount point that is no longer displaced heals when it is asked.
+        displaced = [mount for mount in self.mounts if mount.displaced]
+        if displaced:
             return "displaced"
         if self._removed or not (self._terms or self.mounts):
             return "removed"
@@ -116,12 +120,6 @@ class Weaving:
     def _is_entered(self) -> bool:
         """Whether the hooks can act for anybody: those of scope "context" do so only inside a block."""
         return self._blocks is None or self._entered > 0
-
-    @under_lock
-    @indexed
-    def _find_displaced(self) -> set[MountPoint]:
-        # A whole set and no `any`: a mount point that is no longer displaced heals when it is asked.
-        return {mount for mount in self.mounts if mount.displaced}
 
     def check(self) -> None:
         """Check that the whole target was found and woven.
@@ -163,7 +161,7 @@ class Weaving:
             mount.discard(tuple([held.hook for held in row]))
             mount.tidy()
         # A handle that is kept would keep the mount points, and the callables that they have replaced.
-        self._kept = self._find_displaced()
+        self._kept = {mount for mount in self._kept if mount.displaced}
         self._gone = True  # last, so that an interrupted removal can be repeated
 
     def pause(self) -> None:

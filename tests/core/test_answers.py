@@ -478,10 +478,10 @@ def test_arguments_are_replaced_all_or_none(hook: Callable[..., object]) -> None
     assert seen == [(1, 2)]
 
 
-def test_answers_are_equal_to_their_like_alone() -> None:
+def test_answers_are_equal_to_their_like() -> None:
     assert Args(qty=1) == Args(qty=1) != Args(qty=2)
     assert Return(1) == Return(1) != Return(2)
-    assert Args(qty=1) != {"qty": 1} and Return(1) != 1 and Return(Args(qty=1)) != Args(qty=1)
+    assert Return(1) != 1 and Return(Args(qty=1)) != Args(qty=1)
     assert (repr(Args(qty=1)), repr(Return("tea"))) == ("Args(qty=1)", "Return('tea')")
 
 

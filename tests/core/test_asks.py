@@ -27,7 +27,6 @@ from aspecthook import (
     hooks,
 )
 from aspecthook._core.law.order import Chain
-from aspecthook.testing._calls import Given, values_of
 from tests.oracle import law as _law
 from tests.properties.signatures import signatures
 
@@ -202,7 +201,7 @@ def test_star_kwargs_take_the_keywords_that_are_not_asked_for_by_name(
     assert seen == [(0, {name: value for name, value in bound.kwargs.items() if name not in (*asked, "zz")})]
 
 
-def subject(shop: Shop, kind: str, given: Any) -> bool:
+def subject(kind: str, given: Any) -> bool:
     """Say whether this is what hooks of the kind are about."""
     return {
         "pre": given == dict(item="tea", qty=1, rest=(7,), rate=2.0, extra={"colour": "green"}),
@@ -215,25 +214,17 @@ def subject(shop: Shop, kind: str, given: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_builtin_without_a_signature_is_given_the_subject_of_its_kind(shop: Shop, kind: str) -> None:
-    seen: list[Any] = []
-    shop.run(kind, seen.append)
-    assert len(seen) == 1
-    assert subject(shop, kind, seen[0])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_positional_only_parameter_is_given_the_subject_of_its_kind(shop: Shop, kind: str) -> None:
+def test_a_builtin_and_a_positional_only_parameter_are_given_the_subject_of_their_kind(shop: Shop, kind: str) -> None:
     seen: list[Any] = []
 
     def hook(it: Any, /, rate: float) -> Any:
-        seen.append((it, rate))
+        seen.extend((it, rate))
         return it() if kind == "around" else None
 
     shop.run(kind, hook)
-    assert len(seen) == 1
-    assert subject(shop, kind, seen[0][0])
-    assert seen[0][1] == 2.0
+    Shop().run(kind, seen.append)
+    assert len(seen) == 3 and seen[1] == 2.0
+    assert subject(kind, seen[0]) and subject(kind, seen[2])
 
 
 def test_a_second_positional_only_parameter_keeps_its_default(shop: Shop) -> None:
@@ -648,20 +639,6 @@ def test_a_reserved_word_that_the_target_has_a_parameter_called_like_is_warned_o
     with pytest.warns(HookWarning, match=message) as caught:
         hooks(target).add(kind, space["hook"])
     assert [one.filename for one in caught] == [__file__]
-
-
-@given(signatures())
-def test_the_values_of_a_call_are_joined_from_what_they_were_split_into(
-    drawn: tuple[str, list[str], list[int], dict[str, int]],
-) -> None:
-    text, _, args, kwargs = drawn
-    space: dict[str, Any] = {}
-    exec(f"def target({text}): ...", space)
-    mount = hooks(hookable(space["target"]))
-    values = values_of(mount, Given(tuple(args), kwargs))
-    assert values is not None
-    signature = mount.site().signature
-    assert signature.join(*signature.split(values)) == values
 
 
 @pytest.mark.parametrize("lead", ["", "self, "])

@@ -8,7 +8,6 @@ import logging
 import sys
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from contextvars import copy_context
 from types import FrameType
 from typing import Any
 
@@ -153,7 +152,7 @@ def test_times_counts_only_the_calls_that_every_lets_the_hook_run_in(till: Till)
     assert runs == [0, 1, 1, 2, 2, 2]
 
 
-@pytest.mark.parametrize(("option", "number"), [("every", 50), ("every", 2000), ("times", 50)])
+@pytest.mark.parametrize(("option", "number"), [("every", 50), ("times", 50)])
 def test_counts_are_exact_when_threads_call_at_once(till: Till, option: str, number: int) -> None:
     hook = till.add("pre", **{option: number})
     at_once(*[lambda: [till.pay() for _ in range(750)]] * 8)
@@ -354,15 +353,6 @@ def stream_around(till: Till) -> Any:
 
     bills.around(whole, reentrant=False)
     return bills
-
-
-def test_a_hook_around_a_stream_that_ended_in_another_context_can_be_entered_again(till: Till) -> None:
-    bills, started = stream_around(till), copy_context()
-    stream = bills()
-    started.run(next, stream)
-    assert list(stream) == []
-    assert started.run(list, bills()) == [1]
-    assert till.ran == ["around", "around"]
 
 
 def test_a_hook_around_a_stream_that_was_never_started_can_be_entered_again(till: Till) -> None:

@@ -175,17 +175,6 @@ def test_a_stop_iteration_from_a_hook_does_not_end_a_generator_silently(kind: st
     assert (name, message, cause) == ("RuntimeError", "generator raised StopIteration", "StopIteration")
 
 
-def test_an_item_hook_that_raises_closes_the_generator() -> None:
-    function = mounted(())
-    function.item(lambda item: 1 // item)
-    stream = function(1)
-    assert next(stream) == 1
-    with pytest.raises(ZeroDivisionError):
-        stream.send(0)
-    assert log[-1] == "ended"
-    assert driven(stream, ["next"]) == [("StopIteration", None, "NoneType")]
-
-
 @pytest.mark.parametrize("style", ["generator", "async generator"])
 def test_an_item_hook_that_raises_closes_a_target_that_others_hold_before_the_hooks_for_its_exception(
     style: str,

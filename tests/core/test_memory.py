@@ -30,9 +30,7 @@ def make(*, lasting: bool) -> types.FunctionType:
     return hookable(eval("lambda x=1: x")) if lasting else hookable(lambda x=1: x)
 
 
-# Free-threaded 3.13 never frees parts of code objects that Python code has made; each mount point needs some of its
-# own.
-FEW = 20 if show.FREE_THREADED and sys.version_info < (3, 14) else 0.3
+FEW = 0.3
 
 
 def growth(step: Callable[[], object], times: int) -> float:

@@ -104,6 +104,12 @@ def test_a_constraint_can_name_a_bound_method(line: Line) -> None:
 # Cycles
 
 
+def test_a_constraint_holds_among_hooks_of_one_kind(line: Line) -> None:
+    line.add("a", before="b")
+    line.add("b", kind="post", before="a", after="c")  # no cycle: `a` is no post hook
+    assert line.order() == "a b"
+
+
 def test_a_cycle_is_refused_and_spelt_out_with_where_to_look(line: Line) -> None:
     line.add("a", before="b")
     line.add("b", before="c")

@@ -108,7 +108,7 @@ def after(hooks: Hooks, call: Call, result: Any) -> Any:
 def replace(hook: Hook, call: Call, answer: Args) -> None:
     """Replace arguments of the call. Naming an unknown one is a failure of the hook, which may be isolated."""
     try:
-        call._values = tuple(revise(call._site, hook.kind, hook.function, answer.changes, call._values))
+        call._values = tuple(revise(call._site, hook.kind, hook.function, answer, call._values))
     except Exception as error:
         if not hook.isolate:
             raise

@@ -14,12 +14,11 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import article
 from aspecthook._values import shortened
 from aspecthook.testing._calls import Given, run_to_end
-from aspecthook.testing._laws import law_error
 from tests.oracle.calls import code_in, make_call
 from tests.oracle.law import kinds_of
 from tests.oracle.model import differs
 from tests.oracle.recording import NotedTrace
-from tests.oracle.rows import Counts, Row, acting, of_kind, ordered, rows_of
+from tests.oracle.rows import Counts, Row, acting, law_error, of_kind, ordered, rows_of
 from tests.oracle.traced_call import TracedCall
 
 _GUEST = "<guest of the kit>"  # no hook of the user's has this name, and so no constraint of theirs names it

@@ -21,7 +21,6 @@ from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError
 from aspecthook.testing._calls import Given, blank_of, bound_of, finished, quiet
-from aspecthook.testing._laws import law_error
 from aspecthook.testing._stories import samples_of
 from tests.oracle.calls import AT_ONCE, drives_of, make_call, outcome
 from tests.oracle.candidates import Candidate, Ran, answering_hooks, asking_hooks, silent_hooks, variants
@@ -29,7 +28,7 @@ from tests.oracle.guests import ADDS, AGAIN, REMOVES, Guest, PlannedError, Plann
 from tests.oracle.laws import check_call, check_plain, traces
 from tests.oracle.model import differs, interpreted
 from tests.oracle.recording import NotedTrace as Trace
-from tests.oracle.rows import Counts, Expected, Row, row_of
+from tests.oracle.rows import Counts, Expected, Row, law_error, row_of
 from tests.oracle.traced_call import TracedCall
 
 _SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known

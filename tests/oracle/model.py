@@ -104,9 +104,9 @@ def _changes(call: TracedCall) -> str | None:
         elif step.kind in ("pre", "post") and type_of(step.answer) not in (Args, NoneType):
             result = cast("Return[object]", step.answer).value if type_of(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
-            if not step.answer.changes.keys() <= now.keys():  # refused, unless the target takes any name
+            if not step.answer.keys() <= now.keys():  # refused, unless the target takes any name
                 return _not_refused(call, step)
-            now |= step.answer.changes
+            now |= step.answer
     return None
 
 

@@ -14,7 +14,13 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Priority
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
-from aspecthook.testing._laws import law_error
+from aspecthook.testing import LawError, Trace
+
+
+def law_error(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
+    """Return the error for a law that a mount point breaks, with its hooks."""
+    shown = [] if trace is None else [trace.draw()]
+    return LawError("\n".join([f"{mount.name} breaks the law {name!r}: {what}", *shown, *map(repr, mount.members)]))
 
 
 class Row(NamedTuple):

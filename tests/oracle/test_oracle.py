@@ -101,6 +101,10 @@ def broken(qty: int) -> None:
         raise ValueError(qty)
 
 
+def worse(exc: Exception) -> None:
+    raise ValueError(exc)
+
+
 def interrupted(qty: int) -> None:
     if qty == 2:
         raise KeyboardInterrupt
@@ -123,9 +127,9 @@ class PriceMachine(OracleMachine):
         Candidate("post", discount, every=2),
         Candidate("post", forget, before=["counted", "discount"]),
         Candidate("post", lambda result: None, name="counted", times=2, every=2),
+        Candidate("exception", worse),  # twins of it fail one after another
+        Candidate("exception", again, OutOfStock, KeyboardInterrupt),
         Candidate("exception", unknown),
-        Candidate("exception", again, OutOfStock, KeyError),
-        Candidate("exception", broken, KeyboardInterrupt, LookupError),
         Candidate("always", report, reentrant=False),
         Candidate("always", ends, when=lambda qty: qty != 1, before="first"),
         Candidate("always", broken, after=["report", "ends"]),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import HookOrderError, PluginError, event, hooks, on
+from aspecthook import HookOrderError, PluginError, hooks, on
 from aspecthook.plugins import Plugins
-from tests.plugins.shop import Failing, Seller, fresh_host, message, module_of, trace_left, unchanged
+from tests.plugins.shop import fresh_host, message, trace_left, unchanged
 
 
 def test_answers_of_a_plain_function_are_refused(shop: Any, plugins: Plugins) -> None:
@@ -93,32 +91,3 @@ def test_answers_are_what_the_event_gives_and_order_is_who_gives_them(
                         assert sign * (order.index(other) - order.index(plugin.name)) > 0
         for plugin in plugins:
             plugin.unregister()
-
-
-# Async events
-
-
-# Plugins that fail
-
-
-@pytest.mark.parametrize("errors", ["raise", "isolate"])
-def test_a_plugin_that_fails_does_what_the_event_says(errors: Any, caplog: pytest.LogCaptureFixture) -> None:
-    @event(errors=errors)
-    def sold(item: str) -> None: ...
-
-    plugins = Plugins(module_of(sold=sold))
-    error = ValueError("broken")
-    plugins.register(Failing(error), name="bad")
-    plugins.register(Seller("good"), name="good")
-    acts: list[tuple[Any, list[Any]]] = [(sold, ["good"]), (partial(plugins.answers, "sold"), [("good", "good")])]
-    for act, answers in acts:
-        caplog.clear()
-        if errors == "isolate":
-            assert act("tea") == answers and "on hook 'bad'" in caplog.text
-            continue
-        with pytest.raises(ValueError, match="broken") as caught:
-            act("tea")
-        assert caught.value is error
-    if errors == "isolate":
-        (hook,) = plugins["bad"].hooks
-        assert hook.failures == 2

@@ -7,7 +7,6 @@ import inspect
 import itertools
 import os
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 import aspecthook
-from aspecthook import HookLookupError, HookSignatureError, on, post, pre
+from aspecthook import HookLookupError, on, pre
 from aspecthook.plugins import Plugin, Plugins
 from tests.plugins.shop import Seller, Shop, fresh_host, message, trace_left
 from tests.threads import at_once
@@ -56,55 +55,6 @@ def test_a_plugin_is_found_by_its_name_its_object_and_its_handle(plugins: Plugin
     for act in (plugins.disable, plugins.enable, plugins.unregister):
         with pytest.raises(HookLookupError):
             act("nobody")
-
-
-# While the event happens
-
-
-def test_a_call_in_another_thread_sees_all_hooks_of_a_plugin_or_none() -> None:
-    """It saw the first ones of a plugin that was refused for its third."""
-
-    class Pair:
-        @on("sold")
-        def one(self) -> int:
-            return 1
-
-        @on("sold")
-        def two(self) -> int:
-            return 2
-
-        @post("sold")
-        def checked(self, result: list[int]) -> None:
-            seen.append(tuple(result))
-
-    class Broken(Pair):
-        @on("sold")
-        def wrong(self, itme: str) -> None: ...
-
-    host: Any = Shop()
-    plugins = Plugins(host)
-    seen: list[tuple[int, ...]] = []
-    given: list[tuple[int, ...]] = []
-    done = threading.Event()
-
-    def change() -> None:
-        try:
-            for _ in range(200):
-                plugin = plugins.register(Pair())
-                plugin.disable()
-                plugin.enable()
-                plugin.unregister()
-                with pytest.raises(HookSignatureError):
-                    plugins.register(Broken())
-        finally:
-            done.set()
-
-    def call() -> None:
-        while not done.is_set():
-            given.append(tuple(host.sold("tea")))
-
-    at_once(change, call)
-    assert set(given) <= {(), (1, 2)} and set(seen) <= {(1, 2)}
 
 
 # Interrupted

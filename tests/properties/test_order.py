@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,7 +16,6 @@ from aspecthook import Hook, HookOrderError, MountPoint, hookable, hooks
 from aspecthook._core.law.order import Mentions
 
 NAMES = ("a", "b", "c", "d")
-KINDS = ("pre", "post", "always")
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,6 @@ class Row:
     priority: int = 50
     before: tuple[Any, ...] = ()
     after: tuple[Any, ...] = ()
-    kind: str = "pre"
 
 
 # The model: law 2, read aloud. It knows nothing of graphs.
@@ -40,7 +38,7 @@ def precedes(first: Row, second: Row) -> bool:
     def mentions(keys: tuple[Any, ...], row: Row) -> bool:
         return row.name in keys or row.number in keys
 
-    return first.kind == second.kind and (mentions(first.before, second) or mentions(second.after, first))
+    return mentions(first.before, second) or mentions(second.after, first)
 
 
 def expected(rows: list[Row]) -> list[Row] | None:
@@ -82,7 +80,7 @@ class Mounted:
     def add(self, row: Row) -> Hook:
         before, after = ([self._meant(key) for key in keys] for keys in (row.before, row.after))
         self.handles[row.number] = self.mount.add(
-            row.kind,  # type: ignore[arg-type]
+            "pre",
             self.function(row.number),
             name=row.name,
             priority=row.priority,
@@ -96,7 +94,7 @@ class Mounted:
         self.ran.clear()
         self.target()
         numbers = {handle: number for number, handle in self.handles.items()}
-        assert self.ran == [numbers[hook] for kind in KINDS for hook in getattr(self.mount, kind)]
+        assert self.ran == [numbers[hook] for hook in self.mount.pre]
         return list(self.ran)
 
 
@@ -111,17 +109,15 @@ def mounted(rows: list[Row]) -> Mounted:
 
 
 @st.composite
-def rows(
-    draw: st.DrawFn, *, count: int = 7, mentions: int = 2, kinds: tuple[str, ...] = ("pre",), unique: bool = False
-) -> list[Row]:
-    number = draw(st.integers(0, count))
+def rows(draw: st.DrawFn, *, mentions: int = 2, unique: bool = False) -> list[Row]:
+    number = draw(st.integers(0, 7))
     names = st.sampled_from([*NAMES, "nobody"])
     keys = st.lists(st.one_of(names, st.integers(0, max(number - 1, 0))), max_size=mentions, unique=True).map(tuple)
     made = []
     for place in range(number):
         name = f"n{place}" if unique else draw(st.sampled_from(NAMES))
         priority = draw(st.sampled_from([0, 10, 50, 50, 100]))
-        made.append(Row(place, name, priority, draw(keys), draw(keys), draw(st.sampled_from(kinds))))
+        made.append(Row(place, name, priority, draw(keys), draw(keys)))
     return made
 
 
@@ -202,14 +198,6 @@ def test_the_order_does_not_depend_on_hooks_that_came_and_went(rows: list[Row], 
     for handle in data.draw(st.permutations(gone)):
         handle.remove()
     assert made.order() == mounted(rows).order()
-
-
-@given(rows(kinds=KINDS, mentions=1))
-def test_the_order_of_one_kind_does_not_depend_on_the_others(rows: list[Row]) -> None:
-    assume(expected(rows) is not None)
-    together = mounted(rows).order()
-    apart = [mounted([row for row in rows if row.kind == kind]).order() for kind in KINDS]
-    assert together == list(chain.from_iterable(apart))
 
 
 @given(orderable)

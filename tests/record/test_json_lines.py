@@ -75,6 +75,17 @@ def test_a_call_that_has_not_ended_is_written_when_the_file_is_closed(tmp_path):
     assert not call.ended and call.duration is None and str(call).endswith("has not ended")
 
 
+def test_of_many_calls_the_last_can_be_kept_alone(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(price, to=path, last=3):
+        for number in range(10):
+            price(number)
+        assert len(read(path)) == 0
+    assert [call.shown_arguments()["item"] for call in read(path)] == ["7", "8", "9"]
+    with pytest.raises(HookOptionError, match="last=3 needs a recording on disk; give its path"):
+        record(price, last=3)
+
+
 SLOW = """
 import os, sys, threading
 from aspecthook.record import record
@@ -276,7 +287,7 @@ def test_what_is_no_sink_is_refused(to):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_the_child_of_a_fork_goes_on_in_a_file_of_its_own(tmp_path):
+def test_the_child_of_a_fork_goes_on_in_memory_and_in_a_file_of_its_own(tmp_path):
     program = """
 import os, sys
 from aspecthook.record import record
@@ -288,15 +299,21 @@ def outer():
     if child:
         os.waitpid(child, 0)
     return child
-with record(inner, outer, to=sys.argv[1]) as tape:
+with record(inner, outer, to=sys.argv[1]), record(inner, outer) as kept:
     child = outer()
+if child:
+    print(os.getpid(), child)
+print([(call.name, call.arguments.get("n"), call.depth, call.process == os.getpid()) for call in kept], flush=True)
 if not child:
     os._exit(0)
-print(os.getpid(), child)
 """
     to = str(tmp_path / "calls.jsonl")
     done = subprocess.run([sys.executable, "-c", program, to], capture_output=True, text=True, cwd=ROOT, check=True)
-    parent, child = map(int, done.stdout.split())
+    # What is kept in memory goes on in both.
+    of_child, numbers, of_parent = done.stdout.splitlines()
+    assert of_child == "[('outer', None, 0, False), ('inner', 1, 1, False), ('inner', 3, 1, True)]"
+    assert of_parent == "[('outer', None, 0, True), ('inner', 1, 1, True), ('inner', 2, 1, True)]"
+    parent, child = map(int, numbers.split())
     assert {path.name for path in tmp_path.iterdir()} == {"calls.jsonl", f"calls.{child}.jsonl"}
     tape = read(tmp_path)
     (outer,) = tape.calls("outer")  # in the child it had begun already
@@ -307,29 +324,6 @@ print(os.getpid(), child)
     )
     header = entries(next(path for path in tmp_path.iterdir() if str(child) in path.name))[0]
     assert (header["process"], header["parent"]) == (child, parent)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_tape_in_memory_goes_on_in_the_child_of_a_fork():
-    program = """
-import os
-from aspecthook.record import record
-def inner(n): return n
-def outer():
-    inner(1)
-    child = os.fork()
-    inner(2 if child else 3)
-    return child
-with record(inner, outer) as tape:
-    child = outer()
-if child:
-    os.waitpid(child, 0)
-print([(call.name, call.arguments.get("n"), call.depth, call.process == os.getpid()) for call in tape], flush=True)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
-    first, second = done.stdout.splitlines()
-    assert first == "[('outer', None, 0, False), ('inner', 1, 1, False), ('inner', 3, 1, True)]"
-    assert second == "[('outer', None, 0, True), ('inner', 1, 1, True), ('inner', 2, 1, True)]"
 
 
 # Threads and memory

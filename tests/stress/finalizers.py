@@ -7,9 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from aspecthook import hookable, hooks
+from aspecthook import hooks
 from tests.stress.cases import for_both, run
-from tests.threads import at_once
 
 ROUNDS = 600
 SPREAD = 120  # how many allocations may lie between the start of a change and the collection that strikes it
@@ -86,33 +85,9 @@ def hooks_added_by_the_collector_while_a_call_links_run(function: Any) -> None:
         hook.remove()
 
 
-def instances_die_at_any_moment() -> None:
-    class Room(Cycle):
-        @hookable
-        def enter(self) -> int:
-            return 1
-
-    code = Room.enter.__code__
-
-    def visit() -> None:
-        for number in range(ROUNDS // 4):
-            room = Room()
-            hooks(room.enter).post(lambda result: result + 1)
-            gc.set_threshold(1 + number % SPREAD)
-            hook = hooks(Room.enter).add("pre", lambda: None)
-            assert room.enter() == 2
-            hook.remove()
-            assert Room().enter() == 1
-
-    at_once(*[visit] * 4)
-    collected()
-    assert Room.enter.__code__ is code
-
-
 CASES = {
     "hooks_removed_by_the_collector_stay_off": for_both(hooks_removed_by_the_collector_stay_off),
     "hooks_added_while_a_call_links_run": for_both(hooks_added_by_the_collector_while_a_call_links_run),
-    "instances_die_at_any_moment": instances_die_at_any_moment,
 }
 if __name__ == "__main__":
     gc.freeze()  # so that collections look at nothing but what the cases make

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from aspecthook import hookable, hooks
+from aspecthook import hooks
 from tests.stress.cases import for_both, run
 
 FORKS = 50
@@ -97,33 +97,9 @@ def a_child_calls_hooks_that_count(function: Any) -> None:
     hooks(function).clear()
 
 
-def a_child_has_the_hooks_of_instances() -> None:
-    class Room:
-        @hookable
-        def enter(self, guest: int) -> int:
-            return guest
-
-    def visit() -> None:
-        room = Room()
-        hooks(room.enter).add("post", lambda result: result + 1)
-        assert room.enter(1) == 2
-
-    mine = Room()
-    hooks(mine.enter).add("post", lambda result: result * 10)
-
-    def work() -> None:
-        assert mine.enter(1) == 10
-        visit()
-        hooks(mine.enter).clear()
-        assert mine.enter(1) == 1
-
-    beside(work, visit)
-
-
 CASES = {
     "a_child_adds_calls_and_removes": for_both(a_child_adds_calls_and_removes),
     "a_child_calls_hooks_that_count": for_both(a_child_calls_hooks_that_count),
-    "a_child_has_the_hooks_of_instances": a_child_has_the_hooks_of_instances,
 }
 if __name__ == "__main__":
     run(CASES)

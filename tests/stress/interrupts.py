@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from aspecthook import hookable, hooks, weave
+from aspecthook import hooks, weave
 from aspecthook._core.mount.lock import is_changing, under_lock
 from aspecthook._core.mount.point import mount_of
 from tests.stress.cases import for_both, run
@@ -124,36 +124,6 @@ def pausing(function: Any) -> None:
 
     interrupt(work, check)
     hooks(function).clear()
-
-
-def hooks_of_instances() -> None:
-    class Room:
-        @hookable
-        def enter(self) -> int:
-            return 1
-
-    code = Room.enter.__code__
-    log: list[str] = []
-
-    def work() -> None:
-        room = Room()
-        hooks(room.enter).pre(name="one")(partial(log.append, "one"))
-        room.enter()
-        hooks(room.enter).clear()
-
-    def check() -> None:
-        room = Room()
-        log.clear()
-        room.enter()
-        assert log == [], log
-        hooks(room.enter).pre(name="one")(partial(log.append, "one"))
-        elsewhere(room.enter)
-        assert log == ["one"], log
-        hooks(room.enter).clear()
-
-    interrupt(work, check)
-    hooks(Room.enter).clear()
-    assert Room.enter.__code__ is code
 
 
 def signal_handlers_that_change_the_chain(function: Any) -> None:
@@ -281,7 +251,6 @@ CASES = {
     "attributes_while_it_is_woven": attributes_while_it_is_woven,
     "adding_and_removing": for_both(adding_and_removing),
     "pausing": for_both(pausing),
-    "hooks_of_instances": hooks_of_instances,
     "waiting_for_the_lock": waiting_for_the_lock,
     "calling_hooks_that_count": for_both(calling_hooks_that_count),
     "signal_handlers_that_call_hooks_that_count": for_both(signal_handlers_that_call_hooks_that_count),

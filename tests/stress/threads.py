@@ -102,32 +102,6 @@ def instances_have_each_their_own_hooks() -> None:
     assert Room.enter.__code__ is code
 
 
-def who_looks_is_never_in_the_way(function: Any) -> None:
-    over = threading.Event()
-
-    def churn() -> None:
-        for number in range(300):
-            hook = hooks(function).add("pre", lambda: None, name=f"hook {number}", priority=number % 100)
-            function()
-            hook.remove()
-
-    def change() -> None:
-        try:
-            at_once(*[churn] * 4)
-        finally:
-            over.set()
-
-    def look() -> None:
-        while not over.is_set():
-            mount = hooks(function)
-            assert all(hook.kind == "pre" for hook in mount)
-            assert len(mount.pre) <= 4
-            assert mount.explain().startswith("# ")
-            assert not mount.displaced
-
-    at_once(change, *[look] * 4)
-
-
 def more_shapes_than_are_kept() -> None:
     # The shapes were kept without a lock: "dictionary changed size during iteration".
     def shape(thread: int) -> None:
@@ -212,7 +186,6 @@ WITH_FUNCTION = (
     no_hook_is_lost,
     each_call_sees_one_chain,
     counted_hooks_run_exactly_so_often,
-    who_looks_is_never_in_the_way,
 )
 ALONE = (
     instances_have_each_their_own_hooks,

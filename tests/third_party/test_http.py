@@ -110,20 +110,6 @@ def test_an_around_hook_makes_a_retry_of_a_503(shop: Served, session: Any) -> No
         assert session.get(f"{shop.url}/milk").status_code == 503
 
 
-def test_hooks_on_one_session_leave_the_other_sessions_alone(shop: Served, session: Any) -> None:
-    requests = pytest.importorskip("requests")
-    with no_trace_left("requests"), requests.Session() as other:
-        other.trust_env = False
-        before = dict(vars(session))
-        with weave(session.send, pre=with_token):
-            assert session.get(f"{shop.url}/tea").status_code == 200
-            assert other.get(f"{shop.url}/tea").status_code == 401
-        assert session.get(f"{shop.url}/tea").status_code == 401
-        assert {name: id(value) for name, value in vars(session).items()} == {
-            name: id(value) for name, value in before.items()
-        }
-
-
 # httpx
 
 

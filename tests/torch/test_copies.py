@@ -79,14 +79,6 @@ def test_a_traced_graph_is_copied_without_hooks_and_made_anew_with_them() -> Non
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_hooks_are_in_traced_models() -> None:
-    net, x = made(), inputs().detach()
-    with weave(net, "first", post=lambda result: result * 2):
-        want, traced = net(x), torch.jit.trace(net, x)
-    assert torch.equal(traced(x), want) and not torch.equal(net(x), want)
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("kinds", [{"post": lambda: None}, {"backward": lambda: None}], ids=["post", "backward"])
 def test_scripting_is_refused_while_woven(kinds: dict[str, Any]) -> None:
     net = nn.Sequential(nn.Linear(4, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from typing import Any, assert_type
+from typing import assert_type
 
 import pytest
 
@@ -72,19 +72,9 @@ async def later_at_least_one(qty: int) -> Args:
     return Args(qty=max(qty, 1))
 
 
-@fetch.pre
-async def later_free(item: str) -> Return[float] | Args | None:
-    return Return(0.0) if item == "air" else None
-
-
 @fetch.post
 async def later_double(result: float) -> float:
     return result * 2
-
-
-@fetch.exception(KeyError)
-async def later_unknown(exc: KeyError) -> Return[float]:
-    return Return(-1.0)
 
 
 @fetch.always
@@ -93,7 +83,6 @@ async def close(exc: BaseException | None) -> None:
 
 
 assert asyncio.run(fetch("tea", 6)) == 24.0
-assert asyncio.run(fetch("")) == -1.0
 fetch.hooks.clear()
 
 
@@ -124,11 +113,6 @@ async def twice(proceed: Callable[[], Awaitable[float]]) -> float:
 @fetch.around
 async def as_needed(proceed: Callable[[], Awaitable[float]], qty: int) -> float | Return[float]:
     return await proceed() if qty else Return(0.0)
-
-
-@fetch.around
-async def passed_on(proceed: Callable[[], Coroutine[Any, Any, float]]) -> Coroutine[Any, Any, float]:
-    return proceed()
 
 
 @fetch.around

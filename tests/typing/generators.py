@@ -9,7 +9,6 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Generator,
-    Iterable,
     Iterator,
 )
 from typing import assert_type
@@ -48,18 +47,8 @@ def nothing_at_all(upto: int) -> Return[float] | None:
 
 
 @count.item
-def seen(item: int) -> None:
-    assert item >= 0
-
-
-@count.item
 def doubled(item: int) -> int:
     return item * 2
-
-
-@count.post
-def noted(result: float) -> None:
-    assert result >= 0
 
 
 @count.post
@@ -107,17 +96,12 @@ count.around(other_than_the_rest)  # type: ignore[arg-type]  # pyright: ignore[r
 assert run(count(2)) == ([], -1.0)
 
 
-# Annotated with Iterator or Iterable: it may also be a plain function, so that post hooks may answer anything.
+# Annotated with Iterator: it may also be a plain function, so that post hooks may answer anything.
 
 
 @hookable
 def letters(word: str) -> Iterator[str]:
     yield from word
-
-
-@hookable
-def words(text: str) -> Iterable[str]:
-    yield from text.split()
 
 
 @letters.item
@@ -145,7 +129,6 @@ def other_letter(item: str) -> int:
 
 
 assert list(letters("ab")) == ["A", "B"]
-assert list(words("a b")) == ["a", "b"]
 letters.item(other_letter)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -160,12 +143,6 @@ async def watch(upto: int) -> AsyncGenerator[int]:
 
 @hookable
 async def follow(upto: int) -> AsyncIterator[int]:
-    for number in range(upto):
-        yield number
-
-
-@hookable
-async def pursue(upto: int) -> AsyncIterable[int]:
     for number in range(upto):
         yield number
 
@@ -200,11 +177,6 @@ def more(item: int) -> int:
     return item + 1
 
 
-@pursue.item
-def any_more(item: int) -> int | Return[int] | None:
-    return item + 2
-
-
 @watch.around
 async def astream(proceed: Callable[[], AsyncGenerator[int]]) -> AsyncGenerator[int]:
     async for item in proceed():
@@ -227,4 +199,3 @@ async def all_of(items: AsyncIterable[int]) -> list[int]:
 
 assert asyncio.run(all_of(watch(3))) == [0, 2, 4]
 assert asyncio.run(all_of(follow(3))) == [1, 2, 3]
-assert asyncio.run(all_of(pursue(3))) == [2, 3, 4]

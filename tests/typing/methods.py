@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar, assert_type
 
@@ -41,11 +40,6 @@ class Shop:
     @classmethod
     @hookable
     def make(cls, rebate: float) -> Self:
-        return cls(rebate)
-
-    @hookable
-    @classmethod
-    def make_too(cls, rebate: float) -> Self:
         return cls(rebate)
 
     @classmethod
@@ -131,7 +125,7 @@ def wrong_hooks() -> None:
 
 # Classmethods and staticmethods
 # That of a class method that gives `Self` is exact for pyright, and Any for mypy, which takes no Self through __get__.
-made: list[Shop] = [Shop.make(0.5), Shop.make_too(rebate=0.5), shop.make(0.5), Corner.make(0.5)]
+made: list[Shop] = [Shop.make(0.5), shop.make(0.5), Corner.make(0.5)]
 assert_type(Shop.named("tea"), str)
 assert_type(shop.named(name="tea"), str)
 assert_type(Shop.tax(2.0, percent=10), float)
@@ -238,21 +232,7 @@ def total(one: Priced) -> float:
     return one.price("tea")
 
 
-@dataclass
-class Point:
-    x: int
-
-    @hookable
-    def moved(self, by: int) -> Point:
-        return Point(self.x + by)
-
-
-assert_type(Point(3).moved(by=4), Point)
 assert total(shop) == 2.0  # pyright: ignore[reportArgumentType]
-
-
-def wrong_uses_of_these() -> None:
-    Point(3).moved("far")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 # Overriding: to a type checker, a hookable method is an object and no method, as that of `functools.cache` is. mypy

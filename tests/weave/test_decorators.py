@@ -82,26 +82,6 @@ def test_an_lru_cache_is_kept_for_each_mount_point_and_goes_with_the_hook() -> N
         cache.decorated(square)
 
 
-def test_pydantic_validates_and_converts_what_the_target_gets() -> None:
-    pydantic = pytest.importorskip("pydantic")
-
-    @hookable
-    def order(item: str, qty: int = 1, *, gift: bool = False) -> tuple[str, int, bool]:
-        return item, qty, gift
-
-    @hookable
-    async def aorder(item: str, qty: int = 1) -> tuple[str, int]:
-        return item, qty
-
-    checked = around.wrap(pydantic.validate_call)
-    order.around(checked)
-    aorder.around(checked)
-    assert order("tea", "2", gift="yes") == ("tea", 2, True)  # type: ignore[arg-type]
-    assert asyncio.run(aorder("tea", "2")) == ("tea", 2)  # type: ignore[arg-type]
-    with pytest.raises(pydantic.ValidationError, match="valid integer"):
-        order("tea", "two")  # type: ignore[arg-type]
-
-
 def test_a_keyword_argument_that_a_decorator_changes_reaches_the_target() -> None:
     def doubled(function: Any) -> Any:
         @functools.wraps(function)

@@ -170,7 +170,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
 
 STEPS = [
     ("mounts", "_weaving.py"),
-    ("_find_displaced", "_weaving.py"),
+    ("tidy", "point.py"),
     ("discard", "point.py"),
     ("close", "place.py"),
 ]
@@ -224,24 +224,6 @@ def test_a_spec_is_of_its_own_class_again_though_a_weaving_began_as_its_import_e
     assert type(colorsys.__spec__).__module__ == "_frozen_importlib"
 
 
-class Silent:
-    def method(self) -> int:
-        return 1
-
-    def __repr__(self) -> str:
-        raise RuntimeError("not now")
-
-
-def test_a_target_whose_repr_fails_is_woven_and_refused_like_any_other() -> None:
-    silent = Silent()
-    with weave(silent.method, post=lambda result: 2) as weaving:
-        assert silent.method() == 2
-        assert "woven" in repr(weaving)
-    for hooked in ({}, {"pre": note}):
-        with pytest.raises(WeaveError, match="Silent"):
-            weave(silent, **hooked)
-
-
 def shown(value: object) -> str:
     return str(value)
 
@@ -269,17 +251,6 @@ class Made:
     bare = functools.partialmethod(print, end="")
 
 
-def made_in_a_function() -> Any:
-    class Local:
-        @functools.singledispatchmethod
-        def single(self, x: object) -> object:
-            return x
-
-        bare = functools.partialmethod(print, end="")
-
-    return Local
-
-
 @pytest.mark.parametrize("of", ["the class", "an instance"])
 @pytest.mark.parametrize("name", ["single", "of_class", "of_nobody", "half", "loose", "bare"])
 def test_a_method_that_is_made_anew_at_each_access_is_refused_when_it_is_given_itself(name: str, of: str) -> None:
@@ -287,14 +258,6 @@ def test_a_method_that_is_made_anew_at_each_access_is_refused_when_it_is_given_i
     owner: Any = Made if of == "the class" else Made()
     with pytest.raises(WeaveError, match="made anew at each access; |is in no imported module"):
         weave(getattr(owner, name), pre=note)
-
-
-@pytest.mark.parametrize("name", ["single", "bare"])
-def test_a_method_made_anew_is_refused_also_where_its_class_is_in_no_module(name: str) -> None:
-    local = made_in_a_function()
-    for owner in (local, local()):
-        with pytest.raises(WeaveError, match="made anew at each access; weave the function"):
-            weave(getattr(owner, name), pre=note)
 
 
 class Callbacks:

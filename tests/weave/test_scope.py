@@ -134,7 +134,6 @@ def traces() -> list[object]:
         count,
         acount,
         source,
-        stuck,
         Base.plain,
         Base.of_class.__func__,
         Base.static,
@@ -315,18 +314,6 @@ async def source(n: int = 3) -> AsyncGenerator[object, object]:
         log.append(("ended for good in", where(), var.get()))
 
 
-async def stuck() -> AsyncGenerator[object, None]:
-    """Yield once, then wait for good."""
-    try:
-        yield "first"
-        await asyncio.Event().wait()
-    except BaseException as error:
-        log.append(("left by", type(error).__name__, where()))
-        raise
-    finally:
-        log.append(("ended in", where()))
-
-
 def yielding() -> Iterator[None]:
     yield
 
@@ -361,35 +348,6 @@ async def _steps() -> None:
     log.append(("after", var.get()))
 
 
-async def _timeout_around_a_step() -> None:
-    stream = stuck()
-    log.append(await stream.__anext__())
-    task = asyncio.current_task()
-    try:
-        async with asyncio.timeout(0.001):
-            await stream.__anext__()
-    except TimeoutError:
-        log.append(("timed out", where(), task is not None and task.cancelling()))
-    log.append([item async for item in stream])
-
-
-async def _cancelled() -> None:
-    async def consume() -> None:
-        async for item in stuck():
-            log.append(item)  # noqa: PERF401
-
-    task = asyncio.create_task(consume(), name="consumer")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    task.cancel("enough")
-    try:
-        await task
-    except asyncio.CancelledError as error:
-        log.append(("cancelled", str(error), where()))
-    gc.collect()
-    await asyncio.sleep(0)
-
-
 async def _dropped() -> None:
     stream = source()
     log.append(await stream.__anext__())
@@ -402,16 +360,10 @@ async def _dropped() -> None:
     ]
 
 
-kept: list[object] = []
 unwoven: dict[object, list[object]] = {}  # what a script notes where nothing is woven; the same each time
 
 
-SCRIPTS = [
-    _steps,
-    _timeout_around_a_step,
-    _cancelled,
-    _dropped,
-]
+SCRIPTS = [_steps, _dropped]
 
 
 def without_numbers(entries: list[object]) -> list[object]:
@@ -428,18 +380,13 @@ def without_numbers(entries: list[object]) -> list[object]:
 def ran(script: Callable[[], Awaitable[None]]) -> list[object]:
     """Run a script in a loop of its own, and give what it has noted."""
     log.clear()
-    kept.clear()
     contextvars.copy_context().run(asyncio.run, script())  # type: ignore[arg-type]
-    kept.clear()
     return without_numbers(log)
 
 
 @contextmanager
 def woven(kinds: dict[str, Any], scope: Any) -> Iterator[None]:
-    with (
-        weave(source, scope=scope, **kinds),
-        weave(stuck, scope=scope, **kinds),
-    ):
+    with weave(source, scope=scope, **kinds):
         yield
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import _json
 import dataclasses
-import enum
 import functools
 import gc
-import inspect
 import json
 import pickle
 import weakref
@@ -219,24 +217,6 @@ class Plain:
 
 
 # What the standard library shares
-
-
-class Color(enum.Enum):
-    RED = 1
-    BLUE = 2
-
-
-class Size(enum.Enum):
-    BIG = 1
-
-
-def test_a_pointcut_on_the_new_of_one_enum_leaves_the_others() -> None:
-    plain = inspect.getattr_static(Color, "__new__")
-    with weave(f"{HERE}:Color.__new__", pre=note):
-        assert (Size(1), log) == (Size.BIG, [])
-        assert Color(2) is Color.BLUE
-        assert log == [Color]
-    assert inspect.getattr_static(Color, "__new__") is plain
 
 
 def test_a_proxy_for_an_ordinary_function_of_a_class_takes_any_first_argument() -> None:

@@ -17,7 +17,6 @@ import pytest
 
 from aspecthook import Return, hookable, hooks, weave
 from aspecthook.weave import _weaving
-from tests.threads import at_once
 
 log: list[object] = []
 
@@ -276,28 +275,6 @@ def test_a_context_that_outlives_a_block_keeps_nothing_of_it_alive(how: str) -> 
 
 
 # Threads and forks
-
-
-def test_threads_that_weave_one_function_leave_no_trace() -> None:
-    code = double.__code__
-    calls: list[int] = []
-
-    def shared() -> None:
-        calls.append(1)
-
-    def work() -> None:
-        for _ in range(40):
-            weaving = weave(double, pre=shared)
-            before = len(calls)
-            double(1)
-            assert len(calls) > before, "the hook was gone while a weaving wanted it"
-            weaving.remove()
-
-    at_once(*[work] * 8, switching=1e-5)
-    assert double.__code__ is code
-    count = len(calls)
-    double(1)
-    assert len(calls) == count
 
 
 # How hooks are given

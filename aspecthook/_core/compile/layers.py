@@ -196,7 +196,7 @@ def _stream(writer: Writer, place: int, inner: str) -> None:
         with writer.block(f"if not ({conditions}):"):
             writer.line(f"return {_called(writer, inner)}")
         _opened_stream(writer, group, names["function"], inner)
-    writer.line(f"return ${writer.a}lazy($opened)")
+    writer.line(f"return ${'arelay' if writer.a else 'lazy'}($opened)")
 
 
 def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> None:
@@ -211,7 +211,9 @@ def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> N
             writer.line(f"$source = ${a}stream({called})")
         else:
             opening = ", ".join(filter(None, [inner, _passed(writer, inner)]))
-            writer.line(f"$source = ${a}within({called}, $partial({opening}))")
+            opened = f"$partial({opening})"
+            within = f"$arelay({opened}, None, ({called}))" if a else f"$within({called}, {opened})"
+            writer.line(f"$source = {within}")
     if hook.leaves:
         with writer.block("except $BaseException:"):
             writer.line("$run.leave()")

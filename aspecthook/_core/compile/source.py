@@ -214,11 +214,11 @@ class Source(Writer):
         asked = [what for _, what in hook.asks if isinstance(what, int) and what < self.signature.regular]
         choice = "if"
         for place in asked if hook.names_args else ():
-            with self.block(f"{choice} $len($answer.changes) == 1 and '${place}' in $answer.changes:"):
-                self.line(f"{self.idents[place]} = $answer.changes['${place}']")
+            with self.block(f"{choice} $len($answer) == 1 and '${place}' in $answer:"):
+                self.line(f"{self.idents[place]} = $answer['${place}']")
             choice = "elif"
         with self.optional("else:", needed=choice == "elif"):
-            revise = f'$revise($site, "pre", {function}, $answer.changes, {self.values})'
+            revise = f'$revise($site, "pre", {function}, $answer, {self.values})'
             self.line(f"{self.unpacked} = {revise}" if self.flat else revise)
 
     def _body(self) -> None:

@@ -28,7 +28,7 @@ TABLE: Mapping[str, object] = {
         *(streams.ended, streams.failed, streams.never_yielded),
         *(streams.abegin, streams.aended, streams.afailed, streams.start),
         *(streams.lazy, streams.relay, streams.stream, streams.within),
-        *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
+        *(streams.arelay, streams.astream),
         # The rest of a chain after one of its hooks has raised.
         *(law.finish, law.recover, law.afinish, law.arecover),
     )

@@ -168,11 +168,6 @@ def lazy(opened: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, 
     return (yield from opened())
 
 
-def alazy(opened: Callable[[], AsyncGenerator[Any, Any]]) -> AsyncGenerator[Any, Any]:
-    """Open an async stream at its first step."""
-    return arelay(opened)
-
-
 @unblamed
 def relay(source: Generator[Any, Any, Any], leave: Callable[[], None]) -> Generator[Any, Any, Any]:
     """Pass a stream on, and call `leave` at its end."""
@@ -199,30 +194,23 @@ def within(
     return result if answer is None else settled(site, "around", function, answer)
 
 
-def awithin(
-    site: Site, function: object, hook: Any, opened: Callable[[], AsyncGenerator[Any, Any]]
-) -> AsyncGenerator[Any, Any]:
-    """Open and run an async stream at the yield of a one-yield around hook, which may be sync or async."""
-    return arelay(opened, around=(site, function, hook))
-
-
 @unblamed
-async def arelay(
-    source: Any, leave: Callable[[], None] = lambda: None, around: tuple[Site, object, Any] | None = None
+async def arelay(  # noqa: PLR0912  # the loop of `yield from` (PEP 380), which an async function does not have
+    source: Any, leave: Callable[[], None] | None = None, around: tuple[Site, object, Any] | None = None
 ) -> AsyncGenerator[Any, Any]:
     """Pass an async stream on with `asend`, `athrow` and `aclose`.
-
-    It is the loop of `yield from` (PEP 380), which an async function does not have, for all who need it.
 
     Args:
         source: The stream, or what opens one: an async generator, or a callable that returns one.
         leave: Called at its end.
-        around: The one-yield hook at whose yield the stream runs, with its mount point and its function.
+        around: The one-yield hook at whose yield the stream is opened and runs, with its mount point and its function.
     """
+    is_async = around is not None and hasattr(around[2], "asend")
     if around is not None:
-        await abegin(*around) if hasattr(around[2], "asend") else begin(*around)
+        await abegin(*around) if is_async else begin(*around)
     try:
-        source = source if hasattr(source, "asend") else source()
+        if around is not None or not hasattr(source, "asend"):
+            source = source()
         step = start(source)
         while True:
             try:
@@ -241,24 +229,16 @@ async def arelay(
             else:
                 step = source.asend(sent)
     except BaseException as error:
-        if around is None or not await _over(*around, error):
+        if around is not None and is_async:
+            await afailed(*around, error)
+        if around is None or is_async or (answer := failed(*around, error)) is None:
             raise
+        settled(around[0], "around", around[1], answer)  # it goes nowhere, but must be an answer
     else:
-        if around is not None:
-            await _over(*around, None)
+        if around is not None and is_async:
+            await aended(*around, None)
+        elif around is not None and (answer := ended(*around, None)) is not None:
+            settled(around[0], "around", around[1], answer)
     finally:
-        leave()
-
-
-async def _over(site: Site, function: object, hook: Any, error: BaseException | None) -> bool:
-    """End the hook at whose yield an async stream has ended; return whether it has handled the exception."""
-    try:
-        if hasattr(hook, "asend"):
-            await (aended(site, function, hook, None) if error is None else afailed(site, function, hook, error))
-            return False
-        answer = ended(site, function, hook, None) if error is None else failed(site, function, hook, error)
-        if answer is not None:
-            settled(site, "around", function, answer)  # it goes nowhere, but must be an answer
-        return answer is not None
-    finally:
-        del error  # for the reason in `failed`
+        if leave is not None:
+            leave()

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from contextlib import contextmanager
+from functools import partial
 from itertools import filterfalse
 from types import CodeType, FunctionType
 
@@ -55,6 +56,7 @@ _PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name"
 # In the place of a hook that is missing, most likely because the kind is.
 _NO_HOOK: Any = object()
 _NO_PAUSES: frozenset[object] = frozenset()
+_NO_HOOKS: frozenset[Hook] = frozenset()
 # Of a mount point that has had none; it stays empty.
 _NO_INSTANCES: dict[int, MountPoint] = {}
 
@@ -350,18 +352,19 @@ class MountPoint(Attribute):
             for members in self.chains():  # arranging raises if there is a cycle
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
-        def store() -> None:
-            while True:  # until no finalizer has made a change meanwhile
-                before = self.members
-                after = (*before, hook)
-                if self.members is before:
-                    self.members = after
-                    return
-
         self.count(hook, 1)
-        self._change(store)
+        self._change(partial(self._store, _NO_HOOKS, hook))
         self.watch(hook)
         return hook
+
+    def _store(self, gone: Set[Hook], *added: Hook) -> None:
+        """Store the hooks without some and with others: a new tuple, in one step."""
+        while True:  # until no finalizer has made a change meanwhile
+            before = self.members
+            after = (*(filterfalse(gone.__contains__, before) if gone else before), *added)
+            if self.members is before:
+                self.members = after
+                return
 
     def count(self, hook: Hook, step: int) -> None:
         """Count what a hook mentions in (1) or out (-1); under the lock."""
@@ -395,17 +398,8 @@ class MountPoint(Attribute):
         """Remove hooks; those that are gone already are skipped."""
         gone = {*hooks}
         off = [*filter(gone.__contains__, self.members)]
-
-        def store() -> None:
-            while True:  # as in `insert`
-                before = self.members
-                after = tuple(filterfalse(gone.__contains__, before))
-                if self.members is before:
-                    self.members = after
-                    return
-
         if off:
-            self._change(store)
+            self._change(partial(self._store, gone))
         for hook in off:
             self.count(hook, -1)
 

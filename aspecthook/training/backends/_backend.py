@@ -77,11 +77,11 @@ class Backend:
 
     def parts(self, model: object) -> dict[str, Any]:
         """Return the parts of a model that have a state, by the prefix of their names; a whole model has none."""
-        if _is_stateful(model):
+        if hasattr(model, "state_dict") and hasattr(model, "load_state_dict"):
             return {"": model}
         held: dict[str, Any] = getattr(model, "__dict__", {})
         # An optimizer has a state too, but no named parameters.
-        return {f"{k}.": part for k, part in held.items() if _is_stateful(part) and hasattr(part, "named_parameters")}
+        return {f"{name}.": part for name, part in held.items() if hasattr(part, "named_parameters")}
 
     def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to a GPU, if there is one, unless a device is given."""
@@ -134,19 +134,18 @@ class Backend:
 
     # Gradients
 
-    def gradients(self, model: object) -> dict[str, Array | None]:
-        """Return the gradients; None for a parameter without one."""
+    def gradients(self, model: object) -> Arrays:
+        """Return the gradients of the parameters that have one."""
         parameters = self.parameters(model).items()
-        return {name: None if value.grad is None else self.to_array(value.grad) for name, value in parameters}
+        return {name: self.to_array(value.grad) for name, value in parameters if value.grad is not None}
 
-    def load_gradients(self, model: object, arrays: Mapping[str, Array | None]) -> None:
+    def load_gradients(self, model: object, arrays: Mapping[str, Array]) -> None:
         """Restore what `gradients` returned."""
         parameters = self.parameters(model)
-        given = {name: array for name, array in arrays.items() if array is not None}
-        held = {name: parameters[name].data for name in given if name in parameters}
-        check_arrays(f"the gradients of {type(model).__name__}", held, given)
+        held = {name: parameters[name].data for name in arrays if name in parameters}
+        check_arrays(f"the gradients of {type(model).__name__}", held, arrays)
         for name, parameter in parameters.items():
-            parameter.grad = self.to_tensor(given[name], parameter.data) if name in given else None
+            parameter.grad = self.to_tensor(arrays[name], parameter.data) if name in arrays else None
 
     @np.errstate(all="ignore")  # as in PyTorch, a NaN norm is returned without a warning
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
@@ -256,7 +255,3 @@ class Backend:
 
 def _shown(kind: str, groups: Iterable[Mapping[str, Any]]) -> str:
     return f"{kind} for groups of {[len(group['params']) for group in groups]} parameters"
-
-
-def _is_stateful(value: object) -> bool:
-    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")

@@ -23,13 +23,6 @@ class Optimizer:
     Attributes:
         param_groups: Dicts with ``params`` and the options of the group, such as ``lr``, which may change at any time.
         state: The state of each parameter, such as its momentum.
-
-    Example:
-        >>> from aspecthook.training.numpy import SGD, Linear
-        >>> first, last = Linear(8, 8), Linear(8, 2)
-        >>> optimizer = SGD([{"params": first.parameters()}, {"params": last.parameters(), "lr": 1.0}], lr=0.1)
-        >>> isinstance(optimizer, Optimizer), [group["lr"] for group in optimizer.param_groups]
-        (True, [0.1, 1.0])
     """
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:

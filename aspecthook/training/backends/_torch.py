@@ -50,16 +50,6 @@ class TorchBackend(Backend):
                 f"device={brief(device)}: {why}; give 'cpu', or 'cuda:0' where there is a GPU"
             ) from error
 
-    def tensors(self, model: object) -> dict[str, Tensor]:
-        found = super().tensors(model)
-        for name, value in found.items():
-            if not isinstance(value, torch.Tensor):
-                raise TrainingError(
-                    f"{name} in the state of {type(model).__name__} is of type {type(value).__name__}, and a "
-                    "checkpoint keeps only tensors of a model; make it a buffer"
-                )
-        return found
-
     # The arrays of `mix` and `swap` may be tensors too, on the device of the model.
 
     def mix(self, model: object, arrays: Arrays, weight: float) -> None:
@@ -88,6 +78,10 @@ class TorchBackend(Backend):
 
     def to_array(self, tensor: Tensor) -> Array:
         """Return a copy of a tensor as an array; bfloat16, which NumPy lacks, as float32, which is exact."""
+        if not isinstance(tensor, torch.Tensor):
+            raise TrainingError(
+                f"the state of the model has {brief(tensor)}, and a checkpoint keeps only its tensors; make it a buffer"
+            )
         if hasattr(tensor, "full_tensor"):
             raise TrainingError(
                 "the model is divided among ranks (fully_shard), and a checkpoint has whole arrays; save it with "
@@ -156,8 +150,7 @@ class TorchAmp:
             kind = "fp16" if device == "cuda" else "bf16"
         self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[str(kind)]
         self._scaler = torch.amp.GradScaler(device, enabled=kind == "fp16")
-        # The ids of the optimizers whose gradients are unscaled, and which have not stepped since.
-        self._unscaled: set[int] = set()
+        self._unscaled = False  # whether the gradients are unscaled, and the optimizer has not stepped since
 
     def autocast(self) -> AbstractContextManager[object]:
         """Compute the forward pass in mixed precision inside ``with``."""
@@ -172,9 +165,9 @@ class TorchAmp:
 
     def unscale(self, optimizer: Optimizer) -> None:
         """Remove the scale from the gradients before anybody reads them; only once a step, if called several times."""
-        if id(optimizer) not in self._unscaled:
+        if not self._unscaled:
             self._scaler.unscale_(optimizer)
-            self._unscaled.add(id(optimizer))
+            self._unscaled = True
 
     def step(self, optimizer: Optimizer) -> None:
         """Step the optimizer unless gradients overflowed, and adapt the scale."""
@@ -183,7 +176,7 @@ class TorchAmp:
 
     def _update(self) -> None:
         self._scaler.update()
-        self._unscaled.clear()
+        self._unscaled = False
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = self._scaler.state_dict()

@@ -7,7 +7,8 @@ trained parameters in the state of the hook.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from copy import deepcopy
 from math import exp
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
@@ -98,21 +99,21 @@ class EMAHook(Hook):
         gamma: float | None = None,
     ) -> None:
         self.kind: Kind = one_of("EMAHook", "kind", kind, [*_OPTIONS])
-        options: dict[str, Any] = {**_OPTIONS[self.kind]}
-        for name, value in (("momentum", momentum), ("warm_up", warm_up), ("gamma", gamma)):
-            if value is not None:
-                if name not in options:
-                    can = ", ".join(other for other, takes in _OPTIONS.items() if name in takes)
-                    raise HookOptionError(f"EMAHook({kind!r}) has no {name}, which is for {can}; leave it out")
-                options[name] = value
+        takes = _OPTIONS[self.kind]
+        named_options = {"momentum": momentum, "warm_up": warm_up, "gamma": gamma}
+        given = {name: value for name, value in named_options.items() if value is not None}
+        for name in given:
+            if name not in takes:
+                can = ", ".join(other for other, options in _OPTIONS.items() if name in options)
+                raise HookOptionError(f"EMAHook({kind!r}) has no {name}, which is for {can}; leave it out")
+        options: dict[str, Any] = {"momentum": 0.5, "warm_up": 1, "gamma": 1, **takes, **given}
         self.interval: int = whole_number("EMAHook", "interval", interval, 1)
-        self.momentum: float = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
-        self.warm_up: int = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
-        self.gamma: float = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
+        self.momentum: float = finite_number("EMAHook", "momentum", options["momentum"], above=0, below=1)
+        self.warm_up: int = whole_number("EMAHook", "warm_up", options["warm_up"], 1)
+        self.gamma: float = finite_number("EMAHook", "gamma", options["gamma"], above=0)
         self.steps: int = 0
         self._average: Arrays | None = None
         self._aside: Arrays | None = None  # the parameters, while the average is in the model
-        self._placed = True  # whether the average is on the device of the model
         self._stays = False
 
     @property
@@ -128,16 +129,17 @@ class EMAHook(Hook):
             (0.2, 0.2)
         """
         momentum, gamma = self.momentum, self.gamma
-        formulas: dict[Kind, Callable[[], float]] = {
-            "warm_up": lambda: min(momentum**self.interval, (1 + step) / (self.warm_up + step)),
-            "constant": lambda: momentum,
-            "annealing": lambda: max(momentum, gamma / (gamma + step)),
-            "exponential": lambda: (1 - momentum) * exp(-float(1 + step) / gamma) + momentum,
-            "stochastic": lambda: 1 / float(step // self.interval + 1),
-        }
-        return formulas[self.kind]()
-
-    # When
+        match self.kind:
+            case "warm_up":
+                return min(momentum**self.interval, (1 + step) / (self.warm_up + step))
+            case "constant":
+                return momentum
+            case "annealing":
+                return max(momentum, gamma / (gamma + step))
+            case "exponential":
+                return (1 - momentum) * exp(-float(1 + step) / gamma) + momentum
+            case "stochastic":
+                return 1 / float(step // self.interval + 1)
 
     def before_run(self, runner: Run) -> None:
         """Refuse a second hook of this class."""
@@ -155,40 +157,33 @@ class EMAHook(Hook):
         step = runner.step if self.kind == "warm_up" else self.steps
         if self.steps == 0 and self.kind != "warm_up":
             self._copy(runner)
-        elif step % self.interval == 0 and (average := self._placed_average(runner)) is not None:
-            runner.backend.mix(runner.model, average, self.weight(step))
+        elif step % self.interval == 0 and self._average is not None:
+            runner.backend.mix(runner.model, self._average, self.weight(step))
         self.steps += 1
 
     def after_train_epoch(self, runner: Run) -> None:
         """Put the average into the model, if it stays there until the next epoch."""
         if self.kind == "warm_up":
-            self.put_in(runner)
+            self._put_in(runner)
 
     def before_val_epoch(self, runner: Run) -> None:
         """Put the average into the model."""
         self._stays = self._aside is not None
-        self.put_in(runner)
+        self._put_in(runner)
 
     def after_val_epoch(self, runner: Run) -> None:
         """Put the parameters back, unless the average was in the model before."""
         if not self._stays:
             self._put_back(runner)
 
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
-    after_test_epoch = after_val_epoch
-    after_predict_epoch = after_val_epoch
+    before_test_epoch = before_predict_epoch = before_val_epoch
+    after_test_epoch = after_predict_epoch = after_val_epoch
 
-    # How
-
-    def put_in(self, runner: Run) -> None:
-        """Put the average into the model, if there is one; it stays there until the next epoch of training."""
-        average = self._placed_average(runner)
-        if average is not None and self._aside is None:
+    def _put_in(self, runner: Run) -> None:
+        """Put the average into the model, if there is one, and keep the parameters aside."""
+        if self._average is not None and self._aside is None:
             # A copy: the model may have a lower precision, to which swapping would round the average itself.
-            aside = {
-                name: value.clone() if hasattr(value, "clone") else value.copy() for name, value in average.items()
-            }
+            aside = deepcopy(self._average)
             runner.backend.swap(runner.model, aside)
             self._aside = aside
 
@@ -201,37 +196,28 @@ class EMAHook(Hook):
         """Start the average from the parameters; from float16, in which small steps are lost, as float32."""
         state = runner.backend.state(runner.model)
         values = {name: state[name] for name in runner.backend.parameters(runner.model)}
-        self._average = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
-        self._placed = False
-
-    def _placed_average(self, runner: Run) -> Arrays | None:
-        """Return the average, on the device of the model."""
-        if not self._placed:
-            self._average, self._placed = runner.backend.to_device(self._average, runner.model), True
-        return self._average
-
-    # Checkpoints
+        values = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
+        self._average = runner.backend.to_device(values, runner.model)
 
     def before_save_checkpoint(self, runner: Run, checkpoint: dict[str, Any]) -> Args | None:
         """Swap the averaged and the trained parameters in the checkpoint."""
-        name, state = self._own(runner, checkpoint)
-        if self._average is None or state is None:
+        if self._average is None:
             return None
         was_in = self._aside is not None
         # Through the model: only the model knows which tensors have several names.
-        self.put_in(runner)
+        self._put_in(runner)
         averaged: Arrays = {**runner.backend.state(runner.model), **_frozen(self._average)}
         self._put_back(runner)
         weights = runner.backend.state(runner.model)
         if was_in:
-            self.put_in(runner)
-        own = {"steps": state["steps"], "averaged": list(self._average), "weights": weights, "inside": was_in}
+            self._put_in(runner)
+        own = {"steps": self.steps, "averaged": list(self._average), "weights": weights, "inside": was_in}
         model = {key: averaged.get(key, value) for key, value in checkpoint["model"].items()}
-        return _changed(checkpoint, model, name, own)
+        return self._changed(runner, checkpoint, model, own)
 
     def after_load_checkpoint(self, runner: Run, checkpoint: dict[str, Any], resume: bool) -> Args | None:
         """Put both sets back where they were, if the run is resumed; otherwise start a new average."""
-        name, state = self._own(runner, checkpoint)
+        state = checkpoint.get("hooks", {}).get(self._name(runner))
         if not resume or state is None:
             if resume:
                 runner.logger.warning("the checkpoint has no average; EMAHook starts from its parameters")
@@ -243,12 +229,16 @@ class EMAHook(Hook):
         model, weights = checkpoint["model"], state["weights"]
         average = {key: model[key] for key in state["averaged"]}
         aside = {key: weights[key] for key in average} if state["inside"] else {}
-        own = {"steps": state["steps"], "average": average, "aside": aside}
-        return _changed(checkpoint, model if aside else {**model, **weights}, name, own)
+        placed = runner.backend.to_device({"average": average, "aside": aside}, runner.model)
+        own = {"steps": state["steps"], **placed}
+        return self._changed(runner, checkpoint, model if aside else {**model, **weights}, own)
 
-    def _own(self, runner: Run, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
-        name = next(name for name, hook in named(runner) if hook is self)
-        return name, checkpoint.get("hooks", {}).get(name)
+    def _name(self, runner: Run) -> str:
+        return next(name for name, hook in named(runner) if hook is self)
+
+    def _changed(self, runner: Run, checkpoint: dict[str, Any], model: Arrays, own: dict[str, Any]) -> Args:
+        hooks = {**checkpoint["hooks"], self._name(runner): own}
+        return Args(checkpoint={**checkpoint, "model": model, "hooks": hooks})
 
     def state_dict(self) -> dict[str, Any]:
         """Return the average, and the parameters if the average is in the model."""
@@ -257,12 +247,8 @@ class EMAHook(Hook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the average, the parameters beside it, and the number of steps."""
         self.steps = int(state["steps"])
-        self._average, self._aside = _frozen(state["average"]) or None, _frozen(state["aside"]) or None
-        self._placed = self._average is None
-
-
-def _changed(checkpoint: dict[str, Any], model: Arrays, name: str, own: dict[str, Any]) -> Args:
-    return Args(checkpoint={**checkpoint, "model": model, "hooks": {**checkpoint["hooks"], name: own}})
+        # Copies: the model is restored from the same arrays.
+        self._average, self._aside = deepcopy(state["average"]) or None, deepcopy(state["aside"]) or None
 
 
 def _frozen(values: Arrays | None) -> dict[str, NDArray[Any]]:

@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeAlias
 from aspecthook import hooks
 from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, optional_function, optional_number, whole_number
+from aspecthook.training._options import optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._logs import VAL, of_mode, without_mode
 from aspecthook.training.loop._reading import is_divided
 from aspecthook.training.loop._run import Run
 
-from ._checkpoint import BestCheckpoint, file_name
+from ._checkpoint import CheckpointHook
 from ._hook import HOOKS
 from ._monitor import Rule
 
@@ -26,7 +26,7 @@ Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
 
 
 @HOOKS.register(name=("EvalHook", "DistEvalHook"))
-class EvalHook(BestCheckpoint):
+class EvalHook(CheckpointHook):
     """Validate every few epochs or iterations, on data of its own, and keep the best checkpoint.
 
     The hook runs the runner's ``val_epoch``, so other hooks on validation act as always. The metrics are logged with
@@ -40,22 +40,17 @@ class EvalHook(BestCheckpoint):
             ``start=0, interval=1`` every new run does.
         interval: Validate every `interval` epochs or iterations, counted from `start` if that is given.
         by_epoch: Count epochs; otherwise iterations.
-        save_best: The score by which the best checkpoint is chosen, or ``"auto"`` for the first metric; see
-            `CheckpointHook`. An unknown one is an error after the first validation, which alone shows which there are;
-            with ``start=0, interval=1`` that is before any training.
-        rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
-        out_dir: The folder of the best checkpoint; the run's ``work_dir`` unless given.
+        save_best, rule, out_dir: See `CheckpointHook`. The best is chosen by the validations of this hook alone. With
+            ``start=0, interval=1`` an unknown score is an error before any training.
         evaluate: Computes metrics that cannot be averaged over batches. It is called with a list of the outputs of
             ``val_iter`` and a list of the batches, which are kept in memory for it, and returns metrics by name.
 
     Attributes:
         metrics: The metrics of the last validation.
-        best, best_score: The file of the best checkpoint, and its score.
 
     Example:
-        >>> hook = EvalHook([], start=10, interval=5, save_best="accuracy")
-        >>> hook.best_score is None
-        True
+        >>> EvalHook([], start=10, interval=5, save_best="accuracy").metrics
+        {}
         >>> EvalHook([], interval=0)
         Traceback (most recent call last):
           ...
@@ -77,24 +72,25 @@ class EvalHook(BestCheckpoint):
         out_dir: str | os.PathLike[str] | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
+        # Of checkpoints, the hook saves only the best one.
+        super().__init__(0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir, save_last=False)
         who = type(self).__name__
-        super().__init__(save_best, rule, out_dir)
+        self.interval = whole_number(who, "interval", interval, 1)
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader: Iterable[Any] = loader
-        self.start: int | None = optional_number(who, "start", start, 0)
-        self.interval: int = whole_number(who, "interval", interval, 1)
-        self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
+        self.start = optional_number(who, "start", start, 0)
         self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
         self._begun = False
 
-    # When
+    def after_val_epoch(self, runner: Run) -> None:
+        """Do nothing: validations of the workflow and of other hooks are not judged."""
 
     def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint."""
         if self.save_best is not None:
-            self._open(runner)
+            super().before_run(runner)
 
     def before_train_epoch(self, runner: Run) -> None:
         """Validate before training, if the run begins at `start` or later."""
@@ -106,52 +102,36 @@ class EvalHook(BestCheckpoint):
         if not self.by_epoch:
             self._begin(runner, runner.iter)
 
-    def after_train_epoch(self, runner: Run) -> None:
-        """Validate if it is due; an epoch that was ended early does not count."""
-        if self.by_epoch and runner.progress.inner_iter == 0 and self._is_due(runner):
-            self._validate(runner)
-
-    def after_train_iter(self, runner: Run) -> None:
-        """Validate if it is due."""
-        if not self.by_epoch and self._is_due(runner):
-            self._validate(runner)
-
     def _begin(self, runner: Run, done: int) -> None:
         begun, self._begun = self._begun, True
-        if not begun and self.start is not None and done >= self.start and self._is_due(runner):
-            self._validate(runner)
+        every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
+        if not begun and self.start is not None and done >= self.start and every_n(runner, self.interval, self.start):
+            self.act(runner)
 
-    def _is_due(self, runner: Run) -> bool:
-        due = self.every_n_epochs if self.by_epoch else self.every_n_iters
-        return due(runner, self.interval, self.start)
-
-    # How
-
-    def _validate(self, runner: Run) -> None:
-        """Validate; the metrics are complete before any other hook is called after the validation."""
+    def act(self, runner: Run) -> None:
+        """Validate."""
         runner.logs = without_mode("val", runner.logs)  # those of the last validation
         rows: list[tuple[Any, Any]] = []
-        validated = False
-
-        def collect(result: object, batch: object) -> None:
-            rows.append((_on_cpu(result), _on_cpu(batch)))
+        before = self.metrics
 
         def complete(proceed: Callable[[], object]) -> None:
-            nonlocal validated
             proceed()
-            validated = True
             self.metrics = broadcast({**self._computed(rows), **of_mode("val", runner.logs)})
             runner.logs = without_mode("val", runner.logs)
             runner.log(self.metrics)  # in their order
 
         with ExitStack() as stack:
-            # An around hook ends before all post hooks of the stage.
+            # The metrics are complete before other hooks are called after the validation: an around hook ends before
+            # all post hooks of the stage.
             stack.enter_context(hooks(runner.val_epoch).add("around", complete))
             if self.evaluate is not None:
-                stack.enter_context(hooks(runner.val_iter).add("post", collect, priority=100))
+                collect = hooks(runner.val_iter).add(
+                    "post", lambda result, batch: rows.append(_on_cpu((result, batch))), priority=100
+                )
+                stack.enter_context(collect)
             runner.validate(self.loader)
-        if validated:  # a hook may have skipped it
-            self.judge(runner, file_name(runner, self.by_epoch), validated=True)
+        if self.metrics is not before:  # a hook may have skipped the validation
+            self.judge(runner)
 
     def _computed(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
         """Return the metrics of `evaluate`."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Return
+from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, flag, one_of, optional_number, whole_number
+from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-from ._monitor import Monitor, Rule, find_score, score_of
+from ._monitor import Monitor, Rule
 
 
 @final
@@ -29,17 +30,16 @@ class EarlyStoppingHook(Hook):
         patience: Stop after this many validations without improvement.
         min_delta: The least improvement that counts.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
-        stopping_threshold: Stop as soon as a score is better than this.
 
     Attributes:
         watched: The `Monitor` of the score.
+        best_score: The best score so far.
         wait_count: The number of validations since the last improvement.
         stop_reason: Why the hook has stopped the run, or None.
 
     Example:
-        >>> hook = EarlyStoppingHook("accuracy", patience=3)
-        >>> hook.watched.rule, hook.best_score
-        ('greater', -inf)
+        >>> EarlyStoppingHook("accuracy", patience=3).watched.rule
+        'greater'
         >>> EarlyStoppingHook("f1")
         Traceback (most recent call last):
           ...
@@ -55,39 +55,36 @@ class EarlyStoppingHook(Hook):
         patience: int = 5,
         min_delta: float = 0.1,
         rule: Rule | None = None,
-        stopping_threshold: float | None = None,
     ) -> None:
         who = "EarlyStoppingHook"
         self.monitor = monitor
-        self.watched: Monitor = Monitor(who, monitor, rule)
+        self.watched: Monitor = Monitor(f"{who}(monitor={brief(monitor)})", monitor, rule)
         self.patience: int = whole_number(who, "patience", patience, 1)
         self.min_delta: float = finite_number(who, "min_delta", min_delta)
-        self.stopping_threshold: float | None = (
-            None if stopping_threshold is None else finite_number(who, "stopping_threshold", stopping_threshold)
-        )
+        self.best_score: float | None = None
         self.wait_count: int = 0
         self.stop_reason: str | None = None
         self._has_validated = False
 
-    @property
-    def best_score(self) -> float:
-        """The best score so far; before the first, infinity."""
-        return self.watched.best
-
     def before_run(self, runner: Run) -> None:
         """Start counting; a stopped run that is resumed stops again."""
         self.stop_reason, self._has_validated = None, False
-        if self.wait_count >= self.patience:
-            self._stop(runner, self._no_improvement())
+        self._stop_if_waited(runner)
 
     def after_val_epoch(self, runner: Run) -> None:
         """Judge the validation, and ask the run to stop if it is time."""
         self._has_validated = True
-        if runner.running:
-            who = f"EarlyStoppingHook(monitor={self.monitor!r})"
-            why = self._judge(score_of(who, find_score(who, self.monitor, runner.logs), runner.logs))
-            if why is not None:
-                self._stop(runner, why)
+        if not runner.running:
+            return
+        score, best = self.watched.read(runner.logs), self.best_score
+        delta = self.min_delta if self.watched.rule == "greater" else -self.min_delta
+        if not isfinite(score):
+            self._stop(runner, f"{self.monitor} is {score}")
+        elif best is None or not self.watched.exceeds(best + delta, score):
+            self.best_score, self.wait_count = score, 0
+        else:
+            self.wait_count += 1
+            self._stop_if_waited(runner)
 
     def after_run(self, runner: Run) -> None:
         """Warn if there was nothing to judge."""
@@ -97,22 +94,10 @@ class EarlyStoppingHook(Hook):
                 "or an EvalHook"
             )
 
-    def _judge(self, score: float) -> str | None:
-        """Return why the run should stop after this score, or None."""
-        if not isfinite(score):
-            return f"{self.monitor} is {score}"
-        threshold, bar = self.stopping_threshold, self.watched.bar(self.min_delta)
-        if threshold is not None and self.watched.exceeds(score, threshold):
-            self.watched.best = score
-            return f"{self.monitor} is {score:g}, which is better than the threshold {threshold:g}"
-        if self.watched.exceeds(score, bar) or score == bar:
-            self.watched.best, self.wait_count = score, 0
-            return None
-        self.wait_count += 1
-        return self._no_improvement() if self.wait_count >= self.patience else None
-
-    def _no_improvement(self) -> str:
-        return f"{self.monitor} did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
+    def _stop_if_waited(self, runner: Run) -> None:
+        if self.wait_count >= self.patience:
+            said = f"did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
+            self._stop(runner, f"{self.monitor} {said}")
 
     def _stop(self, runner: Run, why: str) -> None:
         self.stop_reason = why
@@ -125,7 +110,8 @@ class EarlyStoppingHook(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the best score, and how long there was no better one."""
-        self.watched.best, self.wait_count = float(state["best_score"]), int(state["wait_count"])
+        best, self.wait_count = state["best_score"], int(state["wait_count"])
+        self.best_score = None if best is None else float(best)
 
 
 Action: TypeAlias = Literal["raise", "skip", "stop"]
@@ -134,17 +120,11 @@ _ACTIONS: tuple[Action, ...] = ("raise", "skip", "stop")
 
 
 class NanLossError(TrainingError, FloatingPointError):
-    """The loss or a gradient is NaN or infinite; the parameters were not changed by it.
+    """The loss is NaN or infinite; the parameters were not changed by it.
 
     Example:
-        >>> from aspecthook.training import NanGuardHook, Runner
-        >>> from aspecthook.training.numpy import SGD, Linear
-        >>> model = Linear(1, 1)
-        >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), max_epochs=1)
-        >>> NanGuardHook().before_backward(runner, float("nan"))
-        Traceback (most recent call last):
-          ...
-        aspecthook.training.NanLossError: the loss is nan in epoch 1, ...
+        >>> issubclass(NanLossError, FloatingPointError)
+        True
     """
 
 
@@ -161,16 +141,12 @@ class NanGuardHook(Hook):
 
     Args:
         action: ``"raise"`` an error before the backward pass, ``"skip"`` the step, or skip it and ``"stop"`` the run.
-        gradients: Check the gradients too, which can overflow where the loss does not. This takes about as long as
-            clipping them. With float16 the scaler checks them, and this option does nothing.
-        max_skips: Raise an error after this many skipped steps in a row; None for never.
 
     Attributes:
         skipped: The number of steps that were skipped.
 
     Example:
-        >>> guard = NanGuardHook("skip", max_skips=10)
-        >>> guard.skipped
+        >>> NanGuardHook("skip").skipped
         0
         >>> NanGuardHook("warn")
         Traceback (most recent call last):
@@ -180,12 +156,9 @@ class NanGuardHook(Hook):
 
     priority: int | str = "HIGH"  # before OptimizerHook: it need not clip gradients that are thrown away
 
-    def __init__(self, action: Action = "raise", *, gradients: bool = False, max_skips: int | None = None) -> None:
+    def __init__(self, action: Action = "raise") -> None:
         self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
-        self.gradients: bool = flag("NanGuardHook", "gradients", gradients)
-        self.max_skips: int | None = optional_number("NanGuardHook", "max_skips", max_skips, 1)
         self.skipped: int = 0
-        self._in_row = 0
         self._bad: float | None = None  # a bad loss among the batches of the present step
 
     def before_backward(self, runner: Run, loss: Any) -> None:
@@ -198,37 +171,26 @@ class NanGuardHook(Hook):
             raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
 
     def before_optimizer_step(self, runner: Run) -> Return[None] | None:
-        """Skip the step, or raise, if the loss of one of its batches was bad, or a gradient is."""
-        problem = None if self._bad is None else f"the loss is {self._bad}"
-        # A float16 scaler, which has a state, skips steps with bad gradients itself; bfloat16 has none.
-        scaled = runner.amp is not None and bool(runner.amp.state_dict())
-        if problem is None and self.gradients and not scaled:
-            norm = runner.backend.clip_gradients(runner.model, inf)  # clips nothing and returns the norm
-            problem = None if isfinite(norm) else f"the norm of the gradients is {norm}"
-        self._bad = None
-        if self.action == "raise" and not self.gradients:
-            return None
-        if not any_rank(problem is not None):
-            self._in_row = 0
-            return None
-        problem = problem or "the loss or a gradient of another rank is bad"
+        """Skip the step if the loss of one of its batches was bad."""
         if self.action == "raise":
-            raise NanLossError(_message(runner, problem))
-        self.skipped, self._in_row = self.skipped + 1, self._in_row + 1
+            return None
+        bad, self._bad = self._bad, None
+        if not any_rank(bad is not None):
+            return None
+        self.skipped += 1
+        problem = "the loss of another rank is bad" if bad is None else f"the loss is {bad}"
         runner.logger.warning("NanGuardHook: %s after iteration %d; the step is skipped", problem, runner.iter + 1)
         if self.action == "stop":
             runner.request_stop()
-        elif self.max_skips is not None and self._in_row >= self.max_skips:
-            raise NanLossError(_message(runner, f"{problem}, and {self._in_row} steps in a row were skipped"))
         return Return(None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the counts of skipped steps, and a bad loss of the step that is under way."""
-        return {"skipped": self.skipped, "in_row": self._in_row, "bad": self._bad}
+        """Return the number of skipped steps, and a bad loss of the step that is under way."""
+        return {"skipped": self.skipped, "bad": self._bad}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore how many steps were skipped, in all and in a row."""
-        self.skipped, self._in_row, self._bad = int(state["skipped"]), int(state["in_row"]), state["bad"]
+        """Restore what `state_dict` returned."""
+        self.skipped, self._bad = int(state["skipped"]), state["bad"]
 
 
 def _message(runner: Run, problem: str) -> str:

@@ -113,13 +113,22 @@ _DIALECT = Dialect(
 )
 
 
+def _mmengine_base(hook: object) -> type | None:
+    return next((cls for cls in type(hook).__mro__ if cls.__module__ == "mmengine.hooks.hook"), None)
+
+
+# The base class of mmengine calls `_before_epoch` in `before_train_epoch`, and so on.
+_MMENGINE = Dialect(
+    "the mmengine hook", _mmengine_base, [*NAMES], general={name: f"_{general}" for name, general in GENERAL.items()}
+)
+
+
 @HOOKS.register
 class DistSamplerSeedHook(Hook):
-    """Call ``set_epoch`` of the training sampler before each epoch, so that it shuffles in a new order.
+    """Call ``set_epoch`` of the training sampler, such as a ``DistributedSampler``, before each epoch.
 
-    Like mmcv's hook of this name, it looks at the loader's sampler, its batch sampler and the sampler of that;
-    ``torch.utils.data.DistributedSampler`` has the method. The runner itself tells the loaders of
-    `aspecthook.training.data` the epoch.
+    As in mmcv, that is the loader's sampler, its batch sampler or the sampler of that. Loaders of
+    `aspecthook.training.data` need no hook.
 
     Example:
         >>> DistSamplerSeedHook().priority
@@ -138,8 +147,9 @@ class DistSamplerSeedHook(Hook):
 
 def bindings(hook: object, _: Run) -> list[Binding]:
     """Return the methods of a hook with the stages that they are named after; refuse a hook without any."""
-    _DIALECT.check(hook)
-    found = [Binding(NAMES[name], method) for name, method in _DIALECT.methods(hook).items()]
+    dialect = _DIALECT if _mmengine_base(hook) is None else _MMENGINE
+    dialect.check(hook)
+    found = [Binding(NAMES[name], method) for name, method in dialect.methods(hook).items()]
     if not found and type(hook) is not Hook:
         raise HookSignatureError(
             f"the training hook {brief(hook)} has no method named after a stage, and would never be called; add one, "

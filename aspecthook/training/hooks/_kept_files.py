@@ -7,9 +7,9 @@ replaces and removes the same files as a run that was never interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import final
+from typing import Any, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
@@ -20,73 +20,78 @@ from aspecthook.training.loop._run import Run
 
 @final
 class KeptFiles:
-    """The names of the files that are kept, the oldest first; all of them, or the newest `most`."""
+    """The names of the files that are kept, the oldest first; all of them, or the newest `most`.
 
-    __slots__ = ("_most", "due", "folder", "names", "saving")
+    Attributes:
+        mark: A number that the hook keeps with the newest file: the score of the best checkpoint, the iteration of the
+            last one. If that file cannot be written, it is the number of the file before.
+        due: The name and the mark of a file that is to be saved when the stage is over, after all its hooks. Another
+            hook may save before this one in the same moment, and a run may be resumed from its file; so the state has
+            what is due, and the resumed run saves it.
+    """
 
-    def __init__(self, folder: Path | None, most: int | None) -> None:
-        self.folder: Path | None = folder
+    __slots__ = ("_asynchronous", "_most", "due", "folder", "mark", "names", "saving")
+
+    def __init__(
+        self, folder: Path | None, most: int | None, *, asynchronous: bool = False, mark: float | None = None
+    ) -> None:
+        self.folder: Path = Path() if folder is None else folder
         self._most = most
+        self._asynchronous = asynchronous
         self.names: list[str] = []
-        self.due: str | None = None  # a file that is to be saved when the stage is over
+        self.mark: float | None = mark
+        self.due: tuple[str, float | None] | None = None
         self.saving: Path | None = None
 
-    def load(self, who: str, names: Iterable[str], due: str | None) -> None:
-        """Restore the names in the state of a hook; it saves and removes these files some day."""
-        names = list(names)
-        check_names(names if due is None else [*names, due], who)
-        self.names, self.due = names, due
+    def open(self, run: Run, folder: Path) -> None:
+        """Set the folder, remove the files that a killed run had no time to remove, and save the one that it owes."""
+        self.folder = folder
+        self.prune(run)
+        self.save_due(run)
 
     def path(self, name: str) -> Path:
         """Return the path of a file."""
-        return Path(name) if self.folder is None else self.folder / name
+        return self.folder / name
 
-    def save_due(self, run: Run, undo: Callable[[], None], *, asynchronous: bool) -> None:
+    def plan(self, run: Run, name: str, mark: float) -> None:
+        """Save a checkpoint when the stage is over."""
+        self.due = name, mark
+        run.after_stage(lambda: self.save_due(run))
+
+    def save_due(self, run: Run) -> None:
         """Save the file that is due, if there is one."""
-        name, self.due = self.due, None  # a checkpoint that is saved does not owe itself
-        if name is not None:
-            self.save(run, name, undo, asynchronous=asynchronous)
+        due, self.due = self.due, None  # a checkpoint that is saved does not owe itself
+        if due is not None:
+            self.save(run, *due)
 
-    def save(self, run: Run, name: str, undo: Callable[[], None] = lambda: None, *, asynchronous: bool = False) -> None:
-        """Save a checkpoint, and remove the oldest file if there are too many.
-
-        If the file cannot be written, `undo` is called; for an asynchronous save that may be later, and so is the
-        removal, since it needs the new file.
-        """
-        before = self.names
-        self.names = [*(one for one in before if one != name), name]
-        self.saving = path = self.path(name) if self.folder is None else own_path(self.folder, name)
+    def save(self, run: Run, name: str, mark: float | None = None) -> None:
+        """Save a checkpoint, and remove the oldest file if there are too many, once this one has been written."""
+        run.finish_saving()  # if the file before has failed, what was noted of it is taken back first
+        before = self.names, self.mark
+        self.names, self.mark = [*(one for one in self.names if one != name), name], mark
+        self.saving = path = own_path(self.folder, name)
 
         def saved() -> None:
-            run.logger.info("saved %s", self.path(name))
-            self.prune(run, name)
+            run.logger.info("saved %s", path)
+            self.prune(run)
 
         def failed() -> None:
-            self.names = before
-            undo()
+            self.names, self.mark = before
 
         try:
             if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
                 path.rename(unused_path(path))  # that of another run, which would be replaced
-
-            run.save_checkpoint(path, asynchronous=asynchronous)
+            run.save_checkpoint(path, asynchronous=self._asynchronous)
         except BaseException:
             failed()
             raise
         finally:
             self.saving = None
-        if asynchronous:
-            run.writes.then(saved, failed)
-        else:
-            saved()
+        run.writes.then(saved, failed)
 
-    def prune(self, run: Run, newest: str | None = None) -> None:
-        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again.
-
-        `newest` is the newest file that has been written, if others are being written: those do not count yet.
-        """
-        end = len(self.names) if newest is None else self.names.index(newest) + 1
-        for name in self.names[: max(end - self._most, 0)] if self._most is not None else ():
+    def prune(self, run: Run) -> None:
+        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
+        for name in self.names[: -self._most] if self._most is not None else ():
             path = self.path(name)
             if run.rank == 0 and saved_by(path) in ("", run.identity):  # and no other file is in its place
                 try:
@@ -95,6 +100,18 @@ class KeptFiles:
                     run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
                     continue
             self.names.remove(name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the names of the files, the one that is due, and its mark or else that of the newest."""
+        due, mark = self.due or (None, self.mark)
+        return {"files": list(self.names), "due": due, "mark": mark}
+
+    def load_state_dict(self, who: str, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        names, due = list(state["files"]), state["due"]
+        check_names(names if due is None else [*names, due], who)
+        self.names, self.mark = names, state["mark"]
+        self.due = None if due is None else (due, self.mark)
 
 
 def check_names(names: Iterable[object], who: str) -> None:

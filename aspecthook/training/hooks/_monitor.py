@@ -31,78 +31,79 @@ def known_rule(name: str) -> Rule | None:
         ('less', 'greater', 'greater', None)
     """
     name = name.lower()
-    for rule in RULES:
-        if name in _NAMES[rule]:
-            return rule
-    return next((rule for rule in RULES if any(part in name for part in _NAMES[rule])), None)
-
-
-def find_score(who: str, wanted: str, logs: Mapping[str, Any]) -> str:
-    """Return the name of a score in the logs of a validation; ``"loss"`` means ``"val_loss"``, ``"auto"`` the first."""
-    found = of_mode("val", logs)
-    names = list(found) if wanted == "auto" else [name for name in (f"{VAL}{wanted}", wanted) if name in logs]
-    if names:
-        return names[0]
-    near = nearest(wanted, [*found, *(one.removeprefix(VAL) for one in found)])
-    raise TrainingError(
-        f"{who}: the validation did not log this score; it logged {', '.join(found) or 'nothing'}{near}"
-    )
-
-
-def score_of(who: str, name: str, logs: Mapping[str, Any]) -> float:
-    """Return a score in the logs; on all ranks that of the first."""
-    try:
-        return broadcast(float(logs[name]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise TrainingError(
-            f"{who} judges by {name!r}, which is {brief(logs.get(name))} in the logs; log a number"
-        ) from error
+    by_name: list[Rule] = [rule for rule in RULES if name in _NAMES[rule]]
+    by_part: list[Rule] = [rule for rule in RULES if any(part in name for part in _NAMES[rule])]
+    return next(iter(by_name + by_part), None)
 
 
 @final
 class Monitor:
-    """The best score so far, and whether a new one is better.
+    """A score that a hook judges by: its name in the logs of validations, and which of two is better.
 
     Args:
         who: The hook that asks, for error messages.
-        name: The name of the score, such as ``"val_accuracy"``.
+        name: The name of the score; ``"loss"`` means ``"val_loss"``, and ``"auto"`` the first of a validation.
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name unless given.
 
     Attributes:
-        best: The best score so far; before the first, infinitely bad.
+        found: Whether a score was found in the logs, so that `name` is its name there, and `rule` is known.
 
     Example:
-        >>> monitor = Monitor("EarlyStoppingHook", "val_accuracy")
-        >>> [monitor.update(score) for score in (0.5, 0.5, 0.7, float("nan"))], monitor.best
-        ([True, False, True, False], 0.7)
+        >>> monitor = Monitor("EarlyStoppingHook", "accuracy")
+        >>> monitor.read({"val_accuracy": 0.7}), monitor.name, monitor.exceeds(0.7, 0.5)
+        (0.7, 'val_accuracy', True)
     """
 
-    __slots__ = ("best", "name", "rule")
+    __slots__ = ("_who", "found", "name", "rule")
 
-    def __init__(self, who: str, name: str, rule: Rule | None = None) -> None:
+    def __init__(self, who: str, name: str, rule: Rule | None = None, *, found: bool = False) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: {brief(name)} is not the name of a score")
+        self._who = who
         self.name: str = name
-        found = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
-        if found is None:
-            raise HookOptionError(
-                f'the name {name!r} does not show whether a greater or a lesser score is better; give rule="greater" '
-                'or rule="less"'
+        self.found: bool = found
+        self.rule: Rule | None = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
+        self._check_rule()
+
+    def read(self, logs: Mapping[str, Any]) -> float:
+        """Return the score in the logs of a validation; on all ranks that of the first."""
+        if not self.found:
+            self._find(logs)
+        try:
+            return broadcast(float(logs[self.name]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise TrainingError(
+                f"{self._who} judges by {self.name!r}, which is {brief(logs.get(self.name))} in the logs; log a number"
+            ) from error
+
+    def exceeds(self, score: float, other: float | None) -> bool:
+        """Whether a score is better than another one, by whatever amount; any but the worst is better than None.
+
+        NaN never is.
+        """
+        if self.rule == "greater":
+            return score > (-inf if other is None else other)
+        return score < (inf if other is None else other)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what another one is made of, which goes on with the same score."""
+        return {"name": self.name, "rule": self.rule, "found": self.found}
+
+    def _find(self, logs: Mapping[str, Any]) -> None:
+        made = of_mode("val", logs)
+        names = [*made] if self.name == "auto" else [one for one in (f"{VAL}{self.name}", self.name) if one in logs]
+        if not names:
+            near = nearest(self.name, [*made, *(one.removeprefix(VAL) for one in made)])
+            raise TrainingError(
+                f"{self._who}: the validation did not log this score; it logged {', '.join(made) or 'nothing'}{near}"
             )
-        self.rule: Rule = found
-        self.best: float = -inf if found == "greater" else inf
+        self.name, self.found = names[0], True
+        self.rule = self.rule or known_rule(self.name)
+        self._check_rule()
 
-    def exceeds(self, score: float, other: float) -> bool:
-        """Whether a score is better than another number, by whatever amount; NaN never is."""
-        return score > other if self.rule == "greater" else score < other
-
-    def bar(self, min_delta: float) -> float:
-        """Return the score that is better than the best one by `min_delta`."""
-        return self.best + (min_delta if self.rule == "greater" else -min_delta)
-
-    def update(self, score: float) -> bool:
-        """Whether a score is better than the best one so far; if it is, it becomes the best."""
-        better = self.exceeds(score, self.best)
-        if better:
-            self.best = score
-        return better
+    def _check_rule(self) -> None:
+        if self.rule is None and self.name != "auto":
+            raise HookOptionError(
+                f"the name {self.name!r} does not show whether a greater or a lesser score is better; give "
+                'rule="greater" or rule="less"'
+            )

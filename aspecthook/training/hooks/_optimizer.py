@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, final
 
-from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook._core.law.callables import Parameter
+from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, optional_number
 from aspecthook.training.loop._run import Run
+from aspecthook.training.registry._registry import check_arguments
 
 from ._hook import HOOKS, Hook
 
@@ -35,16 +37,17 @@ class OptimizerHook(Hook):
         >>> OptimizerHook(grad_clip={"max_nrom": 35})
         Traceback (most recent call last):
           ...
-        aspecthook.HookOptionError: OptimizerHook(grad_clip={'max_nrom': 35}): ... did you mean 'max_norm'?
+        aspecthook.ConfigError: OptimizerHook(grad_clip=...) takes no 'max_nrom'; ...; did you mean 'max_norm'?
     """
 
     priority: int | str = "ABOVE_NORMAL"
 
     def __init__(self, grad_clip: Mapping[str, float] | None = None, *, cumulative_iters: int | None = None) -> None:
         who = type(self).__name__
-        self.max_norm: float | None
-        self.norm_type: float
-        self.max_norm, self.norm_type = _clipping(who, grad_clip)
+        self.max_norm: float | None = None
+        self.norm_type: float = 2.0
+        if grad_clip is not None:
+            self._set_clipping(f"{who}(grad_clip={brief(grad_clip)})", grad_clip)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Run) -> None:
@@ -64,22 +67,16 @@ class OptimizerHook(Hook):
             norm = runner.backend.clip_gradients(runner.model, self.max_norm, self.norm_type)
             runner.log(grad_norm=norm)
 
-
-def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None, float]:
-    if given is None:
-        return None, 2.0
-    what = f"{who}(grad_clip={brief(given)})"
-    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
-        raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-    unknown = next((str(name) for name in given if name not in ("max_norm", "norm_type")), None)
-    if unknown is not None or "max_norm" not in given:
-        problem = "it has no 'max_norm'" if unknown is None else f"{unknown!r} is unknown"
-        near = "" if unknown is None else nearest(unknown, ["max_norm", "norm_type"])
-        raise HookOptionError(f"{what}: {problem}; give 'max_norm', and 'norm_type' if it is not 2{near}")
-    norm_type = given.get("norm_type", 2.0)
-    if norm_type != inf:  # the norm that is the greatest absolute value
-        norm_type = finite_number(what, "norm_type", norm_type, above=0)
-    return finite_number(what, "max_norm", given["max_norm"], above=0), norm_type
+    def _set_clipping(self, what: str, given: Mapping[str, float]) -> None:
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
+        check_arguments(
+            [Parameter("max_norm", "keyword", False), Parameter("norm_type", "keyword", True)], dict(given), what
+        )
+        self.max_norm = finite_number(what, "max_norm", given["max_norm"], above=0)
+        if (norm_type := given.get("norm_type", 2.0)) != inf:  # the norm that is the greatest absolute value
+            finite_number(what, "norm_type", norm_type, above=0)
+        self.norm_type = norm_type
 
 
 @final
@@ -113,12 +110,12 @@ class AmpOptimizerHook(OptimizerHook):
         if kind == "bf16" and loss_scale != "dynamic":
             raise HookOptionError("AmpOptimizerHook(kind='bf16') does not scale losses; leave loss_scale out")
         self.kind = kind
-        self._scaling: dict[str, float] = {}  # what is changed in the state of the scaler
+        # What is changed in the state of the scaler before the run: the options, or what a checkpoint has.
+        self._scaling: dict[str, Any] = {}
         if loss_scale != "dynamic":
             scale = finite_number("AmpOptimizerHook", "loss_scale", loss_scale, above=0)
             # With these factors, neither an overflow nor the lack of one changes the scale.
             self._scaling = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
-        self._loaded: dict[str, Any] | None = None
         self._amp: TorchAmp | None = None
 
     def before_run(self, runner: Run) -> None:
@@ -128,16 +125,14 @@ class AmpOptimizerHook(OptimizerHook):
             runner.amp = runner.backend.amp(self.kind, runner.model)
         if self._amp is not runner.amp:
             self._amp = amp = runner.amp
-            amp.load_state_dict(amp.state_dict() and {**amp.state_dict(), **(self._loaded or self._scaling)})
-            self._loaded = None
+            amp.load_state_dict(amp.state_dict() and {**amp.state_dict(), **self._scaling})
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the scaler; kept here, since a resumed runner may not have a scaler before the run."""
-        return {"scaler": self._loaded if self._amp is None else self._amp.state_dict()}
+        return {"scaler": self._scaling if self._amp is None else self._amp.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the scale of the loss; without a scaler yet, when it is made."""
-        if self._amp is None:
-            self._loaded = state["scaler"]
-        else:
-            self._amp.load_state_dict(state["scaler"] or {})
+        self._scaling = dict(state["scaler"])
+        if self._amp is not None:
+            self._amp.load_state_dict(self._scaling)

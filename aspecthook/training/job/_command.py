@@ -59,10 +59,9 @@ def _run(config: str | None, changes: list[str], resume: str | None, *, overwrit
         outcome = train(settings, resume=resume, overwrite=overwrite)
     except (OSError, KeyboardInterrupt) as error:
         with suppress(AspecthookError, OSError):
-            saved = newest(folder)
-            if saved is not None:
-                own = f" --config {shlex.quote(config)}" if config is not None else ""
-                command = f"aspecthook train --resume{own} --work-dir {shlex.quote(str(folder))}"
+            if (saved := newest(folder)) is not None:
+                own = [] if config is None else ["--config", config]
+                command = shlex.join(["aspecthook", "train", "--resume", *own, "--work-dir", str(folder)])
                 error.add_note(f"the newest checkpoint is {saved}; continue with: {command}")
         raise
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""

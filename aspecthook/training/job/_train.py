@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -76,14 +76,15 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
             f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, or use another "
             "--work-dir"
         )
-    saved = None if resume is None else Path(resume) if resume else folder
-    if saved is not None and saved.is_dir():
-        saved = newest(saved)
-    if resume is not None and (saved is None or not saved.exists()):
-        earlier = "".join(f"; that of an earlier run is in {one}" for one in sorted(folder.glob("run.*[0-9]"))[-1:])
-        raise TrainingError(
-            f"there is no checkpoint to resume from in {resume or folder}; start a new run without --resume{earlier}"
-        )
+    saved = None
+    if resume is not None:
+        place = Path(resume or folder)
+        saved = newest(place) if place.is_dir() else place
+        if saved is None or not saved.exists():
+            earlier = "".join(f"; that of an earlier run is in {one}" for one in sorted(folder.glob("run.*[0-9]"))[-1:])
+            raise TrainingError(
+                f"there is no checkpoint to resume from in {place}; start a new run without --resume{earlier}"
+            )
     seed = seed_of(settings["run"]["seed"]) or 0
     data, held_out, test = _data(settings["data"], seed)
     size = whole_number("[data]", "batch_size", settings["data"]["batch_size"], 1)
@@ -102,9 +103,9 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
     finally:
         runner.leave()  # the folder, if the config could not be written
     seconds = perf_counter() - began
-    best = next((hook.best for hook in runner.hooks if getattr(hook, "best", None) is not None), None)
-    if best is not None and not best.exists():  # it stayed in the folder that the run began in
-        best = None
+    found = [getattr(hook, "best", None) for hook in runner.hooks]
+    # One that does not exist stayed in the folder that the run began in.
+    best = next((path for path in found if isinstance(path, Path) and path.exists()), None)
     if best is not None:
         runner.load_checkpoint(best)
     accuracy = runner.test(DataLoader(test, 256))["test_accuracy"]
@@ -161,10 +162,16 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         torch: Library = import_module("torch")
         torch.manual_seed(seed)
         nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
-    models = {"mlp": partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)}
-    model = Classifier(_built("model", models, settings["model"]), loss)
-    optimizers = {name: getattr(optim, name) for name in ("SGD", "AdamW")}
-    optimizer = _built("optimizer", optimizers, {**settings["optimizer"], "params": model.net.parameters()})
+    parts = Registry("models and optimizers", imports=True)
+    parts["mlp"] = partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)
+    parts.update({name: getattr(optim, name) for name in ("SGD", "AdamW")})
+    try:
+        model = Classifier(parts.build_from_config(settings["model"]), loss)
+        optimizer = parts.build_from_config(settings["optimizer"], params=model.net.parameters())
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, RuntimeError, MemoryError) as error:  # RuntimeError is PyTorch's for no memory
+        raise ConfigError(f"{error}; correct the value in [model] or [optimizer]") from error
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
     runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, meta={"config": settings}, **options)
     found = {name: settings.get(name, False) for name in _KINDS}
@@ -176,19 +183,6 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         custom_hooks=[*hooks.values(), *settings.get("hooks", [])],
     )
     return runner
-
-
-def _built(section: str, known: Mapping[str, Callable[..., object]], config: Settings) -> Library:
-    """Build from a section; what a library says about a value that it does not take becomes one line."""
-    registry = Registry(f"{section}s", imports=True)
-    for name, factory in known.items():
-        registry.register(factory, name=name)
-    try:
-        return registry.build_from_config(config)
-    except ConfigError:
-        raise
-    except (TypeError, ValueError, TrainingError, MemoryError, RuntimeError) as error:  # PyTorch's for no memory
-        raise ConfigError(f"[{section}]: {error}; correct the value") from error
 
 
 _WIDEST = 10_000  # the widths of all layers together, which take a few hundred megabytes at most

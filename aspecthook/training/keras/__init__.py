@@ -20,7 +20,7 @@ from ._callbacks import (
     LearningRateScheduler,
     TerminateOnNaN,
 )
-from ._monitor import EarlyStopping, ModelCheckpoint, MonitorCallback, ReduceLROnPlateau
+from ._monitor import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
 
 __all__ = [
     "BackupAndRestore",
@@ -32,7 +32,6 @@ __all__ = [
     "LambdaCallback",
     "LearningRateScheduler",
     "ModelCheckpoint",
-    "MonitorCallback",
     "ReduceLROnPlateau",
     "TerminateOnNaN",
 ]

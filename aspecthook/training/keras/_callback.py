@@ -7,7 +7,6 @@ that of the installed Keras. Keras is recognised by name, and never imported.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -153,11 +152,6 @@ class Callback:
     def _rate(self) -> float:
         """The learning rate of the optimizer."""
         return plain_rate(self.model.optimizer.learning_rate)
-
-    @property
-    def _logger(self) -> logging.Logger:
-        """The logger of the run; that of the package in a fit of Keras."""
-        return logging.getLogger("aspecthook.training") if self._runner is None else self._runner.logger
 
     def _report(self, text: str) -> None:
         """Print what the callback has done, if it is to be verbose."""

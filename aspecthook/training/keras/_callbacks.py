@@ -14,7 +14,7 @@ from typing import Any, Literal, final
 
 from aspecthook import Args, hookable, hooks
 from aspecthook._core.law.call import Call
-from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
@@ -94,8 +94,6 @@ class CSVLogger(Callback):
 
     def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
         super().__init__()
-        if len(separator) != 1:
-            raise HookOptionError(f"CSVLogger(separator={brief(separator)}): give one character")
         self.filename: str = os.fspath(filename)
         self.separator = separator
         self.append: bool = flag("CSVLogger", "append", append)
@@ -164,10 +162,6 @@ class BackupAndRestore(Callback):
     Example:
         >>> BackupAndRestore("runs/backup", save_freq=100).save_freq
         100
-        >>> BackupAndRestore("")
-        Traceback (most recent call last):
-          ...
-        aspecthook.HookOptionError: BackupAndRestore(backup_dir=''): give a folder
     """
 
     _kept = ()
@@ -179,8 +173,6 @@ class BackupAndRestore(Callback):
         delete_checkpoint: bool = True,
     ) -> None:
         super().__init__()
-        if not backup_dir:
-            raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
         self.backup_dir: Path = Path(backup_dir)
         self.save_freq: Literal["epoch"] | int = save_freq_of("BackupAndRestore", save_freq)
         self.delete_checkpoint: bool = flag("BackupAndRestore", "delete_checkpoint", delete_checkpoint)
@@ -243,10 +235,6 @@ class LearningRateScheduler(Callback):
         self.schedule: Callable[..., float] = function("LearningRateScheduler", "schedule", schedule)
         self.verbose = verbose
         self._takes_rate = takes(schedule, 2)
-        if not self._takes_rate and not takes(schedule, 1):
-            raise HookSignatureError(
-                "LearningRateScheduler: give a schedule that takes the epoch and the rate, or the epoch"
-            )
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
         """Set the rate, which must be a float."""

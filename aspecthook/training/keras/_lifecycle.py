@@ -305,9 +305,6 @@ def bindings(callback: object, run: Run) -> list[Binding]:
             "BackupAndRestore of Keras restores fits of Keras; register that of aspecthook.training.keras, which can "
             "resume inside an epoch too"
         )
-    warning = KERAS.misspelt(callback)
-    if warning is not None:  # the callback is not of our class, and Keras would accept it
-        run.logger.warning("%s", warning)
     life = next((hook for hook in run.hooks if isinstance(hook, KerasLifecycle)), None)
     life = life or run.register_hook(KerasLifecycle(run))
     turns = life.turns.setdefault(id(callback), Turns(callback))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any, Literal, TypeAlias
 
@@ -32,31 +33,7 @@ def save_freq_of(who: str, value: object) -> Literal["epoch"] | int:
 
 
 class MonitorCallback(Callback):
-    """The base of callbacks that watch a number.
-
-    Args:
-        monitor: The name of the number in `logs`.
-        mode: Whether a lesser (``"min"``) or a greater (``"max"``) number is better. ``"auto"`` asks the metrics that
-            ``keras.Model`` has compiled, and else goes by the name, such as ``loss`` or ``accuracy``. A name that
-            shows neither is an error: on our runner before the first epoch, in a fit of Keras after it.
-        baseline: The best number at first.
-        min_delta: A number must be better than the best one by more than this.
-
-    Attributes:
-        best: The best number so far.
-
-    Example:
-        >>> class Record(MonitorCallback):
-        ...     def on_epoch_end(self, epoch, logs=None):
-        ...         value = self.get_monitor_value(logs)
-        ...         if self.is_better(value, self.best):
-        ...             self.best = value
-        >>> record = Record("val_accuracy")
-        >>> for epoch, accuracy in enumerate([0.5, 0.75, 0.6]):
-        ...     record.on_epoch_end(epoch, {"val_accuracy": accuracy})
-        >>> record.best
-        0.75
-    """
+    """The base of callbacks that watch a number in `logs`, and know the best one so far."""
 
     _compares = False  # whether it is known to ask `is_better`, later
 
@@ -104,11 +81,7 @@ class MonitorCallback(Callback):
         return self._sought
 
     def get_monitor_value(self, logs: Logs) -> Any:
-        """Return the number; if it is missing, log a warning and return None.
-
-        Raises:
-            HookOptionError: It is missing, and neither its name nor `mode` shows whether a greater one would be better.
-        """
+        """Return the number; if it is missing, log a warning and return None."""
         value = (logs or {}).get(self.monitor)
         # A run that stops does not validate any more.
         if value is None and not getattr(self.model, "stop_training", False):
@@ -116,7 +89,8 @@ class MonitorCallback(Callback):
                 self._seek()
             there = ", ".join(logs or ()) or "none"
             near = nearest(self.monitor, list(logs or ()))
-            self._logger.warning(f"{type(self).__name__}: there is no {self.monitor!r}; there are: {there}{near}")
+            logger = logging.getLogger("aspecthook.training") if self._runner is None else self._runner.logger
+            logger.warning(f"{type(self).__name__}: there is no {self.monitor!r}; there are: {there}{near}")
         return value
 
 
@@ -125,9 +99,13 @@ class EarlyStopping(MonitorCallback):
     """End training when a number has not improved for some epochs.
 
     Args:
-        monitor, min_delta, mode: See `MonitorCallback`.
+        monitor: The name of the number in `logs`.
+        min_delta: A number must be better than the best one by more than this.
         patience: After how many epochs without an improvement to stop.
         verbose: 1 to print when training ends.
+        mode: Whether a lesser (``"min"``) or a greater (``"max"``) number is better. ``"auto"`` asks the metrics that
+            ``keras.Model`` has compiled, and else goes by the name, such as ``loss`` or ``accuracy``. A name that
+            shows neither is an error: on our runner before the first epoch, in a fit of Keras after it.
         baseline: A number that an improvement must be better than, too, for the epochs to be counted from 0 again.
         restore_best_weights: Whether the model gets the weights of the best epoch when training ends, however it ends.
         start_from_epoch: How many epochs to ignore at first.
@@ -216,7 +194,7 @@ class ReduceLROnPlateau(MonitorCallback):
     """Lower the learning rate when a number has not improved for some epochs.
 
     Args:
-        monitor, mode, min_delta: See `MonitorCallback`.
+        monitor, mode, min_delta: See `EarlyStopping`.
         factor: What the rate is multiplied by; less than 1.
         patience: After how many epochs without an improvement to lower the rate.
         verbose: 1 to print each new rate.
@@ -304,7 +282,7 @@ class ModelCheckpoint(MonitorCallback):
         save_best_only: Whether to save only when that number is better than all before. If it is missing, the model is
             saved, and a warning logged.
         save_weights_only: Whether to call ``save_weights`` of the model; on our runner the files are the same.
-        mode: See `MonitorCallback`.
+        mode: See `EarlyStopping`.
         save_freq: ``"epoch"``, or the number of batches.
         initial_value_threshold: The best number at first.
 

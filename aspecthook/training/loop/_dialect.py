@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import priority_of
 from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
-
-from ._run import Run
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 
@@ -54,19 +52,16 @@ class Stage(NamedTuple):
     kind: Kind
 
 
-def _all(word: str, method: str) -> dict[str, Stage]:
-    return {f"{first}_{word}": Stage(method, kind) for first, kind in WORDS.items()}
-
-
+# By the rest of a method's name after its first word: the stage. So a method of a loop is named after its mode alone.
+_STAGES: dict[str, str] = {
+    "run": "run",
+    **{mode: f"{mode}_loop" for mode in MODES},
+    **{f"{mode}_{what}": f"{mode}_{what}" for what in ("epoch", "iter") for mode in MODES},
+    **{name: name for name in ("forward", "backward", "optimizer_step")},
+}
 # By the name of a method: its stage. A hook may change a checkpoint before it is written, and after it was read.
 NAMES: dict[str, Stage] = {
-    **_all("run", "run"),
-    **{name: stage for mode in MODES for name, stage in _all(mode, f"{mode}_loop").items()},
-    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
-    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_iter", f"{mode}_iter").items()},
-    **_all("forward", "forward"),
-    **_all("backward", "backward"),
-    **_all("optimizer_step", "optimizer_step"),
+    **{f"{first}_{rest}": Stage(stage, kind) for rest, stage in _STAGES.items() for first, kind in WORDS.items()},
     "before_save_checkpoint": Stage("write_checkpoint", "pre"),
     "after_save_checkpoint": Stage("write_checkpoint", "post"),
     "before_load_checkpoint": Stage("load_checkpoint", "pre"),
@@ -151,12 +146,11 @@ is_session_hook = _having("after_create_session", "end")
 _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
     (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._lifecycle"),
     (is_session_hook, "session._protocol"),
-    (lambda hook: any(cls.__module__ == "mmengine.hooks.hook" for cls in type(hook).__mro__), "hooks._mmengine"),
     (lambda _: True, "hooks._hook"),
 )
 
 
-def bindings_of(hook: object, run: Run) -> list[Binding]:
+def bindings_of(hook: object, run: object) -> list[Binding]:
     """Return the bindings of a hook of any system."""
     module = next(module for is_theirs, module in _SYSTEMS if is_theirs(hook))
     found: list[Binding] = import_module(f"aspecthook.training.{module}").bindings(hook, run)
@@ -164,41 +158,53 @@ def bindings_of(hook: object, run: Run) -> list[Binding]:
 
 
 def attach(
-    run: Run, hook: object, bindings: Iterable[Binding], priority: int | str | None, who: str
+    run: object, hook: object, bindings: Iterable[Binding], priority: int | str | None, who: str
 ) -> tuple[Handle, ...]:
     """Add bindings to the stages of a run, all of them or none, with a priority or else the hook's own."""
     name = type(hook).__name__
     own = getattr(hook, "priority", "NORMAL") if priority is None else priority
     number = priority_of(own, f"the {who} {name}")
     handles: list[Handle] = []
-    try:
+    with ExitStack() as undo:
         for (method, kind), function in bindings:
             # An end by Ctrl-C reaches exception hooks of a run too.
             types = (BaseException,) if kind == "exception" else ()
             mount = hooks(getattr(run, method))
             handles.append(mount.add(kind, function, *types, name=name, priority=number, again=True))
-    except BaseException:
-        for handle in handles:
-            handle.remove()
-        raise
+            undo.callback(handles[-1].remove)
+        undo.pop_all()
     return tuple(handles)
 
 
 # Names in checkpoints
 
 
-def named(run: Run) -> list[tuple[str, Any]]:
+class Registered(NamedTuple):
+    """A hook of a run."""
+
+    hook: Any
+    name: str  # in checkpoints
+    handles: tuple[Handle, ...]  # of its methods
+
+
+class HasHooks(Protocol):
+    """A run that hooks are registered on."""
+
+    registered: list[Registered]
+
+
+def named(run: HasHooks) -> list[tuple[str, Any]]:
     """Return the hooks of a run by their names in checkpoints: those that they were given, or else their classes."""
     return [(one.name, one.hook) for one in run.registered]
 
 
-def name_in_list(run: Run, hook: object) -> str:
+def name_in_list(run: HasHooks, hook: object) -> str:
     """Return a name for the next hook of a list that is registered whole, so that its order tells hooks apart."""
     kind, taken = type(hook).__name__, {name for name, one in named(run) if one is not hook}
     return next(name for n in count(1) if (name := kind if n == 1 else f"{kind} {n}") not in taken)
 
 
-def name_of(run: Run, hook: object, given: object) -> str:
+def name_of(run: HasHooks, hook: object, given: object) -> str:
     """Return the name of a hook that is registered next; refuse one that would not tell it apart.
 
     Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only one

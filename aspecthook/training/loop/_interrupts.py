@@ -17,7 +17,7 @@ INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Terminated)
 
 @final
 class Interrupts:
-    """Signal handlers for SIGINT and SIGTERM inside ``with``; they note a signal until the iteration ends.
+    """Signal handlers for SIGINT and SIGTERM; they note a signal until the iteration ends.
 
     The signal after `patience` of them raises at once: as a rule the second. Between two steps of a session, when the
     user's own code runs, it is the first. From the end of a validation until all its hooks have been called and the
@@ -26,7 +26,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.came: BaseException | None = None
-        self.patience = 1
+        self.patience: int = 1
         self._count = 0
         self._terminated = False
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
@@ -60,16 +60,7 @@ class Interrupts:
         while self._replaced:
             signal.signal(*self._replaced.popitem())
 
-    def end_process(self, error: BaseException | None) -> None:
+    def end_process(self, error: BaseException) -> None:
         """Send a SIGTERM again, to the handler that was there before, which ends the process: all is saved by now."""
         if self._terminated and isinstance(error, Terminated):
             signal.raise_signal(signal.SIGTERM)
-
-    def __enter__(self) -> None:
-        self.take()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self.release()
-        self.end_process(self.came if error is None else error)
-        if error is None:  # a signal that was noted since the run has last looked
-            self.raise_noted()

@@ -106,7 +106,7 @@ class Reading:
         length, what = length_of(loader), differences(layout, layout_of(loader))
         if start and what:
             raise refuse_layout(f"{what} (after {start} batches)")
-        if isinstance(loader, Sequence):
+        if is_any(loader, Sequence):
             return islice(iter(loader), start, None), length
         if start and (saved is None or own is None):
             raise TrainingError(

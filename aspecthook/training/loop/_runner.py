@@ -3,43 +3,61 @@
 The invariant: `iter`, `step` and `epoch` count what is complete, hooks included. So in ``after_train_iter`` an
 iteration still has its own number, as in mmcv. `progress` is where a checkpoint that is saved at that moment must
 resume from; it counts an iteration as soon as its body is done.
+
+Imports run one way: from the hooks of all systems to this module, and from here to the modules of the loop, which know
+the runner by small protocols.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import random
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from math import inf, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aspecthook import hookable
-from aspecthook._errors import HookTypeError, brief, described
+from aspecthook._errors import ConfigError, HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._ranks import all_gather, broadcast, highest, process_group
+from aspecthook.training._options import flag, optional_number
+from aspecthook.training._ranks import all_gather, broadcast, highest, process_group, rank_and_world_size
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import load, take_folder
 from aspecthook.training.checkpoint._format import packed, write_packed
 
 from . import _state
-from ._checks import check_loader, length_of
-from ._dialect import STATE, attach, bindings_of, name_of
-from ._interrupts import INTERRUPTS, Terminated
+from ._checks import check_loader, length_of, seed_of, workflow_of
+from ._dialect import STATE, Registered, attach, bindings_of, name_of
+from ._interrupts import INTERRUPTS, Interrupts, Terminated
 from ._logs import Means, of_mode, without_mode
-from ._reading import is_divided
-from ._run import Registered, Run
+from ._reading import Reading, is_divided
+from ._state import Progress
+from ._writes import Writes
 
 if TYPE_CHECKING:
-    from aspecthook.training.schedules._mmcv import Config
+    from aspecthook.training.backends._backend import Backend
 
 _INTERRUPTED = "interrupted.ckpt"
+# What a validation inside a stage changes.
+_KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
+_SLOTS = """
+__dict__ __weakref__ accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
+inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters meta mode model optimizer outputs
+own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
+world_size writes
+"""
 
 
-class Runner(Run):
+# Any, in what follows: models, optimizers, losses, batches and loaders are those of any library; a config of hooks is a
+# string, a mapping, a list of these, a hook, or None.
+class Runner:
     """The training of a model, with stages on which hooks see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
@@ -70,16 +88,198 @@ class Runner(Run):
         >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=2)
     """
 
-    __slots__ = ()
+    # Slots, because an object with more than 30 attributes keeps them in a dict that is slower to read; and because
+    # with such a dict, in about one run of twenty, CPython 3.11 does not specialise the lookup of methods.
+    __slots__ = tuple(_SLOTS.split())
 
-    # What is assigned here and annotated in `Run`: of an inferred type, type checkers may make different things.
-    batch: Any
-    busy: bool
-    identity: str
-    outputs: Any
-    predictions: list[Any]
-    running: bool
-    workflow: tuple[tuple[str, int], ...]
+    rank: int
+    world_size: int
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        optimizer: Any = None,
+        loss: Any = None,
+        device: str | None = None,
+        work_dir: str | os.PathLike[str] | None = None,
+        max_epochs: int | None = None,
+        max_iters: int | None = None,
+        workflow: Iterable[tuple[str, int]] = (("train", 1),),
+        accumulate: int = 1,
+        amp: bool = False,
+        seed: int | None = None,
+        logger: logging.Logger | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        from aspecthook.training.backends import backend_of
+
+        if max_epochs is not None and max_iters is not None:
+            raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
+        # What is trained
+        self.model = model
+        self.optimizer = optimizer
+        self.loss = loss
+        self.backend: Backend = backend_of(model)
+        self.backend.place(model, device)
+        self.amp: Any = self.backend.amp(True, model) if flag("Runner", "amp", amp) else None
+        self.accumulate: int = optional_number("Runner", "accumulate", accumulate, 1) or 1
+        self.seed: int | None = seed_of(seed)
+        self.meta: dict[str, Any] = dict(meta or {})
+        self.identity: str = token_hex(8)  # that of the run it was resumed from, if it was
+        # Where it is
+        self.progress: Progress = Progress()
+        self.mode: str = "train"
+        self.epoch: int = 0
+        self.iter: int = 0
+        self.step: int = 0
+        self.inner_iter: int = 0
+        self.max_epochs: int | None = optional_number("Runner", "max_epochs", max_epochs, 1)
+        self.max_iters: int | None = optional_number("Runner", "max_iters", max_iters, 1)
+        self.by_epoch: bool = max_iters is None
+        self.own_workflow: tuple[tuple[str, int], ...] = workflow_of(workflow)
+        self.workflow: tuple[tuple[str, int], ...] = self.own_workflow  # `prepare` may add a validation
+        self.busy: bool = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
+        self.running: bool = False  # whether the stage `run` has begun and not ended
+        self.stopping: bool = False  # whether `request_stop` was called
+        self.interrupts: Interrupts = Interrupts()
+        self.resumed: bool = False  # whether it was resumed from a checkpoint
+        # What it works on
+        self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
+        self.loaders: dict[str, Any] = {}  # by mode
+        self.data_loader: Any = None
+        self.reading: Reading = Reading()
+        self.batch: Any = None
+        self.outputs: Any = None
+        self.predictions: list[Any] = []
+        self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
+        self.logged: dict[str, Any] = {}  # those of the iteration or the validation under way
+        self.registered: list[Registered] = []
+        # Where it writes
+        self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
+        self.logger: logging.Logger = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.rank, self.world_size = rank_and_world_size()
+        self.writes: Writes = Writes()
+
+    def request_stop(self) -> None:
+        """End the run after this iteration."""
+        self.stopping = True
+
+    def after_stage(self, function: Callable[[], object]) -> None:
+        """Call a function after the current stage and all its hooks; outside a run at once.
+
+        A checkpoint that is saved then has the state with which the next stage begins, whatever the order of the hooks.
+        A stage, here, is a ``train_iter``, ``train_epoch`` or ``val_epoch`` of the run; a validation that a hook makes
+        inside one of them is a part of it.
+        """
+        if self.running:
+            self.after_stage_calls.append(function)
+        else:
+            function()
+
+    def log(self, numbers: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        """Log numbers, or texts, of the iteration or the validation under way.
+
+        They are in `logs` from now on, and in the rows of all loggers: a row of the training has the mean of what was
+        logged in its iterations, weighted by ``num_samples`` of each; that of a validation has the numbers that were
+        logged in it, whose names begin with ``val_``. Of two values of one name the last one counts.
+
+        Example:
+            >>> from aspecthook.training import Hook
+            >>> class Temperature(Hook):
+            ...     def after_train_iter(self, runner):
+            ...         runner.log(temperature=61.5)
+        """
+        numbers = more if numbers is None else {**numbers, **more}
+        self.logs = {**self.logs, **numbers}
+        self.logged.update(numbers)
+
+    def finish_saving(self) -> None:
+        """Wait until the checkpoint that a thread writes is written, and raise the error if it could not be."""
+        self.writes.finish()
+
+    def leave(self) -> None:
+        """Restore the handlers of signals, and what is so outside of a run."""
+        self.interrupts.release()
+        self.busy = self.running = False
+        self.after_stage_calls.clear()
+        self.logged = {}
+        try:
+            self.finish_saving()
+        except Exception:  # logged, since the caller gets the error that has ended the run
+            self.logger.exception("a checkpoint could not be saved in the background")
+
+    def set_mode(self, mode: str) -> None:
+        """Switch the run and its model to a mode, and to the data for it."""
+        self.mode = mode
+        self.data_loader = self.loaders[mode]
+        self.switch_model()
+
+    def switch_model(self) -> None:
+        """Switch the model to the mode of the run."""
+        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
+        if callable(switch):
+            switch()
+
+    def move_to(self, counts: Mapping[str, int]) -> None:
+        """Move the run to where another one was, by the counts of its progress."""
+        self.progress.load_state_dict(counts)
+        self.epoch, self.iter = self.progress.epoch, self.progress.iter
+        self.step, self.inner_iter = self.progress.step, self.progress.inner_iter
+        self.progress.accumulated = False
+        self.resumed = True
+
+    # The workflow
+
+    @property
+    def trained(self) -> int:
+        """How many epochs, or iterations, have been trained."""
+        return self.epoch if self.by_epoch else self.iter
+
+    @property
+    def end(self) -> float:
+        """How many epochs, or iterations, are to be trained; infinity if only a hook can end the run."""
+        end = self.max_epochs if self.by_epoch else self.max_iters
+        return inf if end is None else end
+
+    def row_end(self, progress: Progress) -> float:
+        """Return how many epochs, or iterations, have been trained when the row of the workflow ends."""
+        if len(self.workflow) == 1:
+            return self.end
+        return min(progress.begun + self.workflow[progress.row][1], self.end)
+
+    def validation_follows(self) -> bool:
+        """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
+        progress = self.progress
+        return self._advance(replace(progress), progress.epoch if self.by_epoch else progress.iter) == "val"
+
+    def _advance(self, progress: Progress, trained: int) -> str | None:
+        """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over."""
+        end = self.end
+        # A run that was resumed after the last iteration of an epoch has only the hooks after the epoch left. A hook
+        # that stops it at once had stopped it in that iteration, and the epoch ended all the same.
+        goes_on = not self.stopping or 0 < self.progress.inner_iter == self.progress.length
+        while goes_on and (progress.row or trained > progress.begun or trained < end):
+            mode, times = self.workflow[progress.row]
+            if trained < self.row_end(progress) if mode == "train" else progress.validated < times:
+                return mode
+            progress.row = (progress.row + 1) % len(self.workflow)
+            progress.begun, progress.validated = trained, 0
+        return None
+
+    @property
+    def hooks(self) -> list[Any]:
+        """The hooks, in the order in which they were registered."""
+        return [one.hook for one in self.registered]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
+        return self.interrupts.came is not None
+
+    def __repr__(self) -> str:
+        end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
+        return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"
 
     # Hooks
 
@@ -129,13 +329,13 @@ class Runner(Run):
 
     def register_training_hooks(
         self,
-        lr_config: Config = None,
-        optimizer_config: Config = None,
-        checkpoint_config: Config = None,
-        log_config: Config = None,
-        momentum_config: Config = None,
-        timer_config: Config = "IterTimerHook",
-        custom_hooks: Config = None,
+        lr_config: Any = None,
+        optimizer_config: Any = None,
+        checkpoint_config: Any = None,
+        log_config: Any = None,
+        momentum_config: Any = None,
+        timer_config: Any = "IterTimerHook",
+        custom_hooks: Any = None,
     ) -> None:
         """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
 
@@ -146,8 +346,6 @@ class Runner(Run):
         Raises:
             ConfigError: A config that cannot be built.
         """
-        from aspecthook.training.schedules._mmcv import register_training_hooks
-
         configs = {
             "lr": lr_config,
             "momentum": momentum_config,
@@ -155,7 +353,8 @@ class Runner(Run):
             "checkpoint": checkpoint_config,
             "timer": timer_config,
         }
-        register_training_hooks(self, configs, log_config, custom_hooks)
+        mmcv = import_module("aspecthook.training.schedules._mmcv")
+        mmcv.register_training_hooks(self, configs, log_config, custom_hooks)
 
     # Entry points
 
@@ -171,21 +370,19 @@ class Runner(Run):
         self.prepare(train, val)
         if self.trained >= self.end:
             self.logger.warning("%s has been made already; fit has nothing to do", repr(self))
-        with self.interrupts:
-            self.busy = True
-            try:
-                self.run()
-                self.agree_to_end()
-                self.finish_saving()
-                self.interrupts.raise_noted()  # of a signal after the last epoch
-                self.remove_interrupted(self.work_dir)
-            except BaseException as error:
-                cause = self.save_interrupted(error, self.work_dir)
-                if cause is not error:
-                    raise cause from error  # a hook failed while the interrupted stages ended
-                raise
-            finally:
-                self.leave()
+        self.busy = True
+        self.interrupts.take()
+        try:
+            self.run()
+            self.agree_to_end()
+            self.finish_saving()
+            self.interrupts.raise_noted()  # of a signal after the last epoch
+            self.remove_interrupted(self.work_dir)
+        except BaseException as error:
+            self.fail(error, self.work_dir)
+        self.leave()
+        if self.interrupts.came is not None:  # since the run has last looked
+            self.fail(self.interrupts.came, None)
 
     def check_idle(self, what: str) -> None:
         """Refuse to begin a run inside another one of the same runner."""
@@ -234,19 +431,33 @@ class Runner(Run):
 
     @contextmanager
     def _switched(self, mode: str, loader: object) -> Generator[None]:
-        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
+        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards.
+
+        So is each module of the model, some of which may be in another mode than the model.
+        """
         check_loader(loader, f"the data for {mode}")
-        with _state.undisturbed(self) if self.busy else nullcontext():
-            self.loaders[mode] = loader
-            self.set_mode(mode)
-            outermost, self.busy = not self.busy, True
-            before, self.logged = self.logged, without_mode(mode, self.logged)
-            try:
-                yield
-            finally:
-                self.busy = not outermost
-                # What the iteration under way has logged meanwhile stays, such as its time.
-                self.logged: dict[str, Any] = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+        inside = self.busy
+        kept = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
+        wholes: list[Any] = [self.model, *getattr(self.model, "__dict__", {}).values()] if inside else []
+        modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
+        training = [bool(module.training) for module in modules]
+        # So that this is not taken for the validation that the workflow has begun.
+        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
+        before, self.logged = self.logged, without_mode(mode, self.logged)
+        self.loaders, self.busy = {**self.loaders, mode: loader}, True
+        self.set_mode(mode)
+        try:
+            yield
+        finally:
+            # What the iteration under way has logged meanwhile stays, such as its time.
+            self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+            for name, value in kept.items():
+                setattr(self, name, value)
+            self.progress.pending_epoch = pending
+            if inside:
+                self.switch_model()
+            for module, was_training in zip(modules, training, strict=True):
+                module.training = was_training
 
     # Stages
 
@@ -448,7 +659,6 @@ class Runner(Run):
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
         self.iter, self.step, self.logged = progress.iter, progress.step, {}
-        self.writes.poll()
         if progress.inner_iter == progress.length:
             self._end_pass()
             return True
@@ -573,7 +783,7 @@ class Runner(Run):
         Args:
             path: The file.
             asynchronous: Only copy the state, and let a thread write it, once the one before is written. An error is
-                raised after the iteration of the run in which it is noticed, by the next save or by `finish_saving`.
+                raised by the next save, by `finish_saving`, or at the end of the run.
         """
         file = path_of("save_checkpoint", path)
         self.finish_saving()
@@ -641,22 +851,31 @@ class Runner(Run):
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
         return _state.state_of(self)
 
-    def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
-        """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
+    def fail(self, error: BaseException, folder: Path | None) -> NoReturn:
+        """Leave a run that an error has ended, and raise it; one that a signal has ended is saved in a folder first."""
         cause = self.interrupts.came or error
-        if folder is None or not isinstance(cause, INTERRUPTS):
-            return cause
+        try:
+            if folder is not None and isinstance(cause, INTERRUPTS):
+                self._save_interrupted(error, folder)
+        finally:
+            self.leave()
+        self.interrupts.end_process(cause)
+        if cause is not error:
+            raise cause from error  # a hook failed while the interrupted stages ended
+        raise error
+
+    def _save_interrupted(self, error: BaseException, folder: Path) -> None:
         if self.interrupts.patience == 2:  # not all hooks have seen the validation, which is cheap to repeat
             self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
-            return cause
+            return
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-            return cause
+            return
         self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
             self.logger.warning(
@@ -664,7 +883,6 @@ class Runner(Run):
                 "have done; for an exact one, resume from an earlier checkpoint",
                 path,
             )
-        return cause
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""

@@ -8,22 +8,91 @@ be loaded, all are loaded again as they were.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from logging import Logger
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
-from ._dialect import named
-from ._run import Run
+from ._dialect import Registered, named
+from ._reading import Reading
+
+if TYPE_CHECKING:
+    from aspecthook.training.backends._backend import Backend
 
 # Any, in what follows: each part has a state of its own kind.
+
+COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
+
+
+@final
+@dataclass(slots=True)
+class Progress:
+    """How far a run has come: where a checkpoint that is saved now must resume from.
+
+    An iteration counts as soon as its body is done, before the hooks after it are called. The run's own `iter`, `step`
+    and `epoch` are counted up only after those hooks.
+    """
+
+    epoch: int = 0
+    iter: int = 0
+    step: int = 0
+    inner_iter: int = 0  # the iterations of the current epoch
+    row: int = 0  # the current row of the workflow
+    begun: int = 0  # the epochs or iterations that had been trained when the row began
+    validated: int = 0  # the validations of the row
+
+    # Of the current epoch, and not in checkpoints:
+    pending_epoch: str | None = None  # the mode of one that the workflow has begun, until its body begins
+    length: int | None = None  # the number of batches when its body began, if it is known
+    until: float = inf  # the iteration that ends the row of the workflow
+    accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the counts that a checkpoint keeps."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    def load_state_dict(self, counts: Mapping[str, int]) -> None:
+        """Restore the counts from a checkpoint."""
+        for name in COUNTS:
+            count = int(counts[name])
+            if count < 0:
+                raise ValueError(f"the count {name!r} is {count}")
+            setattr(self, name, count)
+
+
+class Restorable(Protocol):
+    """What is kept of a run."""
+
+    model: Any
+    optimizer: Any
+    amp: Any
+    backend: Backend
+    progress: Progress
+    reading: Reading
+    loaders: dict[str, Any]
+    logs: dict[str, Any]
+    logged: dict[str, Any]
+    meta: dict[str, Any]
+    registered: list[Registered]
+    identity: str
+    resumed: bool
+    rank: int
+    work_dir: Path | None
+    logger: Logger
+
+    def move_to(self, counts: Mapping[str, int]) -> None: ...
 
 
 class Part(NamedTuple):
@@ -34,7 +103,7 @@ class Part(NamedTuple):
     may_lack: bool = False  # whether a checkpoint may be without it
 
 
-def parts_of(run: Run) -> dict[str, Part]:
+def parts_of(run: Restorable) -> dict[str, Part]:
     """Return the parts of a run by their names in checkpoints, in the order in which they are restored."""
     backend, model, reading, progress = run.backend, run.model, run.reading, run.progress
 
@@ -77,7 +146,7 @@ def parts_of(run: Run) -> dict[str, Part]:
     }
 
 
-def state_of(run: Run) -> dict[str, Any]:
+def state_of(run: Restorable) -> dict[str, Any]:
     """Return the state of a run, with copies of its arrays; several ranks call it together."""
     generators = all_gather(run.backend.rng_state())
     return {
@@ -94,7 +163,7 @@ def state_of(run: Run) -> dict[str, Any]:
     }
 
 
-def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
+def restore(run: Restorable, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
     """Restore the state of a run, or with ``resume=False`` the parameters of its model alone; all of it, or nothing."""
     if "model" not in checkpoint:
         found = ", ".join(map(brief, checkpoint)) or "nothing"
@@ -109,7 +178,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
             raise TrainingError(f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
     states = {name: checkpoint.get(name) for name in parts}
     ranks: Any = checkpoint.get("ranks")
-    if resume and isinstance(ranks, list):  # if there were fewer ranks, several have the generators of one
+    if resume and is_any(ranks, list):  # if there were fewer ranks, several have the generators of one
         states["random"] = [checkpoint["random"], *ranks][run.rank % (len(ranks) + 1)]
     if resume and run.optimizer is not None and states["optimizer"] is None:
         raise TrainingError(
@@ -133,7 +202,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
         run.identity = identity_of(checkpoint) or run.identity
 
 
-def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> None:
+def _note_how_to_undo(run: Restorable, parts: Mapping[str, Part], undo: ExitStack) -> None:
     """Note how to restore the parts of a run as they are now; what is noted last is done first."""
 
     def keep_items(items: dict[str, Any]) -> None:
@@ -169,7 +238,7 @@ def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> N
                 undo.callback(load_again, hook, deepcopy(hook.state_dict()))
 
 
-def _load_hooks(run: Run, states: Mapping[str, Any]) -> None:
+def _load_hooks(run: Restorable, states: Mapping[str, Any]) -> None:
     hooks = dict(named(run))
     unknown = [name for name in states if states[name] and name not in hooks]
     if unknown:
@@ -187,7 +256,7 @@ def _load_hooks(run: Run, states: Mapping[str, Any]) -> None:
                 ) from error
 
 
-def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
+def _check_identity(run: Restorable, checkpoint: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made."""
     theirs, held = identity_of(checkpoint), identity_in(run.work_dir)
     ours = run.identity if held is None and run.progress.iter else held
@@ -198,29 +267,3 @@ def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
             "that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, which "
             "sets the other checkpoints in the folder aside; nothing was changed"
         )
-
-
-@contextmanager
-def undisturbed(run: Run) -> Generator[None]:
-    """Restore the run after ``with``, which may validate, test or predict: its place, data and the mode of its model.
-
-    The mode of each module of a model is restored, since some of them may be in another mode than the model.
-    """
-    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
-    kept = {name: getattr(run, name) for name in names}
-    run.loaders = dict(run.loaders)
-    # So that this is not taken for the validation that the workflow has begun.
-    pending, run.progress.pending_epoch = run.progress.pending_epoch, None
-    wholes: list[Any] = [run.model, *getattr(run.model, "__dict__", {}).values()]
-    modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
-    training = [bool(module.training) for module in modules]
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(run, name, value)
-        run.progress.pending_epoch = pending
-        if run.mode == "train" and callable(getattr(run.model, "train", None)):
-            run.model.train()
-        for module, was_training in zip(modules, training, strict=True):
-            module.training = was_training

@@ -35,11 +35,6 @@ class Writes:
         else:
             self._outcomes.append((done, failed))
 
-    def poll(self) -> None:
-        """Note that the file has been written, if it has; raise the error if it could not be."""
-        if self._future is not None and self._future.done():
-            self.finish()
-
     def finish(self) -> None:
         """Wait until the file has been written; raise the error if it could not be."""
         if self._future is None or self._pool is None:

@@ -103,9 +103,6 @@ def read_entry(config: object, defaults: Mapping[str, object], who: str) -> dict
     if not isinstance(own, Mapping):
         raise ConfigError(f"{who}: {described(config)} is not a config; give a mapping with a 'type', or a name alone")
     given: dict[str, Any] = {**defaults, **cast("Mapping[str, Any]", own)}  # Any: what each factory takes
-    for key in given:
-        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"{who}: the config has the key {brief(key)}; keys name arguments and must be strings")
     if "type" not in given:
         raise ConfigError(f"{who}: the config has no 'type'; what it has: {listed(given)}; say what to build")
     return given

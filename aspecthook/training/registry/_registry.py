@@ -15,9 +15,6 @@ from ._configs import import_path, listed, outline, read_entry
 Factory: TypeAlias = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Factory)
 
-# A message lists no more names than this, where it can name the one that is meant.
-_MANY = 20
-
 
 @final
 class Registry(dict[str, Factory]):
@@ -46,20 +43,15 @@ class Registry(dict[str, Factory]):
         self.imports: bool = imports
 
     @overload
-    def register(
-        self, target: Registered, /, *, name: str | Iterable[str] | None = ..., force: bool = ...
-    ) -> Registered: ...
+    def register(self, target: Registered, /, *, name: str | Iterable[str] | None = ...) -> Registered: ...
     @overload
-    def register(
-        self, /, *, name: str | Iterable[str] | None = ..., force: bool = ...
-    ) -> Callable[[Registered], Registered]: ...
-    def register(self, target: Any = None, /, *, name: Any = None, force: bool = False) -> Any:
+    def register(self, /, *, name: str | Iterable[str] | None = ...) -> Callable[[Registered], Registered]: ...
+    def register(self, target: Any = None, /, *, name: Any = None) -> Any:
         """Register a class or function, as a decorator or by a call, and return it unchanged.
 
         Args:
             target: The class or function; left out where this is a decorator with options.
             name: Its name in the registry, or several names; by default its own name.
-            force: Whether to take the name from whatever has it.
 
         Raises:
             HookTypeError: It is not callable, or has no name of its own and is given none.
@@ -85,12 +77,12 @@ class Registry(dict[str, Factory]):
             if name is None and not own.isidentifier():  # a lambda is called "<lambda>"
                 raise HookTypeError(f"{self._who}: {brief(target)} has no name of its own; give one by name=")
             names = [own] if name is None else [name] if isinstance(name, str) else [*name]
-            for one in () if force else names:
+            for one in names:
                 holder = self.get(one, target)
                 if holder != target:
                     raise ConfigError(
                         f"{self._who}: {brief(target)} cannot have the name {one!r}: {brief(holder)} has it; give "
-                        "another by name=, or replace that one with force=True"
+                        "another by name=, or replace that one, as in a dict: registry[name] = ..."
                     )
             self.update(dict.fromkeys(names, target))
             return target
@@ -156,13 +148,9 @@ class Registry(dict[str, Factory]):
         return found
 
     def _unknown(self, name: str) -> str:
-        module, dot, attribute = name.rpartition(".")
-        can_import = bool(dot and attribute and self.imports)
-        path = f"; an import path is written {brief(f'{module}:{attribute}')}" if can_import else ""
-        near = nearest(name, list(self))
-        # Where there are many names and one is meant, a list would only hide it.
-        known = "" if near and len(self) > _MANY else f"; registered are: {listed(self)}"
-        return f"{self._who}: {brief(name)} is not registered{known}{path}{near}"
+        # Where one is meant, a list of all would only hide it.
+        hint = nearest(name, list(self)) or f"; registered are: {listed(self)}"
+        return f"{self._who}: {brief(name)} is not registered{hint}"
 
     def __missing__(self, name: str) -> Factory:
         raise HookLookupError(self._unknown(name))

@@ -112,19 +112,21 @@ class LrUpdaterHook(Hook):
         key = f"initial_{self._word}"
         for place, group in enumerate(runner.optimizer.param_groups):
             if key not in group:
-                group[key] = float(self._read(group, place))
+                value = self._read(group)
+                if value is None:
+                    raise TrainingError(
+                        f"parameter group {place} of the optimizer has no {self._word!r}; choose an optimizer that has "
+                        "one, or leave this hook out"
+                    )
+                group[key] = float(value)
             try:
                 regular = self._policy(group[key], progress, end)
             except ConfigError as error:
                 raise ConfigError(f"{type(self).__name__}: {self.policy}: {error}") from None
             self._write(group, regular, factor)
 
-    def _read(self, group: dict[str, Any], place: int) -> Any:
-        if "lr" not in group:
-            raise TrainingError(
-                f"parameter group {place} of the optimizer has no 'lr'; give it one, or leave this hook out"
-            )
-        return group["lr"]
+    def _read(self, group: dict[str, Any]) -> Any:
+        return group.get("lr")
 
     def _write(self, group: dict[str, Any], regular: float, factor: float) -> None:
         old: Any = group.get("lr")
@@ -152,13 +154,8 @@ class MomentumUpdaterHook(LrUpdaterHook):
     _word = "momentum"
     _ratio = 0.9
 
-    def _read(self, group: dict[str, Any], place: int) -> Any:
-        if "momentum" not in group and "betas" not in group:
-            raise TrainingError(
-                f"parameter group {place} of the optimizer has neither 'momentum' nor 'betas'; choose an "
-                "optimizer that has, or leave this hook out"
-            )
-        return group["momentum"] if "momentum" in group else group["betas"][0]
+    def _read(self, group: dict[str, Any]) -> Any:
+        return group.get("momentum", group.get("betas", (None,))[0])
 
     def _write(self, group: dict[str, Any], regular: float, factor: float) -> None:
         if "momentum" in group:

@@ -45,7 +45,8 @@ def register_training_hooks(runner: Run, configs: Mapping[str, Config], log: Con
     registered: list[Any] = []
     try:
         for config, kind, usual_priority in rows:
-            hook, priority = {"type": config} if isinstance(config, str) else config, usual_priority
+            hook: Any = {"type": config} if isinstance(config, str) else config
+            priority: Any = usual_priority
             if is_any(hook, Mapping):
                 hook = {"type": kind, **hook} if kind else {**hook}
                 priority = hook.pop("priority", usual_priority)

@@ -77,7 +77,7 @@ def linear_annealing(
     base: float, progress: float, maximum: float, *, min_value: float | None = None, min_ratio: float | None = None
 ) -> float:
     """Return ``b + (t − b) p/P``."""
-    return _linear(base, _target(base, min_value, min_ratio), _part(progress, maximum))
+    return base + (_target(base, min_value, min_ratio) - base) * _part(progress, maximum)
 
 
 def flat_cosine_annealing(
@@ -129,7 +129,6 @@ def cyclic(
     target_ratio: float | Sequence[float] = (10, 1e-4),
     cyclic_times: int = 1,
     step_ratio_up: float = 0.4,
-    anneal_strategy: str = "cos",
     gamma: float = 1.0,
 ) -> float:
     """Return a value that rises to ``high · b`` and falls to ``low · b`` in each cycle; after arXiv:1506.01186.
@@ -149,8 +148,7 @@ def cyclic(
     scale = gamma**cycle
     top = base * (1 - scale + high * scale)
     up = int(step_ratio_up * period)
-    anneal = _STRATEGIES[anneal_strategy]
-    return anneal(base, top, place / up) if place < up else anneal(top, base * low, (place - up) / (period - up))
+    return _cosine(base, top, place / up) if place < up else _cosine(top, base * low, (place - up) / (period - up))
 
 
 def one_cycle(
@@ -162,7 +160,6 @@ def one_cycle(
     div_factor: float = 25.0,
     final_div_factor: float = 1e4,
     pct_start: float = 0.3,
-    anneal_strategy: str = "cos",
     three_phase: bool = False,
 ) -> float:
     """Return a value that rises once and falls to almost 0; torch's `OneCycleLR`, after arXiv:1708.07120.
@@ -178,7 +175,7 @@ def one_cycle(
     ends = [(pct_start * total - 1, max_lr), *back, (total - 1, base / final_div_factor)]
     for (begin, start), (end, stop) in pairwise([(0.0, base), *ends]):
         if progress <= end:
-            return _STRATEGIES[anneal_strategy](start, stop, _part(progress - begin, end - begin))
+            return _cosine(start, stop, _part(progress - begin, end - begin))
     return base / final_div_factor
 
 
@@ -190,7 +187,6 @@ def one_cycle_of_momentum(
     base_momentum: float = 0.85,
     max_momentum: float = 0.95,
     pct_start: float = 0.3,
-    anneal_strategy: str = "cos",
     three_phase: bool = False,
 ) -> float:
     """Return `max_momentum` at the start and the end, and `base_momentum` where `one_cycle` has `max_lr`."""
@@ -200,7 +196,6 @@ def one_cycle_of_momentum(
         div_factor=base_momentum / max_momentum,
         final_div_factor=1.0,
         pct_start=pct_start,
-        anneal_strategy=anneal_strategy,
         three_phase=three_phase,
     )
 
@@ -230,10 +225,6 @@ def _cosine(start: float, end: float, part: float, weight: float = 1.0) -> float
     return end + 0.5 * weight * (start - end) * (cos(pi * part) + 1)
 
 
-def _linear(start: float, end: float, part: float) -> float:
-    return start + (end - start) * part
-
-
 def _part(done: float, whole: float) -> float:
     return min(done / _known(whole), 1.0) if whole > 0 else 1.0
 
@@ -245,9 +236,6 @@ def _known(maximum: float) -> float:
         "this policy must know at which epoch the run ends, or by steps at which step; give the run max_epochs (or "
         "max_iters, with by_epoch=False), or choose a policy that does not need the end"
     )
-
-
-_STRATEGIES = {"cos": _cosine, "linear": _linear}
 
 
 # Which policy a config means
@@ -275,7 +263,6 @@ _CHECKS: dict[str, Callable[[str, str, Any], Any]] = {
     **dict.fromkeys(("start_percent", "step_ratio_up", "pct_start"), share),
     **dict.fromkeys(("div_factor", "final_div_factor", "max_lr", "max_momentum", "base_momentum"), _positive),
     **dict.fromkeys(("three_phase", "by_epoch", "warmup_by_epoch"), flag),
-    "anneal_strategy": partial(one_of, choices=("cos", "linear")),
     "warmup": partial(one_of, choices=("constant", "linear", "exp")),
     "warmup_ratio": lambda who, name, value: _positive(who, name, share(who, name, value)),
 }

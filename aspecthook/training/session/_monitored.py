@@ -262,19 +262,16 @@ class MonitoredTrainingSession:
                     run.remove_interrupted(folder)
                 self._leave()
         except BaseException as error:
-            cause = run.save_interrupted(error, folder)
-            self._leave()
-            run.interrupts.end_process(cause)
-            if cause is not error:
-                raise cause from error  # a hook failed while the interrupted stages ended
-            raise
+            try:
+                run.fail(error, folder)
+            finally:
+                self._leave()
         finally:
             run.interrupts.patience = 0
 
     def _leave(self) -> None:
         """Remove the hooks and the signal handlers of the session from the runner."""
         self._closed = True
-        self.runner.interrupts.release()
         self._state.original_args = SessionRunArgs()
         self._state.close()
         self.runner.leave()

@@ -302,19 +302,6 @@ def test_a_module_finds_its_parameters_and_submodules() -> None:
     assert not any(module.training for _, module in model.named_modules())
 
 
-# Dropout
-
-
-def test_dropout_is_the_same_after_the_same_seed() -> None:
-    layer, x = Dropout(0.5), np.ones(50)
-    manual_seed(3)
-    first, second = layer(x), layer(x)
-    manual_seed(3)
-    np.testing.assert_array_equal(layer(x), first)
-    np.testing.assert_array_equal(layer(x), second)
-    assert (first != second).any()
-
-
 # Optimizers
 
 

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aspecthook.training import EMAHook, Hook, Runner, TrainingError
+from aspecthook.training import EMAHook, EvalHook, Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load
 from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.loop import _runner
-from aspecthook.training.loop._writes import Writes
 from tests.training.kit import both, data, run_of, same, state
 
 Write = Callable[..., None]
@@ -26,8 +25,8 @@ class Score(Hook):
     def __init__(self, scores: list[float]) -> None:
         self.scores = scores
 
-    def before_train_iter(self, runner: Runner) -> None:
-        runner.log(acc=self.scores[runner.iter % len(self.scores)])
+    def after_val_epoch(self, runner: Runner) -> None:
+        runner.log(val_acc=self.scores[runner.iter % len(self.scores)])
 
 
 class Counted(Hook):
@@ -99,12 +98,14 @@ def test_a_run_that_saves_in_the_background_leaves_the_same_files(
         hook = CheckpointHook(
             interval, by_epoch=by_epoch, max_keep=max_keep, save_best="acc", rule="greater", asynchronous=asynchronous
         )
-        runner = run_of(library, hooks=[Score(scores), Counted(), EMAHook(), hook], work_dir=folder)
+        each = EvalHook(data(1), by_epoch=by_epoch)
+        runner = run_of(library, hooks=[Score(scores), Counted(), EMAHook(), each, hook], work_dir=folder)
         runner.fit(data(4))
         files = contents(folder)
         for file in files.values():  # old files are removed a little later, and are listed until then
             own = file["hooks"]["CheckpointHook"]
-            own["best_files"], own["files"] = own["best_files"][-1:], own["files"][-max_keep if max_keep else 0 :]
+            own["best"]["files"] = own["best"]["files"][-1:]
+            own["last"]["files"] = own["last"]["files"][-max_keep if max_keep else 0 :]
         found.append((files, [path.name for path in hook.kept], hook.best and hook.best.name, hook.best_score))
         assert not any("checkpoint" in thread.name for thread in threading.enumerate())
     assert found[0] == found[1]
@@ -174,7 +175,7 @@ def test_the_error_of_a_file_is_raised_in_the_run_and_nothing_is_written_after_i
     runner = run_of("numpy", hooks=[hook], work_dir=tmp_path)
     with pytest.raises(TrainingError, match=r"iter_3.safetensors: the disk is full"):
         runner.fit(data(9))
-    assert 2 <= runner.iter <= 4  # noticed by the next save at the latest
+    assert 2 <= runner.iter <= 4  # noticed by the next save
     assert contents(tmp_path).keys() >= {"iter_2.safetensors"}
     assert not any(int(name[5]) > 2 for name in contents(tmp_path))
     assert hook.kept[-1].name == "iter_2.safetensors"
@@ -188,13 +189,12 @@ def test_what_was_noted_of_a_file_that_failed_is_taken_back_before_the_next_is_n
 ) -> None:
     """It was put back last."""
     slowed(monkeypatch, lambda write, path: full(write, path) if path.name == "iter_3.safetensors" else write())
-    monkeypatch.setattr(Writes, "poll", lambda self: None)  # so that only the next save notices
     hook = CheckpointHook(1, by_epoch=False, max_keep=2, asynchronous=True)
     runner = run_of("numpy", hooks=[hook], work_dir=tmp_path, max_epochs=1)
     with pytest.raises(TrainingError, match=r"iter_3.safetensors: the disk is full"):
         runner.fit(data(5))
     assert [path.name for path in hook.kept] == ["iter_1.safetensors", "iter_2.safetensors"]
-    assert hook.state_dict()["saved_at"] == 2
+    assert hook.state_dict()["last"]["mark"] == 2
     assert contents(tmp_path).keys() == {"iter_1.safetensors", "iter_2.safetensors"}
 
 

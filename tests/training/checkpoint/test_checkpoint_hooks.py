@@ -166,8 +166,9 @@ def test_only_checkpoints_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../thesis", "/etc/thesis", "a/../../thesis", "", ".", 3])
 def test_a_checkpoint_that_names_files_elsewhere_is_refused(name: object) -> None:
-    for key in ("files", "best_files"):
-        state = {**CheckpointHook().state_dict(), key: ["epoch_1.safetensors", name]}
+    for key in ("last", "best"):
+        state = CheckpointHook().state_dict()
+        state[key]["files"] = ["epoch_1.safetensors", name]
         with pytest.raises(TrainingError, match="which is outside its folder"):
             CheckpointHook().load_state_dict(state)
 
@@ -198,13 +199,7 @@ def test_the_best_is_the_first_of_the_best(rule: Any, scores: list[float], best:
     score = None if best is None else scores[best - 1]
     assert (hook.best, hook.best_score) == (expected, score)
     assert names(tmp_path) == ([] if expected is None else [expected.name])
-    assert expected is None or load(expected)["hooks"]["CheckpointHook"]["best_score"] == score
-
-
-def test_a_training_score_is_judged_when_a_checkpoint_may_be_due(tmp_path: Path) -> None:
-    hook = CheckpointHook(2, by_epoch=False, save_best="loss", save_last=False)
-    run(tmp_path, hook, epochs=1, length=6, losses=[0, 5, 0, 3, 0, 4])
-    assert names(tmp_path) == files("iter_2", "iter_4", "iter_6", "best_loss_iter_4")
+    assert expected is None or load(expected)["hooks"]["CheckpointHook"]["best"]["mark"] == score
 
 
 @pytest.mark.parametrize(
@@ -234,19 +229,14 @@ def test_a_score_that_was_not_logged_is_refused_with_the_nearest(tmp_path: Path)
     )
 
 
-@pytest.mark.parametrize(
-    ("save_best", "logs"),
-    [("los", {}), ("auto", {}), ("val_acc", {"val_acc": 9})],  # a validation before the run does not count
-)
-def test_a_score_that_was_never_logged_is_warned_of_at_the_end(
-    save_best: str, logs: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_validation_before_the_run_does_not_count_for_the_best(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run(tmp_path, CheckpointHook(save_best=save_best, rule="less"), epochs=1, logs=logs)
-    assert caplog.messages == [
-        f"CheckpointHook(save_best={save_best!r}): no best checkpoint was saved, since no score of that name was "
-        f"logged; the logs have {', '.join([*logs, 'loss'])}"
-    ]
+    run(tmp_path, CheckpointHook(save_best="val_acc"), epochs=1, logs={"val_acc": 9})
     assert names(tmp_path) == files("epoch_1")
+    assert caplog.messages == [
+        "CheckpointHook(save_best='val_acc'): no best checkpoint was saved, since there was no validation"
+    ]
 
 
 @pytest.mark.parametrize("score", ["good", None, [1, 2]])

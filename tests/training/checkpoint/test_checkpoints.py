@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -102,10 +101,8 @@ LAYOUTS: list[Callable[[Any], Any]] = [
     lambda array: array.T,
     lambda array: array[::-1],
     lambda array: array[:, ::2],
-    lambda array: array[:, 1],
     lambda array: array[:, 1][::-1],
     lambda array: np.asfortranarray(array),
-    lambda array: array.astype(array.dtype.newbyteorder(">")),
     lambda array: array.astype(array.dtype.newbyteorder(">"))[:, 1:].T,
     lambda array: np.broadcast_to(array[0], (5, array.shape[1])),
     lambda array: array.reshape(2, 2, 3)[:, 0],
@@ -247,12 +244,9 @@ def zipped() -> bytes:
 
 STRANGERS = {
     "empty": (b"", "is empty; name another file"),
-    "one byte": (b"x", "is not a safetensors file"),
     "text": (b"epoch = 3\nlr = 0.1\n", "is not a safetensors file (it begins with b'epoch = 3')"),
     "zip": (zipped(), "is a pickle, or a zip archive with one"),
-    "random": (random.Random(3).randbytes(999), "is not a safetensors file"),
     "header beyond the end": (header(b"{}", 3), "is cut short or damaged"),
-    "header of exabytes": (b"\xff" * 8 + forged({})[8:], "is cut short or damaged"),
     "header that is no json": (header(b"{nothing}"), "is cut short or damaged"),
     "other safetensors": (header(b"{}"), "is a safetensors file, but not a checkpoint of this aspecthook"),
     "of another version": (
@@ -265,12 +259,9 @@ STRANGERS = {
     ),
     "tree that is no json": (forged("{"), "is cut short or damaged"),
     "tree that is no dict": (forged([1]), "is cut short or damaged (its tree is not a dict)"),
-    "tree that is an array": (forged({"$array": "a"}), "is cut short or damaged (its tree is not a dict)"),
     "array that is not there": (forged({"x": {"$array": "b"}}), "is cut short or damaged (KeyError('b'))"),
-    "array without a name": (forged({"x": {"$array": ["a"]}}), "is cut short or damaged"),
     "array twice": (forged([{"$array": "a"}, {"$array": "a"}]), "is cut short or damaged (KeyError('a'))"),
     "unknown kind": (forged({"x": {"$object": "os.system"}}), "is cut short or damaged (KeyError('$object'))"),
-    "bad items": (forged({"x": {"$items": [1]}}), "is cut short or damaged"),
     "key that is none": (forged({"x": {"$items": [[[], 1]]}}), "is cut short or damaged"),
     "many digits": (forged('{"x": ' + "9" * 5000 + "}"), "is cut short or damaged"),
     "too deep": (forged('{"x": ' + "[" * 100_000 + "]" * 100_000 + "}"), "is cut short or damaged"),
@@ -326,7 +317,7 @@ def test_the_newest_good_checkpoint_is_offered(tmp_path: Path) -> None:
         load(tmp_path / "epoch_4")
 
 
-def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_is_refused_and_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="nowhere does not exist; name another file") as caught:
         load(tmp_path / "nowhere")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
@@ -335,6 +326,9 @@ def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TrainingError, match="pipe is not a regular file; name one"):
         load(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(TrainingError, match="exists and is not a regular file, so it is not replaced"):
+            save(path, {})
     (tmp_path / "round").symlink_to(tmp_path / "round")
     with pytest.raises(TrainingError, match="round cannot be read: "):
         load(tmp_path / "round")
@@ -344,20 +338,15 @@ def test_a_file_cut_short_while_it_is_read_is_refused(path: Path) -> None:
     # A mapped file would end the process with SIGBUS here.
     save(path, {"w": np.zeros(10_000)})
 
-    class Cut:
-        def __enter__(self) -> Any:
-            os.truncate(path, 1000)
-            return self.tensors.__enter__()
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self.tensors = opened(*args, **kwargs)
-
-        def __exit__(self, *error: object) -> None:
-            self.tensors.__exit__(*error)
-
     opened = safetensors.safe_open
+
+    def cut(*args: Any, **kwargs: Any) -> Any:
+        reader = opened(*args, **kwargs)
+        os.truncate(path, 1000)
+        return reader
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(safetensors, "safe_open", Cut)
+        patch.setattr(safetensors, "safe_open", cut)
         with pytest.raises(TrainingError, match="is cut short or damaged"):
             load(path)
 
@@ -378,22 +367,15 @@ def limited(what: int, most: int) -> Iterator[None]:
 NEW = {"epoch": 2, "model": {"weight": np.arange(40.0), "bias": np.ones(3, "i1")}}
 
 
-def size_of(checkpoint: dict[str, Any], folder: Path) -> int:
-    save(folder / "measured", checkpoint)
-    size = (folder / "measured").stat().st_size
-    (folder / "measured").unlink()
-    return size
-
-
 def test_a_disk_that_is_full_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
+    save(path, NEW)
+    size = path.stat().st_size
     save(path, {"epoch": 1})
-    for length in range(size_of(NEW, path.parent)):
+    for length in range(size):
         # Python ignores the signal, and the kernel writes up to this byte and no further.
-        with pytest.raises(TrainingError) as caught, limited(resource.RLIMIT_FSIZE, length):
+        with pytest.raises(TrainingError, match="File too large") as caught, limited(resource.RLIMIT_FSIZE, length):
             save(path, NEW)
-        assert str(path) in str(caught.value)
-        assert "File too large" in str(caught.value)
-        assert load(path) == {"epoch": 1}
+        assert str(path) in str(caught.value) and load(path) == {"epoch": 1}
         assert os.listdir(path.parent) == [path.name]
     save(path, NEW)
     assert bits(load(path)) == bits(NEW)
@@ -427,20 +409,9 @@ def test_the_file_is_synced_before_it_is_renamed_and_the_folder_after(
     assert trail == [("sync", file), ("rename", file), ("sync", folder)]
 
 
-def run(script: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        **options,
-    )
-
-
 def test_a_kill_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
     # The kernel kills a process that writes beyond its limit, unless it ignores the signal as Python does.
-    process = run(
-        """
+    script = """
         import os, resource, signal, sys
         import numpy as np
         from aspecthook.training.checkpoint import load, newest, save
@@ -472,11 +443,9 @@ def test_a_kill_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
         assert os.listdir(folder) == [os.path.basename(path)]
         save(path, new)
         assert load(path)["epoch"] == 2
-        print("done")
-        """,
-        path,
-    )
-    assert process.communicate()[0] == "done\n"
+    """
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(path)], env=environment, check=True)
 
 
 def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> None:
@@ -493,17 +462,6 @@ def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> 
     checkpoint = load(path)
     assert (checkpoint["w"] == checkpoint["number"]).all()
     assert os.listdir(path.parent) == [path.name]
-
-
-# The file
-
-
-def test_save_replaces_only_regular_files(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(TrainingError, match="exists and is not a regular file, so it is not replaced"):
-            save(path, {})
-    assert os.listdir(tmp_path) == ["pipe"]
 
 
 # The newest
@@ -536,28 +494,16 @@ def test_newest_ignores_other_files(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize("fault", ["empty", "unreadable"])
-def test_newest_warns_of_a_checkpoint_that_it_cannot_read(
-    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(tmp_path / "epoch_1.safetensors", {"progress": {"iter": 1}})
-    last = tmp_path / "epoch_2.safetensors"
-    save(last, {"progress": {"iter": 2}})
-    if fault == "empty":
-        os.truncate(last, 0)
-    else:
-        whole = Path.open
-
-        def opened(path: Path, *args: Any) -> Any:
-            if path == last:
-                raise PermissionError(errno.EACCES, "Permission denied")
-            return whole(path, *args)
-
-        monkeypatch.setattr(Path, "open", opened)
+def test_newest_warns_of_a_checkpoint_that_it_cannot_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in (1, 2, 3):
+        save(tmp_path / f"epoch_{number}.safetensors", {"progress": {"iter": number}})
+    os.truncate(tmp_path / "epoch_2.safetensors", 0)
+    os.truncate(tmp_path / "epoch_3.safetensors", 100)
     with caplog.at_level(logging.WARNING):
         assert newest(tmp_path) == tmp_path / "epoch_1.safetensors"
-    (said,) = caplog.messages
-    assert said.startswith(f"ignored: {last} " + {"empty": "is empty", "unreadable": "cannot be read"}[fault])
+    empty, cut = sorted(caplog.messages)
+    assert empty.startswith(f"ignored: {tmp_path / 'epoch_2.safetensors'} is empty")
+    assert cut.startswith(f"ignored: {tmp_path / 'epoch_3.safetensors'} is cut short or damaged")
 
 
 def test_newest_returns_none_without_a_checkpoint(tmp_path: Path) -> None:
@@ -569,12 +515,10 @@ def test_newest_returns_none_without_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_importing_the_module_imports_no_numpy() -> None:
-    process = run(
-        """
+    script = """
         import sys
         import aspecthook.training.hooks._checkpoint
         import aspecthook.training.checkpoint
-        print(sorted({"numpy", "safetensors", "torch"} & sys.modules.keys()))
-        """
-    )
-    assert process.communicate()[0] == "[]\n"
+        sys.exit(bool({"numpy", "safetensors", "torch"} & sys.modules.keys()))
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,11 +70,10 @@ def test_a_pipe_in_place_of_a_log_is_refused(name: str, hook: Callable[[Path], A
 
 
 @posix
-def test_a_pipe_in_place_of_the_config_is_refused(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_the_config_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "config.json")
-    command = [sys.executable, "-m", "aspecthook", "train", "--resume", "--work-dir", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1 and "config.json is not a regular file" in done.stderr
+    assert aspecthook(["train", "--resume", "--work-dir", str(tmp_path)]) == 1
+    assert "config.json is not a regular file" in capsys.readouterr().err
 
 
 # Symlinks
@@ -100,25 +97,16 @@ def test_a_symlink_out_of_the_folder_is_refused(tmp_path: Path) -> None:
         assert own_path(tmp_path / "link", name) == tmp_path / "link" / name
 
 
-@pytest.mark.parametrize("name", ["log.txt", "log.csv", "log.jsonl", "epoch_1.safetensors"])
+@pytest.mark.parametrize("name", ["log.txt", "log.csv", "log.jsonl", "epoch_1.safetensors", NAME])
 def test_a_run_writes_nothing_through_a_symlink_out_of_its_folder(name: str, tmp_path: Path) -> None:
     folder, victim = tmp_path / "run", tmp_path / "victim"
     folder.mkdir()
-    victim.write_text("mine\n")
+    if name != NAME:  # the file that names the run was made at the other end
+        victim.write_text("mine\n")
     (folder / name).symlink_to(victim)
     with pytest.raises(TrainingError, match=f"{name} leads out of its folder, to {victim}"):
         fit(folder, TextLoggerHook(), JsonLoggerHook(), CsvLoggerHook(), CheckpointHook())
-    assert victim.read_text() == "mine\n"
-
-
-def test_a_run_makes_no_file_through_a_symlink_that_leads_nowhere(tmp_path: Path) -> None:
-    """The file that names the run was made at the other end."""
-    folder, victim = tmp_path / "run", tmp_path / "victim"
-    folder.mkdir()
-    (folder / NAME).symlink_to(victim)
-    with pytest.raises(TrainingError, match=f"{NAME} leads out of its folder, to {victim}"):
-        fit(folder, CheckpointHook())
-    assert not victim.exists()
+    assert victim.read_text() == "mine\n" if name != NAME else not victim.exists()
 
 
 @pytest.mark.parametrize("name", ["config.json", "report.html", "curves.png"])
@@ -183,10 +171,10 @@ def test_a_template_that_cannot_be_filled_in_is_named(template: str, tmp_path: P
 # Formulas
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "'=x", "plain", "a-b"])
+@pytest.mark.parametrize("name", ["=1+1", "@SUM(A1)", "'=x", "a-b"])
 def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> None:
     """A metric of such a name was computed by the spreadsheet that opened the table."""
-    shown = name if name in ("plain", "a-b") else f"'{name}"
+    shown = name if name == "a-b" else f"'{name}"
     runner = fit(tmp_path, Named(name), CsvLoggerHook(interval=1))
     keras = CSVLogger(str(tmp_path / "keras.csv"))
     keras.on_train_begin()

@@ -67,7 +67,7 @@ class Saves(Hook):
 
 MADE: dict[str, Callable[[], list[Any]]] = {
     **{"-".join(map(str, options.values())): (lambda options=options: [EMAHook(**options)]) for options in KINDS},
-    "guard": lambda: [Spoils(), NanGuardHook("skip", max_skips=5)],
+    "guard": lambda: [Spoils(), NanGuardHook("skip")],
     **{f"stops-{n}": (lambda n=n: [EarlyStoppingHook("loss", patience=n, min_delta=0.3)]) for n in (1, 2, 3)},
     "evaluation": lambda: [EvalHook(data(1, seed=9), start=0, save_best="loss")],
 }

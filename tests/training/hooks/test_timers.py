@@ -73,13 +73,6 @@ def test_the_rest_takes_as_long_as_the_mean_so_far(clock: Clock) -> None:
     assert eta_of(make()) is None
 
 
-def test_time_of_hooks_after_the_timer_is_data_time(clock: Clock) -> None:
-    runner, times = run(clock, max_epochs=1)
-    hooks(runner.train_iter).add("post", lambda: setattr(clock, "now", clock.now + 10), priority=90)
-    runner.fit(Slow(clock, 3))
-    assert times.rows == [(1.0, 4.0), (11.0, 14.0), (11.0, 14.0)]
-
-
 @pytest.mark.parametrize("priority", [45, 95])
 @pytest.mark.parametrize("by_epoch", [True, False])
 def test_validations_take_no_time_of_the_training(by_epoch: bool, priority: int, clock: Clock) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
-from aspecthook.training import Registry
 from aspecthook.training.checkpoint import load, save
 from aspecthook.training.job import _train
 from aspecthook.training.job._settings import default_text, load_settings
@@ -102,7 +100,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         # A config that was received took 3.5 GB of memory.
         ("model.hidden=[15_000]", "hidden has 1 layers of 15000 units together; an mlp has at most 100 and 10000: for"),
         (f"model.hidden={[1] * 101}", "hidden has 101 layers"),
-        ("model.dropout=x", r"\[model\]: .*; correct the value"),
+        ("model.dropout=x", r".*; correct the value in \[model\] or \[optimizer\]"),
     ],
 )
 def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
@@ -215,27 +213,18 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
 
 
 @pytest.mark.parametrize("saved", [False, True])
-@pytest.mark.parametrize(("error", "status"), [(OSError(5, "Input/output error"), 1), (KeyboardInterrupt(), 130)])
 def test_an_error_names_a_checkpoint_only_if_there_is_one(
-    error: BaseException,
-    status: int,
-    saved: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(**_: object) -> None:
         if saved:
             save(tmp_path / "a run" / "epoch_1.safetensors", {"epoch": 1})
-        raise copy(error)
+        raise OSError(5, "Input/output error")
 
-    registry = Registry("data")
-    registry.register(fail, name="digits")
-    monkeypatch.setattr(_train, "DATA", registry)
-    assert aspecthook(["train", "--work-dir", str(tmp_path / "a run")]) == status
+    monkeypatch.setitem(_train.DATA, "digits", fail)
+    assert aspecthook(["train", "--work-dir", str(tmp_path / "a run")]) == 1
     said = capsys.readouterr().err
-    assert ("interrupted" if status == 130 else "Input/output error") in said
-    assert ("--resume" in said) == saved and (f"--resume --work-dir '{tmp_path / 'a run'}'" in said) == saved
+    assert "Input/output error" in said and (f"--resume --work-dir '{tmp_path / 'a run'}'" in said) == saved
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,17 +251,12 @@ def received(folder: Path, **sections: Any) -> Path:
         {"data": {"type": "os:system", "command": "touch {bait}"}},
         {"optimizer": {"type": "os:system", "command": "touch {bait}"}},
         {"hooks": [{"type": "os:system", "command": "touch {bait}"}]},
-        {"hooks": ["this:"]},
-        {"log": {"hooks": [{"type": "os:system", "command": "touch {bait}"}]}},
         {"checkpoint": {"interval": 1, "out_dir": "{bait}"}},
         {"plot": {"path": "../{bait}"}},
         {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
         {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
-        {"hooks": [{"type": "CSVLogger", "filename": "here"}]},
         {"hooks": ["History"]},
         {"hooks": "History"},
-        {"hooks": [{"type": "BackupAndRestore", "backup_dir": "backup"}]},
-        {"hooks": [{"type": "SummarySaverHook", "save_steps": 1, "output_dir": "here"}]},
         {"hooks": [{"type": "CheckpointLoaderHook", "path": "here"}]},
         {"report": {"git_status": True}},  # runs the filters that the folder's git configuration names
         {"report": True, "plot": {"dpi": 100_000}},  # a picture of 60 GB

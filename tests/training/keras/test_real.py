@@ -30,6 +30,28 @@ NUMBERS = st.integers(-32, 32).map(lambda n: n / 8)
 METRICS = NUMBERS | st.sampled_from([nan, inf, -inf, None])
 DELTAS = st.integers(0, 16).map(lambda n: n / 8)
 MODES = st.sampled_from(["min", "max"])
+OPTIONS = {
+    "EarlyStopping": {
+        "mode": MODES,
+        "patience": st.integers(0, 4),
+        "min_delta": DELTAS,
+        "baseline": st.none() | NUMBERS,
+        "restore_best_weights": st.booleans(),
+        "start_from_epoch": st.integers(0, 5),
+    },
+    "ReduceLROnPlateau": {
+        "mode": MODES,
+        "patience": st.integers(0, 3),
+        "min_delta": DELTAS,
+        "cooldown": st.integers(0, 3),
+        "min_lr": st.sampled_from([0.0, 0.25, 0.5, 2.0]),
+        "factor": st.sampled_from([0.5, 0.25]),
+    },
+}
+SEEN = {
+    "EarlyStopping": ("wait", "best", "best_epoch", "stopped_epoch", "best_weights"),
+    "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
+}
 
 
 class Rate:
@@ -60,12 +82,6 @@ class Stub:
     def set_weights(self, weights: list[int]) -> None:
         self.done.append(("weights", weights))
 
-    def save(self, path: str, overwrite: bool = True) -> None:
-        self.done.append(("save", path))
-
-    def save_weights(self, path: str, overwrite: bool = True) -> None:
-        self.done.append(("save_weights", path))
-
 
 def both(name: str, **options: Any) -> list[Any]:
     """Return our callback and the real one, each with a model of its own."""
@@ -78,16 +94,8 @@ def both(name: str, **options: Any) -> list[Any]:
     return made
 
 
-def attributes(callback: Any, *names: str) -> list[Any]:
-    return [plain(getattr(callback, name)) for name in names]
-
-
 def plain(value: Any) -> Any:
     return "nan" if isinstance(value, float) and isnan(value) else value
-
-
-def logs_of(value: float | None, name: str = "val_loss") -> dict[str, Any]:
-    return {"loss": 0.5} if value is None else {"loss": 0.5, name: value}
 
 
 @pytest.fixture(autouse=True)
@@ -97,88 +105,27 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-@given(
-    st.lists(METRICS, min_size=1, max_size=20),
-    MODES,
-    st.integers(0, 4),
-    DELTAS,
-    st.none() | NUMBERS,
-    st.booleans(),
-    st.integers(0, 5),
-)
-def test_early_stopping_decides_as_that_of_keras(
-    values: list[float | None],
-    mode: str,
-    patience: int,
-    delta: float,
-    baseline: float | None,
-    restore: bool,
-    start: int,
-) -> None:
-    rows = []
-    for callback in both(
-        "EarlyStopping",
-        mode=mode,
-        patience=patience,
-        min_delta=delta,
-        baseline=baseline,
-        restore_best_weights=restore,
-        start_from_epoch=start,
-    ):
+@pytest.mark.parametrize("name", OPTIONS)
+@given(data=st.data(), values=st.lists(METRICS, min_size=1, max_size=25))
+def test_a_callback_decides_as_that_of_keras(name: str, data: st.DataObject, values: list[float | None]) -> None:
+    options, rows = data.draw(st.fixed_dictionaries(OPTIONS[name])), []
+    for callback in both(name, **options):
         seen: list[Any] = []
+        model = callback.model
         for _ in range(2):  # used again, it begins anew
             callback.on_train_begin({})
-            callback.model.stop_training = False
+            model.stop_training = False
             for epoch, value in enumerate(values):
-                callback.model.age += 1
-                callback.on_epoch_end(epoch, logs_of(value))
-                seen.append(attributes(callback, "wait", "best", "best_epoch", "stopped_epoch", "best_weights"))
-                seen.append(callback.model.stop_training)
-                if callback.model.stop_training:
+                model.age += 1
+                logs = {"loss": 0.5} if value is None else {"loss": 0.5, "val_loss": value}
+                callback.on_epoch_end(epoch, logs)
+                seen.append([plain(getattr(callback, one)) for one in SEEN[name]])
+                rate = float(logs.get("learning_rate", 0))
+                seen.append([model.stop_training, float(model.optimizer.learning_rate), rate])
+                if model.stop_training:
                     break
             callback.on_train_end({})
-        rows.append((seen, callback.model.done))
-    assert rows[0] == rows[1]
-
-
-@given(
-    st.lists(METRICS, min_size=1, max_size=25),
-    MODES,
-    st.integers(0, 3),
-    DELTAS,
-    st.integers(0, 3),
-    st.sampled_from([0.0, 0.25, 0.5, 2.0]),
-    st.sampled_from([0.5, 0.25]),
-)
-def test_reduce_lr_on_plateau_decides_as_that_of_keras(
-    values: list[float | None],
-    mode: str,
-    patience: int,
-    delta: float,
-    cooldown: int,
-    least: float,
-    factor: float,
-) -> None:
-    rows = []
-    for callback in both(
-        "ReduceLROnPlateau",
-        mode=mode,
-        patience=patience,
-        min_delta=delta,
-        cooldown=cooldown,
-        min_lr=least,
-        factor=factor,
-    ):
-        seen: list[Any] = []
-        for _ in range(2):
-            callback.on_train_begin({})
-            for epoch, value in enumerate(values):
-                logs = logs_of(value)
-                callback.on_epoch_end(epoch, logs)
-                seen.append(attributes(callback, "wait", "best", "cooldown_counter"))
-                seen.append([float(callback.model.optimizer.learning_rate), float(logs["learning_rate"])])
-                seen.append(callback.in_cooldown())
-        rows.append(seen)
+        rows.append((seen, model.done))
     assert rows[0] == rows[1]
 
 

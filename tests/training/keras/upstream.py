@@ -17,6 +17,7 @@ import pytest
 from keras.src import ops
 
 from aspecthook.training import keras as ours
+from aspecthook.training.keras._monitor import MonitorCallback
 
 _WORDS = "our message has other words"
 _PRINTED = "what verbose=1 prints has other words, and is printed, not logged"
@@ -32,7 +33,7 @@ SOMETIMES = {
 }
 
 
-class Monitor(ours.MonitorCallback):
+class Monitor(MonitorCallback):
     """What Keras's tests ask of a monitor."""
 
     def _set_monitor_op(self) -> None:

@@ -1,7 +1,8 @@
-"""What runs inside a stage, and data whose length changes: neither disturbs the run."""
+"""A run is the loop by hand; what runs inside a stage, and data whose length changes, do not disturb it."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import hooks
+from aspecthook import Args, Return, hooks
 from aspecthook.training import Hook, Runner
 from aspecthook.training import numpy as nn
-from tests.training.kit import Loss, Optimizer, both, data, run_of, same, state
+from tests.training.kit import Optimizer, both, data, run_of, same, state
+from tests.training.loop.test_reading import Model
 
 STAGES = [
     ("run", "pre"),
@@ -30,6 +32,37 @@ STAGES = [
     ("val_epoch", "post"),
     ("run", "post"),
 ]
+
+
+@both
+def test_a_run_with_hooks_is_the_loop_by_hand(library: str) -> None:
+    """A mixed batch, a scaled loss, whose gradients are scaled down again, and a step that is skipped."""
+    by_hand, runner = run_of(library), run_of(library)
+    model, optimizer, loss = by_hand.model, by_hand.optimizer, by_hand.loss
+    random.seed(3)
+    by_hand.backend.seed(3)
+    step = 0
+    for _ in range(2):
+        for batch in data(3):
+            inputs, targets = by_hand.backend.to_device(batch, model)
+            (loss(model(inputs * 2), targets) * 1024.0).backward()
+            for parameter in by_hand.backend.parameters(model).values():
+                parameter.grad = parameter.grad / 1024.0
+            if step != 4:
+                optimizer.step()
+            optimizer.zero_grad()
+            step += 1
+
+    def scale_down(runner: Runner) -> None:
+        for parameter in runner.backend.parameters(runner.model).values():
+            parameter.grad = parameter.grad / 1024.0
+
+    hooks(runner.train_iter).pre(lambda batch: Args(batch=(batch[0] * 2, batch[1])))
+    hooks(runner.forward).post(lambda result: result * 1024.0)
+    hooks(runner.optimizer_step).pre(scale_down)
+    hooks(runner.optimizer_step).pre(lambda iter: Return(None) if iter == 4 else None)
+    runner.fit(data(3))
+    assert same(state(runner), state(by_hand))
 
 
 def place(runner: Runner) -> list[Any]:
@@ -119,13 +152,6 @@ def test_modules_in_attributes_of_a_model_keep_their_modes() -> None:
 # Data whose length changes
 
 
-class Model:
-    """The loss of a batch is the batch."""
-
-    def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:
-        return {"loss": Loss(1.0), "log_vars": {"loss": 1.0}, "num_samples": 1, "batch": batch}
-
-
 class Curriculum:
     """A loader that has another length in each epoch, and counts what is read."""
 
@@ -142,21 +168,15 @@ class Curriculum:
         return iter([(self.epoch, number) for number in range(len(self))])
 
 
-def seen(runner: Runner) -> list[Any]:
-    batches: list[Any] = []
-    hooks(runner.train_iter).post(lambda batch: batches.append(batch))
-    return batches
-
-
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5), accumulate=st.integers(1, 3))
 def test_every_epoch_has_the_length_that_its_data_have_when_it_begins(lengths: list[int], accumulate: int) -> None:
     runner = Runner(Model(), optimizer=Optimizer(), max_epochs=len(lengths), accumulate=accumulate)
-    batches, ends = seen(runner), list[int | None]()
+    ends = list[int | None]()
     hooks(runner.train_iter).pre(lambda max_iters: ends.append(max_iters))
     steps: list[int] = []
     hooks(runner.optimizer_step).post(lambda iter: steps.append(iter))
     runner.fit(Curriculum(lengths))
-    assert batches == [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
+    assert runner.model.seen == [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
     total = sum(lengths)
     assert runner.max_iters == total and runner.iter == total and ends[-1] == total
     assert steps == [n for n in range(total) if (n + 1) % accumulate == 0 or n + 1 == total]

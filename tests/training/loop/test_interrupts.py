@@ -107,7 +107,7 @@ def test_a_second_signal_while_the_best_checkpoint_is_saved_waits_for_it(tmp_pat
     with pytest.raises(KeyboardInterrupt):
         runner.fit(data(2), data(1))
     assert best.best_score == 1.0 and best.best is not None and best.best.exists()
-    assert load(tmp_path / "interrupted.ckpt")["hooks"]["CheckpointHook"]["best_score"] == 1.0
+    assert load(tmp_path / "interrupted.ckpt")["hooks"]["CheckpointHook"]["best"]["mark"] == 1.0
 
 
 def test_a_second_signal_among_the_hooks_of_an_iteration_says_what_is_missing(

@@ -52,10 +52,6 @@ def ran(
     return runner
 
 
-def joined(runners: list[Runner]) -> list[int]:
-    return [number for runner in runners for batch in runner.model.seen for number in batch]
-
-
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(1, 9)), min_size=1, max_size=3),
     st.integers(1, 5),
@@ -66,23 +62,19 @@ def joined(runners: list[Runner]) -> list[int]:
 def test_the_batch_size_may_change_at_any_iteration(
     rows: list[tuple[int, int]], last: int, length: int, shuffle: bool, accumulate: int
 ) -> None:
-    with TemporaryDirectory() as folder:
-        _change_batch_sizes(Path(folder, "run"), rows, last, length, shuffle=shuffle, accumulate=accumulate)
-
-
-def _change_batch_sizes(
-    path: Path, rows: list[tuple[int, int]], last: int, length: int, *, shuffle: bool, accumulate: int
-) -> None:
     runners: list[Runner] = []
     stop = 0
-    for size, more in rows:
-        stop += more
-        loader = DataLoader(range(length), size, shuffle, 7)
-        runners.append(ran(loader, path, stop, saved=bool(runners), accumulate=accumulate))
-    loader = DataLoader(range(length), last, shuffle, 7)
-    runners.append(ran(loader, path, saved=True, accumulate=accumulate))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "run")
+        for size, more in rows:
+            stop += more
+            loader = DataLoader(range(length), size, shuffle, 7)
+            runners.append(ran(loader, path, stop, saved=bool(runners), accumulate=accumulate))
+        loader = DataLoader(range(length), last, shuffle, 7)
+        runners.append(ran(loader, path, saved=True, accumulate=accumulate))
     whole = DataLoader(range(length), length, shuffle, 7)
-    assert joined(runners) == [number for _ in range(2) for batch in whole for number in batch.tolist()]
+    found = [number for runner in runners for batch in runner.model.seen for number in batch]
+    assert found == [number for _ in range(2) for batch in whole for number in batch.tolist()]
     end = runners[-1]
     assert (end.epoch, end.progress.inner_iter) == (2, 0)
     assert end.step == -(-end.iter // accumulate), "the last group is as large as the batches that are left"

@@ -194,16 +194,6 @@ def test_a_run_that_is_saved_between_its_resume_and_its_fit_keeps_the_gradients_
     assert same(outcome(third), outcome(whole))
 
 
-class Refuses(Hook):
-    def before_run(self) -> None: ...
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"x": 1}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        raise ValueError(state)
-
-
 def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
 
     def writing(*extra: Any) -> Runner:
@@ -220,17 +210,13 @@ def test_a_refused_resume_changes_no_file(tmp_path: Path) -> None:
             runner.register_hook(hook)
         return runner
 
-    class KeepsState(Refuses):
-        def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-    first = writing(SaveAt(6, tmp_path / "a.ckpt"))
-    first.register_hook(KeepsState(), name="last")
+    first = writing(SaveAt(6, tmp_path / "a.ckpt"), last := Raises())
+    last.best = 7.0
     first.fit(data())
     writing().fit(data())  # another run in the folder, so that there are older files too
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
-    again = writing(SaveAt(6, tmp_path / "b.ckpt"))
-    again.register_hook(Refuses(), name="last")
-    with pytest.raises(TrainingError, match="the hook last cannot load its state"):
+    again = writing(SaveAt(6, tmp_path / "b.ckpt"), Raises(ValueError("no")))
+    with pytest.raises(TrainingError, match="the hook Raises cannot load its state"):
         again.resume(tmp_path / "a.ckpt", other_run=True)
     assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
 

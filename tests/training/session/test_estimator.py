@@ -11,7 +11,6 @@ import pytest
 from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import Hook, TrainingError
 from aspecthook.training import numpy as nn
-from aspecthook.training.checkpoint import newest
 from aspecthook.training.session import (
     CheckpointSaverHook,
     Estimator,
@@ -145,25 +144,6 @@ def test_hooks_of_an_evaluation_are_called_at_its_steps(tmp_path: Path) -> None:
     once = ["hook.before", "hook.after"]
     assert log == ["hook.begin", "hook.create", "mm", *once, *once, "hook.end"]
     assert found["loss"] == 1.5 and hook.results == [[1.0, 0], [2.0, 0]]
-
-
-@both
-def test_an_evaluation_in_the_middle_of_a_training_leaves_it_as_it_was(library: str, tmp_path: Path) -> None:
-    def go(folder: Path, evaluates: bool) -> tuple[Any, Any]:
-        estimator = of(library, folder)
-
-        class Evaluates(SessionRunHook):
-            def after_run(self, run_context: Any, run_values: Any) -> None:
-                if evaluates:
-                    estimator.evaluate(loader, steps=2)
-                    estimator.predict(loader)
-
-        estimator.train(loader, hooks=[Evaluates()], steps=8)
-        runner = runner_of(library, max_epochs=None)
-        runner.resume(newest(folder), other_run=True)  # type: ignore[arg-type]
-        return runner.backend.state(runner.model), runner.progress.state_dict()
-
-    assert same(go(tmp_path / "alone", evaluates=False), go(tmp_path / "watched", evaluates=True))
 
 
 # Prediction

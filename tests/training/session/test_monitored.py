@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookTypeError, Return, hooks
-from aspecthook.training import Hook, Runner, TrainingError
+from aspecthook.training import Runner, TrainingError
 from aspecthook.training.session import (
     AbortedError,
     MonitoredTrainingSession,
@@ -24,26 +24,8 @@ from aspecthook.training.session import (
     SessionRunHook,
     StopAtStepHook,
 )
+from tests.training.loop.test_runner import Everything
 from tests.training.session.kit import Trail, drive, fit, plain
-
-
-class Everything(Hook):
-    """Notes each stage that it comes to."""
-
-    def __init__(self) -> None:
-        self.trail: list[str] = []
-
-
-def _noting(name: str) -> Any:
-    def note(self: Everything, runner: Runner, mode: str) -> None:
-        self.trail.append(f"{name} {mode} {runner.epoch}.{runner.iter}.{runner.inner_iter}")
-
-    return note
-
-
-for _when in ("before", "after"):
-    for _what in ("run", "train", "val", "epoch", "iter", "forward", "backward", "optimizer_step"):
-        setattr(Everything, f"{_when}_{_what}", _noting(f"{_when}_{_what}"))
 
 
 class Once:
@@ -217,29 +199,21 @@ def test_a_session_that_cannot_begin_leaves_nothing_on_the_runner() -> None:
 
 
 def test_a_step_inside_a_step_is_refused() -> None:
-    class Steps(SessionRunHook):
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            session.run()
-
+    runner = plain()
+    hooks(runner.train_iter).post(lambda: session.run())
     with (
         pytest.raises(TrainingError, match="run was called inside a step; read values with run_context.session.run"),
-        MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Steps()]) as session,
+        MonitoredTrainingSession(runner, [1.0, 2.0]) as session,
     ):
         session.run()
 
 
-def test_an_around_hook_of_a_stage_that_is_held_open_is_refused() -> None:
+@pytest.mark.parametrize("stage", ["run", "train_epoch"])
+def test_an_around_hook_of_a_stage_that_is_held_open_is_refused(stage: str) -> None:
     runner = plain()
-    hooks(runner.run).around(lambda proceed: proceed())
-    with pytest.raises(HookTypeError, match="Runner.run has the around hook .*pre and a post hook"):
-        MonitoredTrainingSession(runner, [1.0])
-    hooks(runner.run).clear()
-    hooks(runner.train_epoch).around(lambda proceed: proceed())
-    with (
-        pytest.raises(HookTypeError, match="Runner.train_epoch has the around hook"),
-        MonitoredTrainingSession(runner, [1.0]) as session,
-    ):
-        session.run()
+    hooks(getattr(runner, stage)).around(lambda proceed: proceed())
+    with pytest.raises(HookTypeError, match=f"Runner.{stage} has the around hook .*pre and a post hook"):
+        drive(runner, [1.0])
 
 
 def test_an_around_hook_with_one_yield_stands_around_many_steps() -> None:
