@@ -141,7 +141,7 @@ class ConfigError(AspecthookError, ValueError):
         >>> shapes.build_from_config({"type": "Cirle"})
         Traceback (most recent call last):
           ...
-        aspecthook.ConfigError: registry 'shapes': 'Cirle' is not registered; ... did you mean 'Circle'?
+        aspecthook.ConfigError: registry 'shapes': 'Cirle' is not registered; did you mean 'Circle'?
     """
 
 

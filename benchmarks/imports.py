@@ -14,33 +14,23 @@ from .timing import Effort
 
 ROOT = str(Path(__file__).resolve().parents[1])
 HEAVY = "wrapt asyncio pytest hypothesis numpy torch inspect dataclasses ast logging typing importlib.metadata"
-# As a program starts; and with `-I -S`, so that no .pth file has imported beforehand what we need as well.
-WAYS = {"": ("-c",), " (-I -S)": ("-I", "-S", "-c")}
 FIND = f"import sys; sys.path.insert(0, {ROOT!r}); sys.dont_write_bytecode = False"
 OURS = "; from aspecthook import hookable, weave"  # more than `import aspecthook`, which loads no core
 
 
 def imports(effort: Effort) -> list[Contest]:
     """Start processes that import aspecthook, and processes that do not, in turn; give the difference."""
+    bare, added = "an interpreter that imports nothing", "importing hookable and weave adds"
+    times: dict[str, list[float]] = {bare: [], added: []}
     with TemporaryDirectory() as folder:
-        cached = ("-X", f"pycache_prefix={folder}")
-        times: dict[str, list[float]] = {}
-        for flags in WAYS.values():
-            _start(*cached, *flags, FIND + OURS)  # writes the .pyc files, which an installed package has
+        cached = ("-X", f"pycache_prefix={folder}", "-c")
+        _start(*cached, FIND + OURS)  # writes the .pyc files, which an installed package has
         for _ in range(max(15, effort.rounds // 2)):
-            for way, flags in WAYS.items():
-                bare = _start(*cached, *flags, FIND)
-                times.setdefault(f"an interpreter that imports nothing{way}", []).append(bare)
-                times.setdefault(f"importing hookable and weave adds{way}", []).append(
-                    _start(*cached, *flags, FIND + OURS) - bare
-                )
+            times[bare].append(_start(*cached, FIND))
+            times[added].append(_start(*cached, FIND + OURS) - times[bare][-1])
     loaded = set(_start_and_read("-I", "-S", "-c", FIND + OURS + "; print(*sys.modules)").split())
     facts = {f"{name} is not imported": name not in loaded for name in HEAVY.split()}
-    return [
-        Contest(
-            "import", "Import time", "ms", times, goals=[Goal("importing hookable and weave adds", 15e-3)], facts=facts
-        )
-    ]
+    return [Contest("import", "Import time", "ms", times, goals=[Goal(added, 15e-3)], facts=facts)]
 
 
 def _start(*arguments: str) -> float:

@@ -36,7 +36,8 @@ def as_function(
         """Return the member as it is when it is taken from an instance, or from a class."""
         found = original
         if inherited and (cls := cls_ref()) in owner.__mro__:
-            behind = [vars(base)[name] for base in owner.__mro__[owner.__mro__.index(cls) + 1 :] if name in vars(base)]
+            bases = owner.__mro__[owner.__mro__.index(cls) + 1 :]
+            behind: list[Any] = [vars(base)[name] for base in bases if name in vars(base)]
             found = next(one for one in behind if not (is_proxy(one) and one.__aspecthook__.inherited))
         return bind(found, instance, owner)
 

@@ -13,7 +13,7 @@ from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._hints import Any, cast, final
+from aspecthook._hints import Any, final
 from aspecthook._watching import current, failure, is_watched
 from aspecthook.weave._steps import astepped, awaited, stepped
 
@@ -143,7 +143,7 @@ class Hooks:
             recorded, source = call.state.get(key), proceed()
             # Of what is awaited and is no coroutine, such as a future, there are no turns.
             if recorded is None or not hasattr(source, "send"):
-                return await cast("Any", source)
+                return await source
             return await awaited(source, turns_of(recorded))
 
         def async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
@@ -151,7 +151,11 @@ class Hooks:
             if recorded is None:
                 return proceed()
             turn = turns_of(recorded)
-            return astepped(proceed(), lambda step, *args: awaited(step(*args), turn))
+
+            def take(step: Callable[..., Any], *args: Any) -> Any:
+                return awaited(step(*args), turn)
+
+            return astepped(proceed(), take)
 
         style = mount.site().signature.style
         return {"generator": generator, "coroutine": of_coroutine}.get(style, async_generator)

@@ -93,7 +93,8 @@ def _mounted(mount: MountPoint) -> object:
 def _is_kept(thing: object) -> bool:
     """Whether a module or a fixture of many tests holds this; what a frame holds does not count."""
     # Not by `vars`, which would load a lazy module.
-    modules = [module for module in list(sys.modules.values()) if issubclass(type(module), ModuleType)]
+    held: list[Any] = list(sys.modules.values())
+    modules = [module for module in held if issubclass(type(module), ModuleType)]
     spaces = {id(object.__getattribute__(module, "__dict__")) for module in modules}
     # pytest leaves the exception of a failed test here for debuggers, until the next test.
     seen = {id(getattr(sys, name, None)) for name in ("last_exc", "last_value")}

@@ -66,11 +66,6 @@ def function(who: str, name: str, value: Any, advice: str = "give a function") -
     return value
 
 
-def optional_function(who: str, name: str, value: Any) -> Any:
-    """Return None, or a value that can be called."""
-    return None if value is None else function(who, name, value)
-
-
 def one_of(who: str, name: str, value: object, choices: Sequence[Choice]) -> Choice:
     """Return a value that is one of the choices; the error names the nearest one."""
     if value in choices:

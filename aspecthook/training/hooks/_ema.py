@@ -176,8 +176,10 @@ class EMAHook(Hook):
         if not self._stays:
             self._put_back(runner)
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
-    after_test_epoch = after_predict_epoch = after_val_epoch
+    before_test_epoch = before_val_epoch
+    before_predict_epoch = before_val_epoch
+    after_test_epoch = after_val_epoch
+    after_predict_epoch = after_val_epoch
 
     def _put_in(self, runner: Run) -> None:
         """Put the average into the model, if there is one, and keep the parameters aside."""

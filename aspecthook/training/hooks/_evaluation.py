@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from aspecthook import hooks
 from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import optional_function, optional_number, whole_number
+from aspecthook.training._options import function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._logs import VAL, of_mode, without_mode
@@ -75,12 +75,12 @@ class EvalHook(CheckpointHook):
         # Of checkpoints, the hook saves only the best one.
         super().__init__(0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir, save_last=False)
         who = type(self).__name__
-        self.interval = whole_number(who, "interval", interval, 1)
+        self.interval: int = whole_number(who, "interval", interval, 1)
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader: Iterable[Any] = loader
-        self.start = optional_number(who, "start", start, 0)
-        self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
+        self.start: int | None = optional_number(who, "start", start, 0)
+        self.evaluate: Evaluate | None = None if evaluate is None else function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
         self._begun = False
 

@@ -24,8 +24,18 @@ Value: TypeAlias = Any
 Settings: TypeAlias = dict[str, Value]
 
 # Sections that are hooks: `lr = false` leaves the hook out.
-HOOKS = ("lr", "momentum", "clip", "checkpoint", "log", "timer", "guard", "progress", "plot", "report")
-_SECTIONS = ("run", "data", "model", "optimizer", *HOOKS, "hooks")
+HOOKS = {
+    "lr": "LrUpdaterHook",
+    "momentum": "MomentumUpdaterHook",
+    "checkpoint": "CheckpointHook",
+    "timer": "IterTimerHook",
+    "guard": "NanGuardHook",
+    "progress": "ProgressHook",
+    "plot": "PlotHook",
+    "report": "ReportHook",
+}
+_SWITCHED = (*HOOKS, "clip", "log")  # the sections that may be false
+_SECTIONS = ("run", "data", "model", "optimizer", *_SWITCHED, "hooks")
 
 
 def default_text() -> str:
@@ -85,7 +95,7 @@ def _section(name: str, old: Settings, given: Value, who: str) -> Value:
         if is_any(given, list) and all(is_any(row, dict, str) for row in given):
             return given
         raise ConfigError(f"{who}: hooks is {described(given)}; give [[hooks]] tables, each with its type")
-    if isinstance(given, bool) and name in HOOKS:
+    if isinstance(given, bool) and name in _SWITCHED:
         return given and old
     if not is_any(given, dict):
         raise ConfigError(f"{who}: [{name}] is {described(given)}; give a table, such as {name}.key = ...")

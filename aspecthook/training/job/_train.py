@@ -26,7 +26,7 @@ from aspecthook.training.loop._checks import seed_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
-from ._settings import Settings
+from ._settings import HOOKS, Settings
 
 # Any: the layers, optimizers and tensors of either library, which have the same names.
 Library: TypeAlias = Any
@@ -35,16 +35,6 @@ Tensor: TypeAlias = Any
 DATA = Registry("data", imports=True)
 DATA.register(load_digits, name="digits")
 _CONFIG = "config.json"
-_KINDS = {
-    "lr": "LrUpdaterHook",
-    "momentum": "MomentumUpdaterHook",
-    "checkpoint": "CheckpointHook",
-    "timer": "IterTimerHook",
-    "guard": "NanGuardHook",
-    "progress": "ProgressHook",
-    "plot": "PlotHook",
-    "report": "ReportHook",
-}
 
 
 class Outcome(NamedTuple):
@@ -174,8 +164,8 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         raise ConfigError(f"{error}; correct the value in [model] or [optimizer]") from error
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
     runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, meta={"config": settings}, **options)
-    found = {name: settings.get(name, False) for name in _KINDS}
-    hooks = {name: {"type": _KINDS[name], **section} for name, section in found.items() if section is not False}
+    found = {name: settings.get(name, False) for name in HOOKS}
+    hooks = {name: {"type": HOOKS[name], **section} for name, section in found.items() if section is not False}
     runner.register_training_hooks(
         **{f"{name}_config": hooks.pop(name, None) for name in ("lr", "momentum", "checkpoint", "timer")},
         optimizer_config={"grad_clip": settings["clip"]} if settings["clip"] else None,

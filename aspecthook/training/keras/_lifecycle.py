@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MethodType
-from typing import Any, Literal, TypeAlias, cast, final, get_args
+from typing import Any, Literal, TypeAlias, final, get_args
 
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._errors import TrainingError
@@ -52,16 +52,6 @@ class Epoch:
 
 
 @final
-@dataclass(slots=True)
-class Turns:
-    """A callback, and the last epochs that its `on_epoch_begin` and its `on_epoch_end` were called for."""
-
-    callback: Any  # of our class, of Keras's, or one that only looks like them
-    begun: int | None = None
-    ended: int | None = None
-
-
-@final
 class KerasLifecycle(Hook):
     """The hook that turns a run into a fit of Keras, before all other hooks."""
 
@@ -75,49 +65,49 @@ class KerasLifecycle(Hook):
         # The means so far, as one dict that the callbacks of a batch share; None until one of them asks.
         self._so_far: Numbers | None = None
         self._loaded = False  # whether a state was, for the next run
-        self.turns: dict[int, Turns] = {}  # by the id of the callback
+        # By their ids: the callbacks, and the last epochs that each one's `on_epoch_begin` and `on_epoch_end` had.
+        self.callbacks: dict[int, Any] = {}  # Any: of our class, of Keras's, or one that only looks like them
+        self.begun: dict[int, int | None] = {}
+        self.ended: dict[int, int | None] = {}
 
-    def _named_turns(self) -> list[tuple[str, Turns]]:
-        """Return the turns of the callbacks that are registered, with their names in checkpoints."""
-        return [(name, self.turns[id(hook)]) for name, hook in named(self.model.runner) if id(hook) in self.turns]
+    def _named(self) -> list[tuple[str, Any]]:
+        """Return the callbacks that are registered, with their names in checkpoints."""
+        return [(name, hook) for name, hook in named(self.model.runner) if id(hook) in self.callbacks]
 
     # The run
 
     def before_run(self, runner: Run) -> None:
         """Introduce the run to the callbacks, and begin with no epoch, unless a state was loaded."""
         self._introduce(runner, runner.max_epochs, "train")
-        turns = [one for _, one in self._named_turns()]
-        for one in turns:
-            if hasattr(one.callback, "resume_run"):  # before any `on_train_begin`
-                one.callback.resume_run(runner)
+        for _, callback in self._named():
+            if hasattr(callback, "resume_run"):  # before any `on_train_begin`
+                callback.resume_run(runner)
         self.model.resumed = self._loaded
-        for one in turns:
-            kind = type(cast("object", one.callback))
-            if not self._loaded:
-                one.begun = one.ended = None
-            elif is_of_keras(kind) and not has_state(one.callback):
-                runner.logger.warning("%s of Keras has no state, and begins anew", kind.__name__)
         if not self._loaded:
+            self.begun.clear()
+            self.ended.clear()
             self.epoch.phase, self.epoch.logs = "open", None
+        for _, callback in self._named() if self._loaded else ():
+            if is_of_keras(callback.__class__) and not has_state(callback):
+                runner.logger.warning("%s of Keras has no state, and begins anew", callback.__class__.__name__)
         self.running, self._loaded = True, False
 
     def _introduce(self, runner: Run, epochs: int | None, mode: str) -> None:
         """Set the model and the params of all callbacks."""
         steps = length_of(runner.loaders.get(mode))
-        callbacks = [turns.callback for _, turns in self._named_turns()]
-        for callback in callbacks:
+        for _, callback in self._named():
             callback.set_model(self.model)
             # Keras's own monitors would look for a metric that Keras has compiled.
             if getattr(callback, "mode", None) == "auto" and getattr(callback, "monitor_op", self) is None:
                 callback.mode = mode_by_name(str(callback.monitor))
-        for callback in callbacks:
+        for _, callback in self._named():
             callback.set_params({"verbose": 1, "epochs": epochs, "steps": steps})
 
     def before_train(self) -> None:
         """End an epoch that a checkpoint was saved in between the calls of `on_epoch_end` of two callbacks."""
         if self.epoch.phase.startswith("over"):
-            for _, turns in self._named_turns():
-                self.end_epoch(turns)
+            for _, callback in self._named():
+                self.end_epoch(callback)
 
     def after_run(self) -> None:
         """End an epoch whose validation was due when the run was stopped."""
@@ -166,11 +156,11 @@ class KerasLifecycle(Hook):
         val = {} if self.epoch.val is None else {**self.epoch.val, **of_mode("val", self.model.runner.logs)}
         return _sorted(broadcast({**self.epoch.train.now(), **val}))
 
-    def end_epoch(self, turns: Turns) -> None:
+    def end_epoch(self, callback: object) -> None:
         """Call a callback's `on_epoch_end`, once for each epoch."""
-        method = KERAS.overridden(turns.callback, "on_epoch_end")
-        if method is not None and turns.ended != self.epoch.number:
-            turns.ended = self.epoch.number
+        method = KERAS.overridden(callback, "on_epoch_end")
+        if method is not None and self.ended.get(id(callback)) != self.epoch.number:
+            self.ended[id(callback)] = self.epoch.number
             if self.epoch.logs is None:
                 self.epoch.logs = self.logs()
             method(self.epoch.number, self.epoch.logs)
@@ -216,7 +206,7 @@ class KerasLifecycle(Hook):
                 # What a callback has put into the logs may be anything.
                 "logs": epoch.logs and values_of(epoch.logs),
             },
-            "callbacks": {name: [turns.begun, turns.ended] for name, turns in self._named_turns()},
+            "callbacks": {name: [self.begun.get(id(one)), self.ended.get(id(one))] for name, one in self._named()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -227,11 +217,11 @@ class KerasLifecycle(Hook):
         epoch["train"] = Means(epoch["train"])
         self.epoch = Epoch(**epoch)
         self._loaded = not self.running
-        for name, turns in self._named_turns():
+        for name, callback in self._named():
             if name in state["callbacks"]:
-                begun, turns.ended = state["callbacks"][name]
+                begun, self.ended[id(callback)] = state["callbacks"][name]
                 # What a callback without a state did when the epoch began is forgotten, so it is called again.
-                turns.begun = begun if has_state(turns.callback) else None
+                self.begun[id(callback)] = begun if has_state(callback) else None
 
 
 @final
@@ -243,7 +233,7 @@ class Caller:
     """
 
     life: KerasLifecycle
-    turns: Turns
+    callback: object
     method: Method
 
     def stage(self) -> None:
@@ -253,13 +243,14 @@ class Caller:
         self.method(self.life.logs())
 
     def epoch_begin(self) -> None:
-        if self.turns.begun != self.life.epoch.number:
-            self.turns.begun = self.life.epoch.number
-            self.method(self.life.epoch.number, {})
+        number = self.life.epoch.number
+        if self.life.begun.get(id(self.callback)) != number:
+            self.life.begun[id(self.callback)] = number
+            self.method(number, {})
 
     def epoch_end(self, exc: BaseException | None, mode: str) -> None:
         if exc is None and self.life.epoch.phase == f"over after {mode}":
-            self.life.end_epoch(self.turns)
+            self.life.end_epoch(self.callback)
 
     def batch_begin(self, inner_iter: int) -> None:
         self.method(inner_iter, {})
@@ -307,9 +298,9 @@ def bindings(callback: object, run: Run) -> list[Binding]:
         )
     life = next((hook for hook in run.hooks if isinstance(hook, KerasLifecycle)), None)
     life = life or run.register_hook(KerasLifecycle(run))
-    turns = life.turns.setdefault(id(callback), Turns(callback))
+    life.callbacks[id(callback)] = callback
     return [
-        Binding(Stage(stage, kind), MethodType(function, Caller(life, turns, methods[event])))
+        Binding(Stage(stage, kind), MethodType(function, Caller(life, callback, methods[event])))
         for event, (stages, kind, function) in _EVENTS.items()
         if event in methods
         for stage in stages.split()

@@ -218,7 +218,7 @@ class TextLoggerHook(_LineLoggerHook):
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
-        path: Another file. Without a folder for it, only the logger gets the lines.
+        path: Another file. Without a path and a `work_dir`, only the logger gets the lines.
 
     Example:
         >>> TextLoggerHook(interval=100, by_epoch=False).interval
@@ -228,7 +228,7 @@ class TextLoggerHook(_LineLoggerHook):
     default = "log.txt"
 
     def _begin(self, runner: Run) -> None:
-        if self.path.is_absolute() or runner.work_dir is not None:
+        if runner.work_dir is not None or self.path != Path(self.default):
             super()._begin(runner)
 
     def _write(self, runner: Run, row: Row) -> None:
@@ -278,8 +278,8 @@ class JsonLoggerHook(_LineLoggerHook):
 class CsvLoggerHook(_LineLoggerHook):
     """Log rows as a table, to ``log.csv`` in the run's `work_dir`. It resumes as the file of `JsonLoggerHook` does.
 
-    The file is a valid table at any time. A number without a column, such as the first one of a validation, adds a
-    column, for which the file is replaced by a new one. A cell is empty where a row does not have the number.
+    The file is a valid table at any time. A number without a column, such as the first one of a validation, adds one.
+    A cell is empty where a row does not have the number.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.

@@ -51,11 +51,9 @@ class PlotHook(FileLoggerHook):
 
     Each number has a chart, of the training and of validations. A resumed run continues its curves. Needs matplotlib.
 
-    There are never many rows of the training: when there are too many, every other one is dropped, and rows are made
-    half as often.
-
     Args:
-        interval: The iterations of a point; of long runs a point has more of them.
+        interval: The iterations of a point. When there are too many points of the training, every other one is dropped,
+            and they are made half as often.
         path: The file; if that is relative, inside the run's `work_dir`.
 
     Attributes:

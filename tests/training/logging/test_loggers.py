@@ -466,6 +466,8 @@ def test_what_is_impossible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         TrainingError, match=r"no folder for its files; give Runner\(..., work_dir=...\) or JsonLoggerH"
     ):
         make(logged, JsonLoggerHook()).fit([0])
+    with pytest.raises(TrainingError, match=r"no folder for its files; .* or TextLoggerHook\(path='/...'\)"):
+        make(logged, TextLoggerHook(path="relative.txt")).fit([0])
     monkeypatch.setattr("aspecthook.training.logging._loggers.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"ReportHook needs jinja2 and matplotlib; pip install jinja2 matplotlib"):
         ReportHook()

@@ -96,10 +96,13 @@ def test_stop_at_step_counts_from_the_first_of_several_sessions(tmp_path: Path) 
             step = run_context.session.run("global_step")
             if step in (3, 5) and step not in lost:
                 lost.append(step)
-                raise AbortedError("lost")
+                run_context.session.runner.after_stage(self.lose)  # when the last step is saved
+
+        def lose(self) -> None:
+            raise AbortedError("lost")
 
     runner = plain(max_epochs=9)
-    hooks = [CheckpointSaverHook(tmp_path, save_steps=1), StopAtStepHook(num_steps=5), Lose()]
+    hooks = [CheckpointSaverHook(tmp_path, save_steps=1), Lose(), StopAtStepHook(num_steps=5)]
     drive(runner, [1.0, 2.0], hooks=hooks, folder=tmp_path)
     assert runner.step == 5 and lost == [3, 5]
 
