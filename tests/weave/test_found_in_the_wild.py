@@ -194,7 +194,7 @@ def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
     assert vars(json.dumps) == {} and type(vars(json.dumps)) is dict
 
 
-OPENING = [("open", "place.py"), ("hold", "place.py"), ("store", "point.py")]
+OPENING = [("open", "place.py"), ("hold", "place.py"), ("_change", "point.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
