@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from .hooks._guards import EarlyStoppingHook, NanGuardHook, NanLossError
     from .hooks._hook import HOOKS, DistSamplerSeedHook, Hook
     from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
-    from .logging._files import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
+    from .logging._files import CsvLoggerHook, JsonLoggerHook, TensorboardLoggerHook, TextLoggerHook
     from .logging._loggers import IterTimerHook, LoggerHook
     from .logging._progress import ProgressHook
     from .logging._report import PlotHook, ReportHook
     from .logging._row import Row, Sink
-    from .logging._tensorboard import TensorboardLoggerHook
     from .loop._runner import Runner
     from .registry._registry import Registry
     from .schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
@@ -70,14 +69,13 @@ load_lazily(
         "hooks._optimizer": "AmpOptimizerHook OptimizerHook",
         "hooks._hook": "DistSamplerSeedHook HOOKS Hook",
         "schedules._hooks": "LrUpdaterHook MomentumUpdaterHook",
-        "logging._files": "CsvLoggerHook JsonLoggerHook TextLoggerHook",
+        "logging._files": "CsvLoggerHook JsonLoggerHook TensorboardLoggerHook TextLoggerHook",
         "logging._loggers": "IterTimerHook LoggerHook",
         "hooks._ema": "EMAHook",
         "logging._report": "PlotHook ReportHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
         "logging._row": "Row Sink",
-        "logging._tensorboard": "TensorboardLoggerHook",
         "loop._runner": "Runner",
         "_errors": "TrainingError",
     },

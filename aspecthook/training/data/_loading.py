@@ -7,7 +7,9 @@ many samples there are, in which order, and how batches and ranks divide them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
@@ -88,6 +90,8 @@ class DataLoader:
         rank: The number of this process, if several share the samples; under torchrun its own unless given.
         world_size: The number of processes that share the samples; all that torchrun has started unless given. Give
             ``rank=0, world_size=1`` if each process is to read all samples.
+        prefetch: How many batches a thread reads ahead, so that a step does not wait for a disk. What the data set
+            draws from global generators while it reads would then depend on the thread: give it a generator of its own.
 
     Example:
         >>> import numpy as np
@@ -110,6 +114,7 @@ class DataLoader:
         *,
         rank: int | None = None,
         world_size: int | None = None,
+        prefetch: int = 0,
     ) -> None:
         who = type(self).__name__
         if rank is None and world_size is None:
@@ -128,6 +133,7 @@ class DataLoader:
         self.shuffle: bool = flag(who, "shuffle", shuffle)
         self.drop_last: bool = flag(who, "drop_last", drop_last)
         self.seed: int = seed
+        self.prefetch: int = whole_number(who, "prefetch", prefetch, 0)
         self.rank = rank
         self.world_size = world_size
         self.epoch: int = 0  # that is being read, or is read next
@@ -211,10 +217,25 @@ class DataLoader:
         if not self._loaded:
             self._position = self._origin = 0
         self._loaded = False
-        for batch in self._read(self._rows()):
+        batches = self._read(self._rows())
+        for batch in _ahead(batches, self.prefetch) if self.prefetch else batches:
             self._position += 1
             yield batch
         self.set_epoch(self.epoch + 1)
+
+
+def _ahead(batches: Iterator[Any], most: int) -> Generator[Any]:
+    """Yield batches that a thread reads, at most so many ahead; what reading raises, is raised where a batch is due."""
+    end = object()
+    with ThreadPoolExecutor(1, "aspecthook-prefetch") as thread:
+        waiting: deque[Future[Any]] = deque([thread.submit(next, batches, end) for _ in range(most)])
+        try:
+            while (batch := waiting.popleft().result()) is not end:
+                waiting.append(thread.submit(next, batches, end))
+                yield batch
+        finally:
+            for one in waiting:
+                one.cancel()
 
 
 def _collated(samples: Sequence[Any]) -> Any:

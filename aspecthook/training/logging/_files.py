@@ -198,7 +198,7 @@ class _LineLoggerHook(FileLoggerHook):
 
     def _begin(self, runner: Run) -> None:
         mark = None if self._loaded is None else self._loaded["file"]
-        self.sink = self.kind(self.target(runner), runner.logger, mark)
+        self.sink: Any = self.kind(self.target(runner), runner.logger, mark)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the file ends too."""

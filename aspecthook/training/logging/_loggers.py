@@ -304,8 +304,10 @@ class IterTimerHook(Hook):
             self._since += perf_counter() - self._paused_at
             self._paused_at = 0.0
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
-    always_test_epoch = always_predict_epoch = always_val_epoch
+    before_test_epoch = before_val_epoch
+    before_predict_epoch = before_val_epoch
+    always_test_epoch = always_val_epoch
+    always_predict_epoch = always_val_epoch
 
 
 def eta_of(runner: Run) -> float | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections import namedtuple
 from typing import Any
 
@@ -328,3 +330,57 @@ def test_a_loader_of_pytorch_with_an_order_of_its_own_is_refused() -> None:
     ]:
         with pytest.raises(TrainingError, match=f"{says}.*give the loader batch_size and shuffle alone"):
             Resumable(loader)
+
+
+# Reading ahead
+
+
+@given(st.integers(0, 20), st.integers(1, 4), st.integers(1, 5), st.integers(0, 6))
+@settings(max_examples=30, deadline=None)
+def test_batches_that_are_read_ahead_are_the_same_and_go_on_anywhere(
+    length: int, size: int, prefetch: int, position: int
+) -> None:
+    plain = DataLoader(range(length), size, shuffle=True)
+    ahead = DataLoader(range(length), size, shuffle=True, prefetch=prefetch)
+    batches = listed(plain)
+    assert listed(ahead) == batches and ahead.state_dict() == plain.state_dict()
+    position = min(position, len(batches))
+    ahead.load_state_dict({"epoch": 0, "position": position})
+    rest = iter(ahead)
+    for place, batch in enumerate(rest, position + 1):
+        assert batch.tolist() == batches[place - 1]
+        if place < len(batches):
+            assert ahead.state_dict()["position"] == place
+    assert ahead.epoch == 1
+
+
+def test_no_more_is_read_ahead_than_asked_for_and_a_failure_comes_where_its_batch_is_due() -> None:
+    data, threads = Counting(5), threading.active_count()
+    rest = iter(DataLoader(data, 1, prefetch=2))
+    assert next(rest).tolist() == [0]
+    for thread in threading.enumerate():
+        if thread.name.startswith("aspecthook-prefetch"):
+            while len(data.read) < 3:  # which it reads by itself
+                time.sleep(0.001)
+    assert data.read == [0, 1, 2]
+    rest.close()  # type: ignore[attr-defined]
+    assert data.read == [0, 1, 2] and threading.active_count() == threads
+    data.length = 3
+    rest = iter(DataLoader(Longer(data), 1, prefetch=3))
+    assert [next(rest).tolist() for _ in range(3)] == [[0], [1], [2]]
+    with pytest.raises(IndexError, match="3"):
+        next(rest)
+    assert threading.active_count() == threads
+
+
+class Longer:
+    """Data that claim one sample more than they have."""
+
+    def __init__(self, data: Counting) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.data) + 1
+
+    def __getitem__(self, number: int) -> int:
+        return self.data[number]
