@@ -14,7 +14,7 @@ from aspecthook.training._options import flag, one_of, optional_number, whole_nu
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._files import folder_of, path_of
 from aspecthook.training.checkpoint._folder import newest
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook
 from ._kept_files import KeptFiles
@@ -107,33 +107,33 @@ class CheckpointHook(Hook):
         """The best score so far."""
         return self._best.mark if self._best.due is None else self._best.due[1]
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Find the folder, and finish what a killed run had no time for."""
         folder = self.out_dir or folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
         for files in (self._best, self._files):
             files.open(runner, folder)
 
-    def after_train_epoch(self, runner: Run) -> None:
+    def after_train_epoch(self, runner: Runner) -> None:
         """Act if it is due; not after an epoch that was ended early, which `after_run` saves."""
         if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval, self.start):
             self.act(runner)
 
-    def after_train_iter(self, runner: Run) -> None:
+    def after_train_iter(self, runner: Runner) -> None:
         """Act if it is due."""
         if not self.by_epoch and self.every_n_iters(runner, self.interval, self.start):
             self.act(runner)
 
-    def act(self, runner: Run) -> None:
+    def act(self, runner: Runner) -> None:
         """Save a checkpoint when the stage is over."""
         self._files.plan(runner, self._name(runner), runner.progress.iter)
 
-    def after_val_epoch(self, runner: Run) -> None:
+    def after_val_epoch(self, runner: Runner) -> None:
         """Save if the score is the best so far; a validation outside a run does not count."""
         if runner.running:
             self._files.mark = None  # the validation has changed the state of hooks, which the last file lacks
             self.judge(runner)
 
-    def judge(self, runner: Run) -> None:
+    def judge(self, runner: Runner) -> None:
         """Plan to save the best checkpoint, if the score of a validation is the best so far.
 
         It is judged at once, and the file is saved when the stage is over: see `KeptFiles.due`.
@@ -146,7 +146,7 @@ class CheckpointHook(Hook):
             runner.logger.info("%s is %g, the best so far", name, score)
             self._best.plan(runner, f"best_{_SEPARATORS.sub('_', name)}_{self._name(runner)}", score)
 
-    def after_run(self, runner: Run) -> None:
+    def after_run(self, runner: Runner) -> None:
         """Save the last checkpoint, wait for the last file, and log a warning if there was no score."""
         if self.save_last and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
@@ -160,7 +160,7 @@ class CheckpointHook(Hook):
             return None
         return Args(checkpoint={**checkpoint, "optimizer": None})
 
-    def _name(self, runner: Run) -> str:
+    def _name(self, runner: Runner) -> str:
         """Return the file name of a checkpoint of this moment."""
         if self.by_epoch and runner.progress.inner_iter == 0:
             return f"epoch_{runner.progress.epoch}.safetensors"
@@ -209,7 +209,7 @@ class CheckpointLoaderHook(Hook):
         self.missing_ok: bool = flag("CheckpointLoaderHook", "missing_ok", missing_ok)
         self._done = False
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Load the checkpoint."""
         if self._done:
             return

@@ -17,7 +17,7 @@ from aspecthook._errors import HookOptionError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training.loop._dialect import named
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook
 
@@ -141,18 +141,18 @@ class EMAHook(Hook):
             case "stochastic":
                 return 1 / float(step // self.interval + 1)
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Refuse a second hook of this class."""
         if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
             raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
 
-    def before_train_epoch(self, runner: Run) -> None:
+    def before_train_epoch(self, runner: Runner) -> None:
         """Put the parameters into the model, to be trained."""
         self._put_back(runner)
         if self.kind == "warm_up" and self._average is None:
             self._copy(runner)
 
-    def after_optimizer_step(self, runner: Run) -> None:
+    def after_optimizer_step(self, runner: Runner) -> None:
         """Update the average."""
         step = runner.step if self.kind == "warm_up" else self.steps
         if self.steps == 0 and self.kind != "warm_up":
@@ -161,17 +161,17 @@ class EMAHook(Hook):
             runner.backend.mix(runner.model, self._average, self.weight(step))
         self.steps += 1
 
-    def after_train_epoch(self, runner: Run) -> None:
+    def after_train_epoch(self, runner: Runner) -> None:
         """Put the average into the model, if it stays there until the next epoch."""
         if self.kind == "warm_up":
             self._put_in(runner)
 
-    def before_val_epoch(self, runner: Run) -> None:
+    def before_val_epoch(self, runner: Runner) -> None:
         """Put the average into the model."""
         self._stays = self._aside is not None
         self._put_in(runner)
 
-    def after_val_epoch(self, runner: Run) -> None:
+    def after_val_epoch(self, runner: Runner) -> None:
         """Put the parameters back, unless the average was in the model before."""
         if not self._stays:
             self._put_back(runner)
@@ -181,7 +181,7 @@ class EMAHook(Hook):
     after_test_epoch = after_val_epoch
     after_predict_epoch = after_val_epoch
 
-    def _put_in(self, runner: Run) -> None:
+    def _put_in(self, runner: Runner) -> None:
         """Put the average into the model, if there is one, and keep the parameters aside."""
         if self._average is not None and self._aside is None:
             # A copy: the model may have a lower precision, to which swapping would round the average itself.
@@ -189,19 +189,19 @@ class EMAHook(Hook):
             runner.backend.swap(runner.model, aside)
             self._aside = aside
 
-    def _put_back(self, runner: Run) -> None:
+    def _put_back(self, runner: Runner) -> None:
         if self._aside is not None:
             runner.backend.swap(runner.model, self._aside)
             self._aside = None
 
-    def _copy(self, runner: Run) -> None:
+    def _copy(self, runner: Runner) -> None:
         """Start the average from the parameters; from float16, in which small steps are lost, as float32."""
         state = runner.backend.state(runner.model)
         values = {name: state[name] for name in runner.backend.parameters(runner.model)}
         values = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
         self._average = runner.backend.to_device(values, runner.model)
 
-    def before_save_checkpoint(self, runner: Run, checkpoint: dict[str, Any]) -> Args | None:
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> Args | None:
         """Swap the averaged and the trained parameters in the checkpoint."""
         if self._average is None:
             return None
@@ -217,7 +217,7 @@ class EMAHook(Hook):
         model = {key: averaged.get(key, value) for key, value in checkpoint["model"].items()}
         return self._changed(runner, checkpoint, model, own)
 
-    def after_load_checkpoint(self, runner: Run, checkpoint: dict[str, Any], resume: bool) -> Args | None:
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any], resume: bool) -> Args | None:
         """Put both sets back where they were, if the run is resumed; otherwise start a new average."""
         state = checkpoint.get("hooks", {}).get(self._name(runner))
         if not resume or state is None:
@@ -235,10 +235,10 @@ class EMAHook(Hook):
         own = {"steps": state["steps"], **placed}
         return self._changed(runner, checkpoint, model if aside else {**model, **weights}, own)
 
-    def _name(self, runner: Run) -> str:
+    def _name(self, runner: Runner) -> str:
         return next(name for name, hook in named(runner) if hook is self)
 
-    def _changed(self, runner: Run, checkpoint: dict[str, Any], model: Arrays, own: dict[str, Any]) -> Args:
+    def _changed(self, runner: Runner, checkpoint: dict[str, Any], model: Arrays, own: dict[str, Any]) -> Args:
         hooks = {**checkpoint["hooks"], self._name(runner): own}
         return Args(checkpoint={**checkpoint, "model": model, "hooks": hooks})
 

@@ -15,7 +15,7 @@ from aspecthook.training._ranks import all_gather, broadcast
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._logs import VAL, of_mode, without_mode
 from aspecthook.training.loop._reading import is_divided
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS
@@ -84,31 +84,31 @@ class EvalHook(CheckpointHook):
         self.metrics: dict[str, float] = {}
         self._begun = False
 
-    def after_val_epoch(self, runner: Run) -> None:
+    def after_val_epoch(self, runner: Runner) -> None:
         """Do nothing: validations of the workflow and of other hooks are not judged."""
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Find the folder of the best checkpoint."""
         if self.save_best is not None:
             super().before_run(runner)
 
-    def before_train_epoch(self, runner: Run) -> None:
+    def before_train_epoch(self, runner: Runner) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if self.by_epoch:
             self._begin(runner, runner.epoch)
 
-    def before_train_iter(self, runner: Run) -> None:
+    def before_train_iter(self, runner: Runner) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if not self.by_epoch:
             self._begin(runner, runner.iter)
 
-    def _begin(self, runner: Run, done: int) -> None:
+    def _begin(self, runner: Runner, done: int) -> None:
         begun, self._begun = self._begun, True
         every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
         if not begun and self.start is not None and done >= self.start and every_n(runner, self.interval, self.start):
             self.act(runner)
 
-    def act(self, runner: Run) -> None:
+    def act(self, runner: Runner) -> None:
         """Validate."""
         runner.logs = without_mode("val", runner.logs)  # those of the last validation
         rows: list[tuple[Any, Any]] = []

@@ -11,7 +11,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training._ranks import any_rank
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule
@@ -66,12 +66,12 @@ class EarlyStoppingHook(Hook):
         self.stop_reason: str | None = None
         self._has_validated = False
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Start counting; a stopped run that is resumed stops again."""
         self.stop_reason, self._has_validated = None, False
         self._stop_if_waited(runner)
 
-    def after_val_epoch(self, runner: Run) -> None:
+    def after_val_epoch(self, runner: Runner) -> None:
         """Judge the validation, and ask the run to stop if it is time."""
         self._has_validated = True
         if not runner.running:
@@ -86,7 +86,7 @@ class EarlyStoppingHook(Hook):
             self.wait_count += 1
             self._stop_if_waited(runner)
 
-    def after_run(self, runner: Run) -> None:
+    def after_run(self, runner: Runner) -> None:
         """Warn if there was nothing to judge."""
         if not self._has_validated and self.stop_reason is None:
             runner.logger.warning(
@@ -94,12 +94,12 @@ class EarlyStoppingHook(Hook):
                 "or an EvalHook"
             )
 
-    def _stop_if_waited(self, runner: Run) -> None:
+    def _stop_if_waited(self, runner: Runner) -> None:
         if self.wait_count >= self.patience:
             said = f"did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
             self._stop(runner, f"{self.monitor} {said}")
 
-    def _stop(self, runner: Run, why: str) -> None:
+    def _stop(self, runner: Runner, why: str) -> None:
         self.stop_reason = why
         runner.logger.info("EarlyStoppingHook: %s; the run ends", why)
         runner.request_stop()
@@ -161,7 +161,7 @@ class NanGuardHook(Hook):
         self.skipped: int = 0
         self._bad: float | None = None  # a bad loss among the batches of the present step
 
-    def before_backward(self, runner: Run, loss: Any) -> None:
+    def before_backward(self, runner: Runner, loss: Any) -> None:
         """Check the loss, and raise on all ranks if it is bad on one, and the action is ``"raise"``."""
         value = runner.backend.item(loss)
         bad = not isfinite(value)
@@ -170,7 +170,7 @@ class NanGuardHook(Hook):
         elif any_rank(bad):
             raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
 
-    def before_optimizer_step(self, runner: Run) -> Return[None] | None:
+    def before_optimizer_step(self, runner: Runner) -> Return[None] | None:
         """Skip the step if the loss of one of its batches was bad."""
         if self.action == "raise":
             return None
@@ -193,7 +193,7 @@ class NanGuardHook(Hook):
         self.skipped, self._bad = int(state["skipped"]), state["bad"]
 
 
-def _message(runner: Run, problem: str) -> str:
+def _message(runner: Runner, problem: str) -> str:
     rates = ", ".join(f"{group['lr']:g}" for group in runner.optimizer.param_groups if "lr" in group)
     return (
         f"{problem} in epoch {runner.epoch + 1}, iteration {runner.inner_iter + 1} of it ({runner.iter + 1} of the "

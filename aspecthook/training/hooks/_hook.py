@@ -12,7 +12,7 @@ from typing import Any
 from aspecthook._errors import HookSignatureError, brief
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
 # A config of training is code, as a script is: it may import its own hooks, models and data.
@@ -57,28 +57,28 @@ class Hook:
 
     # One expression each, as hooks ask at every iteration, and another call would take a part of that time.
 
-    def every_n_epochs(self, runner: Run, n: int, start: int | None = None) -> bool:
+    def every_n_epochs(self, runner: Runner, n: int, start: int | None = None) -> bool:
         """Whether this epoch is an n-th one, counted from 1 or from `start`; never with n <= 0."""
         return n > 0 and (past := runner.epoch + 1 - (start or 0)) % n == 0 and past >= 0
 
-    def every_n_iters(self, runner: Run, n: int, start: int | None = None) -> bool:
+    def every_n_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
         """Whether this iteration is an n-th one of the run."""
         return n > 0 and (past := runner.iter + 1 - (start or 0)) % n == 0 and past >= 0
 
-    def every_n_inner_iters(self, runner: Run, n: int, start: int | None = None) -> bool:
+    def every_n_inner_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
         """Whether this iteration is an n-th one of its epoch."""
         return n > 0 and (past := runner.inner_iter + 1 - (start or 0)) % n == 0 and past >= 0
 
-    def end_of_epoch(self, runner: Run) -> bool:
+    def end_of_epoch(self, runner: Runner) -> bool:
         """Whether this iteration is the last of its epoch."""
         length = runner.progress.length if runner.mode == "train" else length_of(runner.data_loader)
         return runner.inner_iter + 1 == length
 
-    def is_last_epoch(self, runner: Run) -> bool:
+    def is_last_epoch(self, runner: Runner) -> bool:
         """Whether this epoch is the last of the run."""
         return runner.max_epochs is not None and runner.epoch + 1 == runner.max_epochs
 
-    def is_last_iter(self, runner: Run) -> bool:
+    def is_last_iter(self, runner: Runner) -> bool:
         """Whether this iteration is the last of the run."""
         return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
 
@@ -135,7 +135,7 @@ class DistSamplerSeedHook(Hook):
         'NORMAL'
     """
 
-    def before_train_epoch(self, runner: Run) -> None:
+    def before_train_epoch(self, runner: Runner) -> None:
         """Set the epoch."""
         batches = getattr(runner.data_loader, "batch_sampler", None)
         for sampler in (getattr(runner.data_loader, "sampler", None), batches, getattr(batches, "sampler", None)):
@@ -145,7 +145,7 @@ class DistSamplerSeedHook(Hook):
                 return
 
 
-def bindings(hook: object, _: Run) -> list[Binding]:
+def bindings(hook: object, _: Runner) -> list[Binding]:
     """Return the methods of a hook with the stages that they are named after; refuse a hook without any."""
     dialect = _DIALECT if _mmengine_base(hook) is None else _MMENGINE
     dialect.check(hook)

@@ -15,7 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, unused_path
 from aspecthook.training.checkpoint._folder import saved_by
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 
 @final
@@ -43,7 +43,7 @@ class KeptFiles:
         self.due: tuple[str, float | None] | None = None
         self.saving: Path | None = None
 
-    def open(self, run: Run, folder: Path) -> None:
+    def open(self, run: Runner, folder: Path) -> None:
         """Set the folder, remove the files that a killed run had no time to remove, and save the one that it owes."""
         self.folder = folder
         self.prune(run)
@@ -53,18 +53,18 @@ class KeptFiles:
         """Return the path of a file."""
         return self.folder / name
 
-    def plan(self, run: Run, name: str, mark: float) -> None:
+    def plan(self, run: Runner, name: str, mark: float) -> None:
         """Save a checkpoint when the stage is over."""
         self.due = name, mark
         run.after_stage(lambda: self.save_due(run))
 
-    def save_due(self, run: Run) -> None:
+    def save_due(self, run: Runner) -> None:
         """Save the file that is due, if there is one."""
         due, self.due = self.due, None  # a checkpoint that is saved does not owe itself
         if due is not None:
             self.save(run, *due)
 
-    def save(self, run: Run, name: str, mark: float | None = None) -> None:
+    def save(self, run: Runner, name: str, mark: float | None = None) -> None:
         """Save a checkpoint, and remove the oldest file if there are too many, once this one has been written."""
         run.finish_saving()  # if the file before has failed, what was noted of it is taken back first
         before = self.names, self.mark
@@ -89,7 +89,7 @@ class KeptFiles:
             self.saving = None
         run.writes.then(saved, failed)
 
-    def prune(self, run: Run) -> None:
+    def prune(self, run: Runner) -> None:
         """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
         for name in self.names[: -self._most] if self._most is not None else ():
             path = self.path(name)

@@ -10,7 +10,7 @@ from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, optional_number
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import check_arguments
 
 from ._hook import HOOKS, Hook
@@ -50,7 +50,7 @@ class OptimizerHook(Hook):
             self._set_clipping(f"{who}(grad_clip={brief(grad_clip)})", grad_clip)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Set the number of batches in a step, unless the runner was given another number."""
         if self.cumulative_iters is None:
             return
@@ -61,7 +61,7 @@ class OptimizerHook(Hook):
             )
         runner.accumulate = self.cumulative_iters
 
-    def before_optimizer_step(self, runner: Run) -> None:
+    def before_optimizer_step(self, runner: Runner) -> None:
         """Clip the gradients."""
         if self.max_norm is not None:
             norm = runner.backend.clip_gradients(runner.model, self.max_norm, self.norm_type)
@@ -118,7 +118,7 @@ class AmpOptimizerHook(OptimizerHook):
             self._scaling = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
         self._amp: TorchAmp | None = None
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint."""
         super().before_run(runner)
         if runner.amp is None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 from aspecthook._errors import HookSignatureError
 from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.loop._dialect import Dialect, Method
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._run_model import RunModel, plain_rate
 
@@ -134,7 +134,7 @@ class Callback:
     # On a run
 
     @property
-    def _runner(self) -> Run | None:
+    def _runner(self) -> Runner | None:
         """The run that the callback is on; None in a fit of Keras."""
         return self._model.runner if isinstance(self._model, RunModel) else None
 

@@ -22,7 +22,7 @@ from aspecthook.training.checkpoint._files import check_regular, own_path, put
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._files import append, as_text
 from aspecthook.training.loop._dialect import Method
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._callback import EVENTS, METHODS, OLDER, Callback, Logs, methods_of
 from ._monitor import save_freq_of
@@ -177,7 +177,7 @@ class BackupAndRestore(Callback):
         self.save_freq: Literal["epoch"] | int = save_freq_of("BackupAndRestore", save_freq)
         self.delete_checkpoint: bool = flag("BackupAndRestore", "delete_checkpoint", delete_checkpoint)
 
-    def resume_run(self, runner: Run) -> None:
+    def resume_run(self, runner: Runner) -> None:
         """Resume a run from the backup, if there is one; called before any `on_train_begin`."""
         path = self.backup_dir / _CHECKPOINT
         if path.exists():

@@ -22,7 +22,7 @@ from aspecthook.training.logging._row import values_of
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Method, Stage, named
 from aspecthook.training.loop._logs import Means, logged_by, of_mode
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._callback import KERAS, has_state, is_of_keras, methods_of
 from ._monitor import mode_by_name
@@ -57,7 +57,7 @@ class KerasLifecycle(Hook):
 
     priority: int | str = "HIGHEST"
 
-    def __init__(self, runner: Run) -> None:
+    def __init__(self, runner: Runner) -> None:
         self.model = RunModel(runner)
         self.running = False
         self.epoch = Epoch()
@@ -76,7 +76,7 @@ class KerasLifecycle(Hook):
 
     # The run
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Introduce the run to the callbacks, and begin with no epoch, unless a state was loaded."""
         self._introduce(runner, runner.max_epochs, "train")
         for _, callback in self._named():
@@ -92,7 +92,7 @@ class KerasLifecycle(Hook):
                 runner.logger.warning("%s of Keras has no state, and begins anew", callback.__class__.__name__)
         self.running, self._loaded = True, False
 
-    def _introduce(self, runner: Run, epochs: int | None, mode: str) -> None:
+    def _introduce(self, runner: Runner, epochs: int | None, mode: str) -> None:
         """Set the model and the params of all callbacks."""
         steps = length_of(runner.loaders.get(mode))
         for _, callback in self._named():
@@ -121,7 +121,7 @@ class KerasLifecycle(Hook):
 
     # Epochs
 
-    def before_train_epoch(self, runner: Run) -> None:
+    def before_train_epoch(self, runner: Runner) -> None:
         """Begin an epoch, or continue the one that was interrupted."""
         if runner.progress.inner_iter == 0 or self.epoch.number != runner.epoch:
             self.epoch = Epoch(runner.epoch)
@@ -132,7 +132,7 @@ class KerasLifecycle(Hook):
         self.epoch.train.add(result, logs)
         self._so_far = None
 
-    def after_train_epoch(self, runner: Run) -> None:
+    def after_train_epoch(self, runner: Runner) -> None:
         """Note whether the epoch is trained, and whether it is over."""
         done = runner.progress
         ends = runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
@@ -140,7 +140,7 @@ class KerasLifecycle(Hook):
         if done.epoch > self.epoch.number or (ends and not runner.interrupted):
             self.epoch.phase = "trained" if runner.validation_follows() else "over after train"
 
-    def after_val_epoch(self, runner: Run) -> None:
+    def after_val_epoch(self, runner: Runner) -> None:
         """Take the numbers of a validation; one before the first batch of an epoch does not belong to it."""
         epoch = self.epoch
         if self.running and (epoch.phase != "open" or runner.progress.inner_iter > 0):
@@ -173,7 +173,7 @@ class KerasLifecycle(Hook):
             self._so_far = _sorted(means.now())
         return self._so_far
 
-    def before_val_epoch(self, runner: Run) -> None:
+    def before_val_epoch(self, runner: Runner) -> None:
         """Begin a validation, a test or a prediction."""
         self.test = Means()
         if not self.running:
@@ -288,7 +288,7 @@ _EVENTS: dict[str, tuple[str, Kind, Callable[..., None]]] = {
 }
 
 
-def bindings(callback: object, run: Run) -> list[Binding]:
+def bindings(callback: object, run: Runner) -> list[Binding]:
     """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them."""
     methods = methods_of(callback)
     if type(callback).__name__ == "BackupAndRestore" and is_of_keras(type(callback)):

@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat, final
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 # Any: weights are arrays, and models take and return what they like.
 
@@ -23,13 +23,13 @@ class RunModel:
     metrics = ()  # Keras's monitors look here for metrics that it has compiled
     resumed = False  # whether the run continues another one, so that callbacks keep the states that they have
 
-    def __init__(self, runner: Run) -> None:
+    def __init__(self, runner: Runner) -> None:
         # A weak reference: callbacks hold the model, and they are hooks of the run.
         self._find = ref(runner)
         self.history: object = None
 
     @property
-    def runner(self) -> Run:
+    def runner(self) -> Runner:
         """The run; a ReferenceError if it was deleted."""
         runner = self._find()
         if runner is None:

@@ -27,7 +27,7 @@ from zlib import crc32
 from aspecthook.training.checkpoint._files import check_regular, folder_of, own_path, path_of, put, unused_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._loggers import LoggerHook, eta_of
 from ._row import TIMES, Row, duration_text, number_text, one_line
@@ -184,7 +184,7 @@ class FileLoggerHook(LoggerHook):
         super().__init__(None, interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self.path: Path = path_of(type(self).__name__, self.default if path is None else path)
 
-    def target(self, runner: Run) -> Path:
+    def target(self, runner: Runner) -> Path:
         """Return the path of the file."""
         if self.path.is_absolute():
             return self.path
@@ -196,7 +196,7 @@ class _LineLoggerHook(FileLoggerHook):
 
     kind: ClassVar[type[LineFile]] = LineFile
 
-    def _begin(self, runner: Run) -> None:
+    def _begin(self, runner: Runner) -> None:
         mark = None if self._loaded is None else self._loaded["file"]
         self.sink: Any = self.kind(self.target(runner), runner.logger, mark)
 
@@ -230,11 +230,11 @@ class TextLoggerHook(_LineLoggerHook):
 
     default = "log.txt"
 
-    def _begin(self, runner: Run) -> None:
+    def _begin(self, runner: Runner) -> None:
         if runner.work_dir is not None or self.path != Path(self.default):
             super()._begin(runner)
 
-    def _write(self, runner: Run, row: Row) -> None:
+    def _write(self, runner: Runner, row: Row) -> None:
         mode = "" if row.mode == "train" else f"({row.mode})"
         length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
         place = f"Epoch{mode} [{row.epoch}]" if self.by_epoch else f"Iter{mode} "
@@ -272,7 +272,7 @@ class JsonLoggerHook(_LineLoggerHook):
 
     default = "log.jsonl"
 
-    def _write(self, runner: Run, row: Row) -> None:
+    def _write(self, runner: Runner, row: Row) -> None:
         numbers = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.flat().items()}
         self._send(runner, json.dumps(numbers))
 
@@ -380,6 +380,6 @@ class TensorboardLoggerHook(FileLoggerHook):
     needs: ClassVar[tuple[str, ...]] = ("tensorboardX",)
     default: ClassVar[str] = "tf_logs"
 
-    def _begin(self, runner: Run) -> None:
+    def _begin(self, runner: Runner) -> None:
         done = runner.progress.iter
         self.sink = EventFile(self.target(runner), done + 1 if done else 0)

@@ -12,7 +12,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, whole_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._row import TIMES, Row, Sink, is_of, rates_of, values_of
 
@@ -60,7 +60,7 @@ class LoggerHook(Hook):
         self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
         self._waiting: list[Any] = []  # what the sink did not take yet
         self._retry_at = 0.0  # when it is asked again; 0 if it has not failed
-        self._run: Run | None = None  # that this hook has rows of, from its beginning on
+        self._run: Runner | None = None  # that this hook has rows of, from its beginning on
         self._loaded: Mapping[str, Any] | None = None  # a state, until the run begins
         self._sums: dict[str, list[float]] = {}  # since the last row, by name: the sum, and its weight
         # The newest iteration: its epoch, its number there, and its number in the run.
@@ -69,7 +69,7 @@ class LoggerHook(Hook):
 
     # When
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Begin, or continue where the resumed run had stopped."""
         if runner.rank != 0:
             return
@@ -88,29 +88,29 @@ class LoggerHook(Hook):
             self._place = (now.epoch + bool(now.inner_iter), now.inner_iter, now.iter)
         self._end_epoch(runner)
 
-    def _begin(self, runner: Run) -> None:
+    def _begin(self, runner: Runner) -> None:
         """Prepare the sink."""
 
-    def after_train_iter(self, runner: Run) -> None:
+    def after_train_iter(self, runner: Runner) -> None:
         """Add up what the iteration has logged, and write a row if it is due."""
         if runner.rank == 0:
             if self._run is None:  # the hook was registered during the run
                 self.before_run(runner)
             self._catch_up(runner, runner.iter + 1)
 
-    def after_train_epoch(self, runner: Run) -> None:
+    def after_train_epoch(self, runner: Runner) -> None:
         """Write a row of the last iterations of an epoch."""
         if self._run is not None:
             self._catch_up(runner, runner.progress.iter)
             self._end_epoch(runner)
 
-    def before_val_epoch(self, runner: Run) -> None:
+    def before_val_epoch(self, runner: Runner) -> None:
         """Write the training rows that are due: a hook may validate before this one is called for the iteration."""
         if runner.rank == 0:
             self.after_train_epoch(runner)
             self._mode = runner.mode if runner.mode != "predict" else ""
 
-    def after_val_epoch(self, runner: Run) -> None:
+    def after_val_epoch(self, runner: Runner) -> None:
         """Write a row of a validation, unless a hook has skipped it."""
         if runner.rank == 0 and self._mode:
             row, self._mode = self._validated(runner), ""
@@ -121,14 +121,14 @@ class LoggerHook(Hook):
     before_predict_epoch = before_val_epoch
     after_test_epoch = after_val_epoch
 
-    def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
+    def always_run(self, runner: Runner, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
         """Write what the sink has missed, and close it."""
         if runner.rank == 0:
             self._send(runner, is_last=True)
 
     # Rows
 
-    def _catch_up(self, runner: Run, done: int) -> None:
+    def _catch_up(self, runner: Runner, done: int) -> None:
         """Add up what was logged since the last call; `done` iterations are over, one that a hook skipped included."""
         if done > self._place[2]:
             if done == runner.progress.iter:
@@ -136,7 +136,7 @@ class LoggerHook(Hook):
             self._place = (runner.epoch + 1, runner.inner_iter + 1, done)
             self._write_if_due(runner)
 
-    def _write_if_due(self, runner: Run) -> None:
+    def _write_if_due(self, runner: Runner) -> None:
         """Write a training row if one is due. A second call finds no sums, and does nothing."""
         _, inner, done = self._place
         is_due = bool(self.interval) and (inner if self.by_epoch else done) % self.interval == 0
@@ -144,7 +144,7 @@ class LoggerHook(Hook):
         if is_due or (is_last and not self.ignore_last):
             self._write_training(runner)
 
-    def _end_epoch(self, runner: Run) -> None:
+    def _end_epoch(self, runner: Runner) -> None:
         """Write the rest of an epoch that is complete. A second call finds no sums, and does nothing."""
         if runner.progress.inner_iter == 0:
             if not self.ignore_last and (self.by_epoch or runner.by_epoch):
@@ -152,32 +152,32 @@ class LoggerHook(Hook):
             if self.by_epoch:
                 self._sums.clear()
 
-    def _write_training(self, runner: Run) -> None:
+    def _write_training(self, runner: Runner) -> None:
         """Write a row of what was added up since the last one, if anything was, and start over."""
         if self._sums:
             self._write(runner, self._row(runner, "train", self._means(runner)))
             self._sums.clear()
 
-    def _validated(self, runner: Run) -> Row | None:
+    def _validated(self, runner: Runner) -> Row | None:
         """Return a row of the validation under way; None if it has logged nothing."""
         numbers = {name: value for name, value in values_of(runner.logged).items() if is_of(name, self._mode)}
         return self._row(runner, self._mode, numbers) if numbers else None
 
-    def _row(self, runner: Run, mode: str, numbers: Mapping[str, float | str]) -> Row:
+    def _row(self, runner: Runner, mode: str, numbers: Mapping[str, float | str]) -> Row:
         """Return a row at the place that the training has reached."""
         epoch, inner, done = self._place
         return Row(mode, epoch, inner if self.by_epoch else done, done, {**rates_of(runner.optimizer), **numbers})
 
-    def _means(self, runner: Run) -> dict[str, float | str]:
+    def _means(self, runner: Runner) -> dict[str, float | str]:
         """Return the means since the last row, times last; a number that was not logged since keeps its value."""
         found = {name: value for name, value in values_of(runner.logs).items() if is_of(name, "train")}
         found.update((name, total / weight) for name, (total, weight) in self._sums.items() if weight)
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
-    def _write(self, runner: Run, row: Row) -> None:
+    def _write(self, runner: Runner, row: Row) -> None:
         self._send(runner, row)
 
-    def _send(self, runner: Run, *items: Any, is_last: bool = False) -> None:
+    def _send(self, runner: Runner, *items: Any, is_last: bool = False) -> None:
         """Write to the sink. While that fails, keep what it has missed, and try again now and then."""
         if self.sink is None:
             return
@@ -234,7 +234,7 @@ class LoggerHook(Hook):
         }
 
 
-def _add_newest(sums: dict[str, list[float]], runner: Run) -> None:
+def _add_newest(sums: dict[str, list[float]], runner: Runner) -> None:
     """Add what the newest iteration has logged to sums: times count once, other numbers as often as its samples."""
     outputs = runner.outputs
     samples = float(outputs.get("num_samples", 1)) if is_any(outputs, Mapping) else 1.0
@@ -281,12 +281,12 @@ class IterTimerHook(Hook):
         """Start waiting for the first batch."""
         self._since = perf_counter()
 
-    def before_train_iter(self, runner: Run) -> None:
+    def before_train_iter(self, runner: Runner) -> None:
         """Log how long the batch took to arrive."""
         self._inside = True
         runner.log(data_time=perf_counter() - self._since)
 
-    def after_train_iter(self, runner: Run) -> None:
+    def after_train_iter(self, runner: Runner) -> None:
         """Log how long the iteration took, unless a hook has skipped it."""
         now = perf_counter()
         if self._inside:
@@ -310,7 +310,7 @@ class IterTimerHook(Hook):
     always_predict_epoch = always_val_epoch
 
 
-def eta_of(runner: Run) -> float | None:
+def eta_of(runner: Runner) -> float | None:
     """Return how many seconds the rest of a training takes by its timer; None if that cannot be known."""
     mean = next((hook.mean for hook in runner.hooks if isinstance(hook, IterTimerHook)), None)
     total = runner.max_iters  # of a run by epochs too, as soon as their length is known

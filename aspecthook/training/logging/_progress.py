@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._loggers import LoggerHook, eta_of
 from ._row import TIMES, Row, duration_text, number_text, one_line, rates_of
@@ -125,14 +125,14 @@ class ProgressHook(LoggerHook):
 
     # When
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Begin to show the training."""
         self.by_epoch: bool = runner.by_epoch
         self._running, self._is_closed = True, False
         self._printed_at = perf_counter()
         super().before_run(runner)
 
-    def before_epoch(self, runner: Run) -> None:
+    def before_epoch(self, runner: Runner) -> None:
         """Show that a pass over the data begins; print the training before a validation."""
         if runner.mode != "train":
             super().before_val_epoch(runner)
@@ -145,7 +145,7 @@ class ProgressHook(LoggerHook):
     before_test_epoch = before_epoch
     before_predict_epoch = before_epoch
 
-    def after_iter(self, runner: Run) -> None:
+    def after_iter(self, runner: Runner) -> None:
         """Show how far the training, or a validation, a test or a prediction has come."""
         if runner.mode == "train" and self._running:
             super().after_train_iter(runner)
@@ -154,14 +154,14 @@ class ProgressHook(LoggerHook):
 
     after_train_iter = after_iter
 
-    def always_run(self, runner: Run, exc: BaseException | None) -> None:  # noqa: ARG002
+    def always_run(self, runner: Runner, exc: BaseException | None) -> None:  # noqa: ARG002
         """Leave the terminal as it was."""
         self._running = False
         self._stop()
 
     # What is shown
 
-    def _write(self, runner: Run, row: Row) -> None:
+    def _write(self, runner: Runner, row: Row) -> None:
         """Print a row of results."""
         now = perf_counter()
         head = _place(runner, row.epoch, row.iter) if self._running else ""
@@ -171,7 +171,7 @@ class ProgressHook(LoggerHook):
         self._show(runner, lambda: print(_fit(text), flush=True))
         self._printed_at = now
 
-    def _draw(self, runner: Run, done: int) -> None:
+    def _draw(self, runner: Runner, done: int) -> None:
         """Draw the bar of the pass over the data that is under way."""
         if not self._running or runner.rank != 0 or not _is_terminal(sys.stdout):
             return
@@ -190,7 +190,7 @@ class ProgressHook(LoggerHook):
         self._show(runner, lambda: bar.draw(head, "  ".join(numbers), done, total))
         self._drawn_at = perf_counter()
 
-    def _show(self, runner: Run, function: Callable[[], None]) -> None:
+    def _show(self, runner: Runner, function: Callable[[], None]) -> None:
         """Print or draw. If the terminal was closed, warn and continue the run."""
         if self._is_closed:
             return
@@ -207,12 +207,12 @@ class ProgressHook(LoggerHook):
             bar.stop()
 
 
-def _place(runner: Run, epoch: int, done: int) -> str:
+def _place(runner: Runner, epoch: int, done: int) -> str:
     word, count, total = ("epoch", epoch, runner.max_epochs) if runner.by_epoch else ("iter", done, runner.max_iters)
     return f"{word} {count}" if total is None else f"{word} {count:>{len(str(total))}}/{total}"
 
 
-def _texts(runner: Run, mode: str, numbers: Mapping[str, float | str]) -> list[str]:
+def _texts(runner: Runner, mode: str, numbers: Mapping[str, float | str]) -> list[str]:
     """Return the numbers of a mode as texts, without times, and of the training with its rate last."""
     rates = rates_of(runner.optimizer)
     shown = {name: value for name, value in numbers.items() if name not in rates and name not in TIMES}

@@ -28,7 +28,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._interrupts import INTERRUPTS
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._files import FileLoggerHook, LineFile
 from ._loggers import PAUSE, LoggerHook
@@ -76,18 +76,18 @@ class PlotHook(FileLoggerHook):
         self._error = ""  # that has ended the run
         self._due = 0.0  # when the file may be written again
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Begin, or continue where the resumed run had stopped."""
         self.end, self._error = "Running", ""
         self._due = perf_counter() + PAUSE  # the first writing imports matplotlib
         super().before_run(runner)
 
-    def _begin(self, runner: Run) -> None:
+    def _begin(self, runner: Runner) -> None:
         self.target(runner)  # which refuses one that a run may not write
         if self._loaded is None:
             self.rows = []
 
-    def _write(self, runner: Run, row: Row) -> None:
+    def _write(self, runner: Runner, row: Row) -> None:
         self.rows.append(row)
         training = [one for one in self.rows if one.mode == "train"]
         if row.mode == "train" and len(training) > _MOST_ROWS:
@@ -97,7 +97,7 @@ class PlotHook(FileLoggerHook):
         if row.mode == "test" or perf_counter() >= self._due:
             self.write(runner)
 
-    def always_run(self, runner: Run, exc: BaseException | None) -> None:
+    def always_run(self, runner: Runner, exc: BaseException | None) -> None:
         """Write the file for the last time."""
         trained, wanted = (runner.epoch, runner.max_epochs) if runner.by_epoch else (runner.iter, runner.max_iters)
         if exc is not None:
@@ -107,7 +107,7 @@ class PlotHook(FileLoggerHook):
             self.end = "Stopped early" if wanted is not None and trained < wanted else "Done"
         self.write(runner)
 
-    def write(self, runner: Run) -> None:
+    def write(self, runner: Runner) -> None:
         """Write the file now. Errors are logged, and do not fail the run."""
         if self._run is None:  # before any run, and on other ranks
             return
@@ -118,7 +118,7 @@ class PlotHook(FileLoggerHook):
             runner.logger.warning("%s could not be written: %s; the run continues", self.path, error, exc_info=error)
         self._due = perf_counter() + PAUSE * (perf_counter() - begun)
 
-    def content(self, runner: Run) -> bytes:  # noqa: ARG002
+    def content(self, runner: Runner) -> bytes:  # noqa: ARG002
         """Return the content of the file."""
         return drawn(curves_of(self.rows))
 
@@ -206,12 +206,12 @@ class ReportHook(PlotHook):
 
     _began = ""  # when the run began
 
-    def before_run(self, runner: Run) -> None:
+    def before_run(self, runner: Runner) -> None:
         """Begin, or continue where the resumed run had stopped."""
         self._began = _now()
         super().before_run(runner)
 
-    def content(self, runner: Run) -> bytes:
+    def content(self, runner: Runner) -> bytes:
         """Return the page."""
         from jinja2 import Environment, StrictUndefined
 
@@ -228,7 +228,7 @@ class ReportHook(PlotHook):
         )
         return page.encode(errors="replace")
 
-    def _progress(self, runner: Run) -> list[str]:
+    def _progress(self, runner: Runner) -> list[str]:
         """Return how far the run has come, when it began, when it was so far, and why it has stopped."""
         now = runner.progress
         texts = [f"{now.epoch:,} of {runner.max_epochs:,} epochs"] if runner.max_epochs else []
@@ -255,7 +255,7 @@ def _numbers_of(curves: Mapping[str, Mapping[str, Curve]]) -> Iterator[tuple[str
             yield name, number_text(curve[-1][1]), *best
 
 
-def _logs_of(runner: Run, folder: Path) -> list[tuple[str, str]]:
+def _logs_of(runner: Runner, folder: Path) -> list[tuple[str, str]]:
     """Return the names of the files of the log and of the config, and where they are as seen from a folder."""
     sinks = [hook.sink for hook in runner.hooks if isinstance(hook, LoggerHook)]
     paths = [sink.path for sink in sinks if isinstance(sink, LineFile)]
@@ -263,7 +263,7 @@ def _logs_of(runner: Run, folder: Path) -> list[tuple[str, str]]:
     return [(path.name, quote(os.path.relpath(path, folder))) for path in paths if path.exists()]
 
 
-def _facts_of(runner: Run) -> list[tuple[str, str]]:
+def _facts_of(runner: Runner) -> list[tuple[str, str]]:
     """Return what ran, and where."""
     packages = [name for name in ("aspecthook", "numpy", "safetensors", "torch", "keras") if name in sys.modules]
     return [

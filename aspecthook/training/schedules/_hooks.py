@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._policies import BY_STEP, Policy, check, policy_of
 from ._policies import warmup as warmup_factor
@@ -81,12 +81,12 @@ class LrUpdaterHook(Hook):
         if by_epoch and self._name in BY_STEP:
             raise ConfigError(f"{who}: {self._name} only counts steps; leave by_epoch out, or give False")
 
-    def before_train_epoch(self, runner: Run) -> None:
+    def before_train_epoch(self, runner: Runner) -> None:
         """Set the values of this epoch, if the schedule counts epochs."""
         if self._counts_epochs(runner):
             self._set(runner, 1.0)
 
-    def before_train_iter(self, runner: Run) -> None:
+    def before_train_iter(self, runner: Runner) -> None:
         """Set the values of this step, if the schedule counts steps or the warm-up is not over."""
         if self.warmup is not None:
             length: float = self.warmup_iters
@@ -98,12 +98,12 @@ class LrUpdaterHook(Hook):
         if not self._counts_epochs(runner):
             self._set(runner, 1.0)
 
-    def _counts_epochs(self, runner: Run) -> bool:
+    def _counts_epochs(self, runner: Runner) -> bool:
         if self.by_epoch is not None:
             return self.by_epoch
         return runner.max_epochs is not None and self._name not in BY_STEP
 
-    def _set(self, runner: Run, factor: float) -> None:
+    def _set(self, runner: Runner, factor: float) -> None:
         """Set the values of all groups. Each keeps the one that it started from, and so do checkpoints."""
         if self._counts_epochs(runner):
             progress, end = runner.epoch, runner.max_epochs or inf
@@ -164,7 +164,7 @@ class MomentumUpdaterHook(LrUpdaterHook):
             group["betas"] = (regular / factor, *group["betas"][1:])
 
 
-def _steps(runner: Run) -> float:
+def _steps(runner: Runner) -> float:
     """Return the number of steps of a run, each of which may be made of several batches."""
     if runner.max_iters is not None:
         return ceil(runner.max_iters / runner.accumulate)
@@ -173,7 +173,7 @@ def _steps(runner: Run) -> float:
     return ceil(runner.max_epochs * _length(runner, "a schedule by steps") / runner.accumulate)
 
 
-def _length(runner: Run, what: str) -> int:
+def _length(runner: Runner, what: str) -> int:
     try:
         return len(runner.data_loader)
     except TypeError:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._hooks import LrUpdaterHook, MomentumUpdaterHook
 from ._policies import POLICIES
@@ -34,7 +34,7 @@ _USUAL: dict[str, tuple[str, int]] = {
 _LOGGERS = 90
 
 
-def register_training_hooks(runner: Run, configs: Mapping[str, Config], log: Config, custom: Config) -> None:
+def register_training_hooks(runner: Runner, configs: Mapping[str, Config], log: Config, custom: Config) -> None:
     """Register all hooks; if one cannot be built or registered, none is."""
     others = cast("list[Config]", custom) if isinstance(custom, (list, tuple)) else [] if custom is None else [custom]
     rows: list[tuple[Any, str, int | None]] = [

@@ -13,7 +13,7 @@ from aspecthook import hooks, weave
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves, remade
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 # Any, in this room: fetches are names, nested in any way, and their values have the same shape; batches, models and
 # what they compute are the user's.
@@ -36,7 +36,7 @@ def mapped(fetches: Nested, function: Callable[[str], object], who: str) -> Nest
     return map_leaves(of_name, fetches)
 
 
-def _check_name(name: str, run: Run, who: str) -> None:
+def _check_name(name: str, run: Runner, who: str) -> None:
     """Raise unless a step has a value of this name; the message has the nearest name."""
     if name in WORDS:
         return
@@ -51,7 +51,7 @@ def _check_name(name: str, run: Run, who: str) -> None:
         )
 
 
-def _layers(run: Run) -> dict[str, Any]:
+def _layers(run: Runner) -> dict[str, Any]:
     """Return the layers of the model by name; the model itself by the empty name."""
     found: dict[str, Any] = {}
     for prefix, part in run.backend.parts(run.model).items():
@@ -124,7 +124,7 @@ class Reader:
             self._caught.clear()
         self.wanted.clear()
 
-    def check(self, fetches: Nested, run: Run, who: str) -> list[str]:
+    def check(self, fetches: Nested, run: Runner, who: str) -> list[str]:
         """Return the names in fetches; raise if a step has no value of one of them."""
         names: list[str] = []
         if type(fetches) is str:  # as most are
@@ -137,7 +137,7 @@ class Reader:
                 self._checked.add(name)
         return names
 
-    def want(self, names: Iterable[str], run: Run) -> None:
+    def want(self, names: Iterable[str], run: Runner) -> None:
         """Catch the values of these names in the current step."""
         for name in names:
             self.wanted.add(name)
@@ -151,11 +151,11 @@ class Reader:
         for kept in (self.wanted, self._checked, self._caught):
             kept.clear()
 
-    def read(self, names: Iterable[str], run: Run, global_step: int) -> dict[str, Any]:
+    def read(self, names: Iterable[str], run: Runner, global_step: int) -> dict[str, Any]:
         """Return values by name."""
         return {name: global_step if name == "global_step" else self._read(name, run) for name in names}
 
-    def _catch(self, name: str, run: Run) -> None:
+    def _catch(self, name: str, run: Runner) -> None:
         """Add a hook that catches a value, if it needs one."""
         kind, _, rest = name.partition(":")
 
@@ -182,7 +182,7 @@ class Reader:
             stage, catches = (run.forward, catch) if name == "loss" else (run.optimizer_step, catch_gradient)
             self._removers[name] = hooks(stage).add("post", catches, name=_NAME, priority=_LAST).remove
 
-    def _read(self, name: str, run: Run) -> object:
+    def _read(self, name: str, run: Runner) -> object:
         kind, _, rest = name.partition(":")
         if name in ("iter", "epoch"):
             return getattr(run, name)
@@ -202,13 +202,13 @@ class Reader:
         return value
 
 
-def _logged_loss(run: Run) -> object:
+def _logged_loss(run: Runner) -> object:
     """Return the loss that the model has returned, or has named among the numbers to log."""
     made: Nested = run.outputs if is_any(run.outputs, Mapping) else {}
     return made["loss"] if "loss" in made else made.get("log_vars", {}).get("loss")
 
 
-def _refuse_compiled(run: Run, name: str) -> None:
+def _refuse_compiled(run: Runner, name: str) -> None:
     """Raise if the model is compiled: compiled code ignores hooks that are added to its layers later."""
     for part in (run.model, *_layers(run).values()):
         if hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None:

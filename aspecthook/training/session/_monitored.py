@@ -21,7 +21,6 @@ from aspecthook.training.checkpoint._folder import load, newest
 from aspecthook.training.loop._checks import check_loader
 from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
 from aspecthook.training.loop._logs import logged_by
-from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
 
 from ._fetches import Feed, Nested, arrays
@@ -278,7 +277,7 @@ class MonitoredTrainingSession:
         self._registered.close()
 
 
-def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
+def _staged(run: Runner, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """Run a body that pauses, inside the hooks that a stage has now.
 
     The user enters a stage in one call of `MonitoredTrainingSession.run` and leaves it in a later one, and still it is
@@ -293,7 +292,7 @@ def _staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
                 "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"
             )
 
-    def paused(run: Run) -> Pauses:  # noqa: ARG001  # the parameters of a stage
+    def paused(run: Runner) -> Pauses:  # noqa: ARG001  # the parameters of a stage
         return (yield from body())
 
     call = mount.separate(mount.chain(), paused, Site(mount.name, paused.__code__, mount.site().function))

@@ -17,7 +17,7 @@ from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._guards import NanLossError
 from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
-from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._runner import Runner
 
 from ._fetches import Feed, Nested, Reader, fed, mapped
 
@@ -35,12 +35,12 @@ class Session:
         ...             coord.request_stop()  # the coordinator is the session itself
     """
 
-    def __init__(self, runner: Run, reader: Reader) -> None:
-        self._runner: Run | None = runner
+    def __init__(self, runner: Runner, reader: Reader) -> None:
+        self._runner: Runner | None = runner
         self._reader = reader
 
     @property
-    def runner(self) -> Run:
+    def runner(self) -> Runner:
         """The runner; an error once the session is closed."""
         if self._runner is None:
             raise TrainingError("the session is closed; read values before the run ends")
@@ -265,7 +265,7 @@ class SessionState:
 
     # The step. What is the same for all hooks is done once, since these are called for each hook at each step.
 
-    def begin_step(self, call: Call, run: Run) -> SessionRunContext:
+    def begin_step(self, call: Call, run: Runner) -> SessionRunContext:
         """Begin a step, with the first hook that is called in it, and return its context."""
         self.call, self.values, self.asked, self.feeders = call, None, {}, {}
         self.context = SessionRunContext(self.original_args, self.opened(run))
@@ -273,7 +273,7 @@ class SessionState:
         self.reader.begin_step()
         return self.context
 
-    def take(self, hook: SessionRunHook, who: str, answer: object, batch: Nested, run: Run) -> Args | None:
+    def take(self, hook: SessionRunHook, who: str, answer: object, batch: Nested, run: Runner) -> Args | None:
         """Use what `before_run` of a hook returned, and return the answer for the stage."""
         if type(answer) is not SessionRunArgs:
             returned = f"before_run of {who} returned {described(answer)}"
@@ -288,7 +288,7 @@ class SessionState:
         moved = {key: run.backend.to_device(value, run.model) for key, value in feed.items()}
         return Args(batch=fed(batch, moved, self.feeders, who))
 
-    def values_of(self, hook: SessionRunHook, run: Run) -> SessionRunValues | None:
+    def values_of(self, hook: SessionRunHook, run: Runner) -> SessionRunValues | None:
         """Return the values that a hook has fetched; None if the step was skipped, or a hook has ended the run."""
         if self.values is None:
             if self.quiet is not None or (self.training and run.progress.iter <= run.iter):
@@ -305,13 +305,13 @@ class SessionState:
 
     # The session
 
-    def opened(self, run: Run) -> Session:
+    def opened(self, run: Runner) -> Session:
         """Return the session, which the first hook that needs it opens."""
         if self.session is None:
             self.session = Session(run, self.reader)
         return self.session
 
-    def end_quietly(self, run: Run, error: BaseException) -> None:
+    def end_quietly(self, run: Runner, error: BaseException) -> None:
         """End the loop as if a hook had asked for it."""
         run.logger.info("the run ends: %s %s", type(error).__name__, error)
         self.quiet, self.values = error, None
@@ -329,10 +329,10 @@ class SessionState:
             self.session = None
 
 
-_states: WeakKeyDictionary[Run, dict[str, SessionState]] = WeakKeyDictionary()
+_states: WeakKeyDictionary[Runner, dict[str, SessionState]] = WeakKeyDictionary()
 
 
-def session_state(run: Run, mode: str = "train") -> SessionState:
+def session_state(run: Runner, mode: str = "train") -> SessionState:
     """Return the state that the session hooks of a runner share in training, validation or prediction."""
     states = _states.setdefault(run, {})
     if mode not in states:
@@ -351,7 +351,7 @@ def _begin(_: SessionState, __: SessionRunHook, method: Method) -> Method:
 
 
 def _create(state: SessionState, _: SessionRunHook, method: Method) -> Method:
-    def create(runner: Run) -> None:
+    def create(runner: Runner) -> None:
         session = state.opened(runner)
         state.creating = True
         method(session, session)
@@ -361,7 +361,7 @@ def _create(state: SessionState, _: SessionRunHook, method: Method) -> Method:
 
 
 def _end(state: SessionState, _: SessionRunHook, method: Method) -> Method:
-    def end(runner: Run) -> None:
+    def end(runner: Runner) -> None:
         method(state.opened(runner))
 
     return end
@@ -370,7 +370,7 @@ def _end(state: SessionState, _: SessionRunHook, method: Method) -> Method:
 def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
     who = "the caller of the step" if isinstance(hook, Caller) else f"the session hook {type(hook).__name__}"
 
-    def before_run(call: Call, runner: Run, batch: Nested) -> Args | None:
+    def before_run(call: Call, runner: Runner, batch: Nested) -> Args | None:
         answer = method(state.context if state.call is call else state.begin_step(call, runner))
         return None if answer is None else state.take(hook, who, answer, batch, runner)
 
@@ -378,7 +378,7 @@ def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Me
 
 
 def _after_run(state: SessionState, hook: SessionRunHook, method: Method) -> Method:
-    def after_run(call: Call, runner: Run) -> None:
+    def after_run(call: Call, runner: Runner) -> None:
         context = state.context if state.call is call else state.begin_step(call, runner)
         values = state.values_of(hook, runner)
         if values is None:
@@ -409,7 +409,7 @@ _DIALECT: Final = Dialect(
 )
 
 
-def bindings(hook: SessionRunHook, run: Run, mode: str = "train") -> list[Binding]:
+def bindings(hook: SessionRunHook, run: Runner, mode: str = "train") -> list[Binding]:
     """Return the bindings of a session-run hook."""
     _DIALECT.check(hook)
     state, stages = session_state(run, mode), STAGES[mode]
@@ -419,7 +419,7 @@ def bindings(hook: SessionRunHook, run: Run, mode: str = "train") -> list[Bindin
     rows = [(*_TABLE[name], method) for name, method in called.items()]
     found = [Binding(Stage(stages[stage], kind), adapt(state, hook, method)) for stage, kind, adapt, method in rows]
 
-    def end_quietly(exc: BaseException, runner: Run) -> Return[None] | None:
+    def end_quietly(exc: BaseException, runner: Runner) -> Return[None] | None:
         if state.creating or not isinstance(exc, QUIET):
             return None
         state.end_quietly(runner, exc)
