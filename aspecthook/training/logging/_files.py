@@ -382,4 +382,4 @@ class TensorboardLoggerHook(FileLoggerHook):
 
     def _begin(self, runner: Runner) -> None:
         done = runner.progress.iter
-        self.sink = EventFile(self.target(runner), done + 1 if done else 0)
+        self.sink: Any = EventFile(self.target(runner), done + 1 if done else 0)
