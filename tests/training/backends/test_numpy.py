@@ -184,6 +184,13 @@ def test_gradients_are_finite_differences(kind: str) -> None:
         parameter.data = data
 
 
+def test_the_weight_decay_of_adamw_is_beside_its_gradient() -> None:
+    parameter = Parameter(np.array([2.0, -4.0]))
+    parameter.grad = np.zeros(2)
+    AdamW([parameter], lr=0.5, weight_decay=0.5).step()
+    assert parameter.data.tolist() == [1.5, -3.0]
+
+
 def test_the_gradient_has_the_type_of_the_parameter() -> None:
     layer = Linear(2, 2)  # float32
     mse(layer(np.ones((3, 2), np.float64)), np.zeros((3, 2))).backward()
