@@ -495,6 +495,19 @@ def test_every_module_level_alias_of_a_c_function_is_woven_and_restored(shop: Sh
     assert time.sleep is shop.pause is elsewhere.slumber is elsewhere.pause is plain
 
 
+def test_a_displaced_proxy_that_is_paused_twice_is_displaced_still(shop: Shop) -> None:
+    # The second pause opened the place for a moment, and so forgot who had taken it.
+    space = vars(shop)
+    space["root"] = math.sqrt
+    weaving = weave(f"{shop.__name__}:root", always=lambda: None)
+    space["root"] = math.cos
+    for _ in range(2):
+        weaving.pause()
+        assert weaving.state == "displaced"
+    weaving.remove()
+    assert space.pop("root") is math.cos
+
+
 def test_a_c_function_woven_by_an_alias_is_not_displaced_when_the_alias_is_gone(shop: Shop) -> None:
     by_alias = weave(f"{NAME}:pause", pre=lambda: Return("woven"))
     by_alias.remove()

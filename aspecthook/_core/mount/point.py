@@ -433,6 +433,9 @@ class MountPoint(Attribute):
     @under_lock
     def set_paused(self, hooks: tuple[Hook, ...], *, paused: bool) -> None:
         """Pause some hooks, or resume them."""
+        if all(hook.paused == paused for hook in hooks):
+            self.tidy()  # no change opens the place for a moment, which would forget who has displaced it
+            return
 
         def store() -> None:
             for hook in hooks:
