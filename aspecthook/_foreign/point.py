@@ -122,8 +122,9 @@ class ProxyMountPoint(MountPoint):
         # If other code has kept the proxy and puts it back, its next call removes it.
         self.proxy._self_call = self._call_and_heal
         for entry in self._entries:
-            entry.leave()
-            entry.opened = False
+            if entry.opened:  # what others put there after it was left has displaced nothing
+                entry.leave()
+                entry.opened = False
         self._heal()
 
     @under_lock

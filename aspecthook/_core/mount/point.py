@@ -433,9 +433,9 @@ class MountPoint(Attribute):
     @under_lock
     def set_paused(self, hooks: tuple[Hook, ...], *, paused: bool) -> None:
         """Pause some hooks, or resume them."""
-        if all(hook.paused == paused for hook in hooks):
-            self.tidy()  # no change opens the place for a moment, which would forget who has displaced it
-            return
+        is_closed = (self.place is None or not self.place.opened) and not self._is_needed()
+        if is_closed and all(hook.paused == paused for hook in hooks if hook in self.members):
+            return  # a change opens the place for a moment, and so forgets who has displaced it
 
         def store() -> None:
             for hook in hooks:
