@@ -114,7 +114,7 @@ class ProxyMountPoint(MountPoint):
     def _open(self) -> None:
         super()._open()
         self.proxy._self_call = self.enter
-        if not self.short:
+        if not self.short and not self.members:  # while there are hooks, paused ones too, it is known who displaced it
             self._entries = []
 
     def _forget(self) -> None:

@@ -495,15 +495,29 @@ def test_every_module_level_alias_of_a_c_function_is_woven_and_restored(shop: Sh
     assert time.sleep is shop.pause is elsewhere.slumber is elsewhere.pause is plain
 
 
-def test_a_displaced_proxy_that_is_paused_twice_is_displaced_still(shop: Shop) -> None:
-    # The second pause opened the place for a moment, and so forgot who had taken it.
+@pytest.mark.parametrize(
+    ("acts", "state"),
+    [
+        ("theirs pause", "displaced"),
+        ("theirs pause pause", "displaced"),
+        ("theirs clear pause", "displaced"),
+        ("pause theirs resume", "displaced"),
+        ("pause theirs resume clear", "displaced"),
+        ("clear theirs remove", "removed"),
+    ],
+)
+def test_whoever_takes_the_place_of_a_proxy_while_it_has_hooks_displaces_it(shop: Shop, acts: str, state: str) -> None:
+    # Each change of paused hooks opens the place for a moment, which forgot who had taken it.
     space = vars(shop)
     space["root"] = math.sqrt
     weaving = weave(f"{shop.__name__}:root", always=lambda: None)
-    space["root"] = math.cos
-    for _ in range(2):
-        weaving.pause()
-        assert weaving.state == "displaced"
+    mount = hooks(space["root"])
+    for act in acts.split():
+        if act == "theirs":
+            space["root"] = math.cos
+        else:
+            getattr(mount if act == "clear" else weaving, act)()
+    assert weaving.state == state
     weaving.remove()
     assert space.pop("root") is math.cos
 

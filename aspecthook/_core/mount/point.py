@@ -432,16 +432,15 @@ class MountPoint(Attribute):
 
     @under_lock
     def set_paused(self, hooks: tuple[Hook, ...], *, paused: bool) -> None:
-        """Pause some hooks, or resume them."""
-        is_closed = (self.place is None or not self.place.opened) and not self._is_needed()
-        if is_closed and all(hook.paused == paused for hook in hooks if hook in self.members):
-            return  # a change opens the place for a moment, and so forgets who has displaced it
+        """Pause some hooks, or resume them; those that are removed are skipped."""
+        present = [hook for hook in hooks if hook in self.members]
 
         def store() -> None:
-            for hook in hooks:
+            for hook in present:
                 hook.paused = paused
 
-        self._change(store)
+        if present:
+            self._change(store)
 
     @under_lock
     def rearrange(self) -> None:
