@@ -12,9 +12,10 @@ from typing import Any, TypeAlias, cast
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, HookTypeError, brief, is_inner_frame, nearest
 from aspecthook._values import Redact, Redaction, shown_time
+from aspecthook.weave._steps import End
 
 from ._aspect import AnyHook, Aspect, caller, named
-from ._turns import End, Turn, observed
+from ._turns import Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

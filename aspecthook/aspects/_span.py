@@ -10,9 +10,10 @@ from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook._values import Redact, Redaction
 from aspecthook.record._calls import Function, RecordedCall
+from aspecthook.weave._steps import End
 
 from ._aspect import AnyHook, Aspect, needed
-from ._turns import End, Turn, observed
+from ._turns import Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

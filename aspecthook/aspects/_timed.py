@@ -10,9 +10,10 @@ from typing import Any, final
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookLookupError, nearest
 from aspecthook.record._functions import Row, Table, Totals
+from aspecthook.weave._steps import End
 
 from ._aspect import AnyHook, Aspect
-from ._turns import End, Turn, observed
+from ._turns import Turn, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -12,15 +12,14 @@ from typing import Any, TypeAlias
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._watching import Unwatched, failure, is_watched
-from aspecthook.weave._steps import astepped, stepped
+from aspecthook.weave._steps import End, astepped, stepped
 
 from ._aspect import AnyHook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# What a run is made of: a context manager for each turn, and what takes the result or the exception at the end.
+# A context manager for each turn of a run.
 Turn: TypeAlias = Callable[[], AbstractContextManager[Any]]
-End: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
 def observed(site: Site, begin: Callable[[Call], tuple[Turn, End]]) -> AnyHook:
