@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -256,6 +257,7 @@ def in_child(setting: Setting, folder: Path, kill: Kill | None, seconds: float) 
     """Train in a child; return its exit status, -9 if it was killed."""
     child = os.fork()
     if child == 0:
+        os.setsid()
         status = 1
         try:
             train(setting, folder, kill)
@@ -268,7 +270,12 @@ def in_child(setting: Setting, folder: Path, kill: Kill | None, seconds: float) 
     if kill is not None and kill.how == "instant":
         time.sleep(seconds * kill.at / 40)
         os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    # A worker of PyTorch's loader asks for its parent's number when it begins, and ends when that has changed. If its
+    # parent was killed before, the worker waits for ever, and keeps the output of this process open.
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    return status
 
 
 def outcome(folder: Path) -> Any:
