@@ -304,7 +304,7 @@ class Carrier:
     inherited: bool = False
     puts: list[Put] = field(default_factory=list)
     was_open: bool = False
-    # Whether theirs was in the place when ours had to go; None: it was, but has been gone since
+    # Whether theirs was in the place when ours had to go; None: either may be said
     stranded: bool | None = False
     # Whether theirs was in the place when the hooks came: then it was never ours
     never_ours: bool = False
@@ -416,7 +416,8 @@ class Weavings(RuleBasedStateMachine):
                     if place.form == "function":
                         assert one.own() is not carrier.target, f"{one.pointcut} was left out"
             if carrier.was_open and not now_open:
-                carrier.stranded = self.is_theirs(before[place], carrier)
+                # What was there before the hooks came has displaced nothing, so that either state may be said.
+                carrier.stranded = None if carrier.never_ours else self.is_theirs(before[place], carrier)
                 for one in self.places:
                     assert one.own() is not carrier.proxy, f"our proxy stayed in {one.pointcut}"
             carrier.was_open = now_open
