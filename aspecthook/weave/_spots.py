@@ -30,11 +30,11 @@ from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import MountError, WeaveError, brief, qualified
-from aspecthook._foreign.binding import Binding, bind
 from aspecthook._foreign.carrier import inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
-from aspecthook._foreign.point import mount_in_class, mount_in_module, proxied
+from aspecthook._foreign.point import mount_in_place, proxied
 from aspecthook._foreign.proxies import load_proxies
+from aspecthook._foreign.unbound import Binding, bind
 from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
@@ -169,7 +169,7 @@ def _in_module(member: Member) -> Spot:
     if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     load_proxies()
-    return Spot(value, lambda: mount_in_module(value, member.label), loose=True)
+    return Spot(value, lambda: mount_in_place(value, member.label), loose=True)
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
@@ -220,7 +220,7 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     _refuse_streams(bind(value, None, cls), member)
     load_proxies()
     function = getattr(value, "__func__", value)
-    mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
+    mount = partial(mount_in_place, value, member.label, cls, member.name, binding)
     return Spot(function, mount, loose=True)
 
 
