@@ -18,7 +18,7 @@ import wrapt
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.callables import type_of
 
-from .unbound import bind
+from .carrier import bind
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

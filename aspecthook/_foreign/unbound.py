@@ -16,19 +16,13 @@ from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.law.signature import Style
 from aspecthook._hints import Any, Literal, TypeAlias
 
-from .carrier import inspected_style
+from .carrier import bind, inspected_style
 from .proxies import is_proxy
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # How a member of a class becomes callable: by binding to the instance, to the class, or not at all.
 Binding: TypeAlias = Literal["instance", "class", "none"]
-
-
-def bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
-    """Return what a member of a class is when it is taken from an instance or the class."""
-    get = getattr(type(descriptor), "__get__", None)
-    return descriptor if get is None else get(descriptor, instance, owner)
 
 
 def as_function(

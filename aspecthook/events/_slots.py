@@ -117,7 +117,7 @@ class Slot(Occupancy):
         reports: Whether the slot reports exceptions. A subscriber that raises SystemExit must not hide one.
     """
 
-    __slots__ = ("_get", "_key", "_link", "_notify", "_pass_on", "_put", "_reports", "_retired", "name")
+    __slots__ = ("_get", "_key", "_link", "_notify", "_pass_on", "_put", "_reports", "_retired", "before", "name")
 
     def __init__(
         self,
@@ -142,13 +142,6 @@ class Slot(Occupancy):
         self._retired: Link | None = None
 
     # As a place that others may take too
-
-    @property
-    def before(self) -> Any:
-        """What was there before our link, which is the one in the slot, or else the last one that was."""
-        now = self.now()
-        link = now if isinstance(now, Link) and self.is_ours(now) else self._link
-        return now if link is None else link.before
 
     def now(self) -> Any:
         """Return what is there."""
@@ -180,13 +173,13 @@ class Slot(Occupancy):
         """Put a link into the slot. If another callable has been put over ours, both stay."""
         now: Any = self.now()
         if self.is_ours(now):
-            self._link = now
+            self._link, self.before = now, now.before
         elif not self.opened:
             made = self._retired
             if made is None or now is not made.before:
                 made = Link(self, now)
             self._put(made)
-            self._link = made
+            self._link, self.before = made, now
         elif self._link is not None and now is self._link.before:  # other code has restored what was there before us
             self._put_or_leave(self._link)
         self.opened = True
@@ -194,7 +187,8 @@ class Slot(Occupancy):
     def disconnect(self) -> None:
         """Put back what was there. A link over which others have put theirs stays, and only passes calls on."""
         self.opened = False
-        self.leave()
+        if self._link is not None:
+            self.leave()
 
     # What a link does
 

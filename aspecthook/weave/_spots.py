@@ -30,11 +30,11 @@ from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import MountError, WeaveError, brief, qualified
-from aspecthook._foreign.carrier import inspected_style
+from aspecthook._foreign.carrier import bind, inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import mount_in_place, proxied
 from aspecthook._foreign.proxies import load_proxies
-from aspecthook._foreign.unbound import Binding, bind
+from aspecthook._foreign.unbound import Binding
 from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
