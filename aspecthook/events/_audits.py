@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from aspecthook._errors import HookTypeError, MountError, brief
 
 from ._slots import notify
-from ._wired import Plug, copied, wired
+from ._wired import Plug, wired
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event
@@ -29,13 +29,6 @@ Listener: TypeAlias = Callable[..., Any]
 _table: dict[str, Listener] = {}
 
 
-# The interpreter calls this also while it empties its modules, so that all it needs is a default.
-def _dispatch(name: str, args: tuple[Any, ...], table: dict[str, Listener] = _table, notify: Listener = notify) -> None:
-    listener = table.get(name)
-    if listener is not None:
-        notify(listener, *args)
-
-
 # The codes of the dispatcher. It has globals of its own, which stay when the interpreter empties its modules.
 
 
@@ -43,8 +36,9 @@ def _silent(name: str, args: tuple[Any, ...]) -> None: ...
 
 
 def _looking(name: str, args: tuple[Any, ...]) -> None:
-    if name in _table:
-        _dispatch(name, args)
+    listener = _table.get(name)
+    if listener is not None:
+        notify(listener, *args)
 
 
 def _answering(name: str, args: tuple[Any, ...]) -> None:
@@ -52,7 +46,7 @@ def _answering(name: str, args: tuple[Any, ...]) -> None:
         args[0].append(name)
 
 
-_GLOBALS = {"__name__": __name__, "__builtins__": vars(builtins), "_table": _table, "_dispatch": _dispatch}
+_GLOBALS = {"__name__": __name__, "__builtins__": vars(builtins), "_table": _table, "notify": notify}
 _hook: FunctionType | None = None
 
 
@@ -134,12 +128,11 @@ def audit(name: str) -> AuditEvent:
         raise HookTypeError(f"{brief(name)} is not the name of an audit event; give a string such as 'os.remove'")
     found = _events.get(name)
     if found is None:
-        decorate: Any = wired(f"audit({name!r})", lambda event: [_plug(name, event)])
-        function: Any = copied(_raised)
-        found = _events.setdefault(name, decorate(function))
+
+        @wired(f"audit({name!r})", lambda event: [_plug(name, event)])
+        def raised(*args: Any) -> None:
+            """An audit event is raised."""
+
+        found = _events.setdefault(name, raised)
     given: AuditEvent = found
     return given
-
-
-def _raised(*args: Any) -> None:
-    """An audit event is raised."""

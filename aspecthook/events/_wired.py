@@ -105,11 +105,3 @@ def wired(name: str, plugs: ToPlugs, *, first: bool = False, errors: Errors = "r
         return make_event(stub, f"aspecthook.events:{name}", make=make, first=first, fold=None, errors=errors)
 
     return decorate
-
-
-def copied(stub: Callable[..., object]) -> Any:
-    """Return a copy of a stub, of which several events are made."""
-    assert isinstance(stub, FunctionType)
-    copy = FunctionType(stub.__code__, stub.__globals__, stub.__name__)
-    copy.__annotations__ = dict(stub.__annotations__)
-    return copy
