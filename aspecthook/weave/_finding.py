@@ -12,7 +12,7 @@ from aspecthook._errors import WeaveError, qualified
 from aspecthook._hints import Any, NamedTuple, TypeAlias
 
 from ._imports import is_being_imported
-from ._members import find, is_excluded, modules, path_of, public
+from ._members import Member, find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._pytorch import model_of
 from ._reasons import why_empty
@@ -85,23 +85,24 @@ def _spots_in(term: Term, module: ModuleType, pointcut: Any, hooks: Collection[C
     Raises:
         WeaveError: A member that is named is missing or takes no hooks, or none of those that a glob chooses does.
     """
-    spots: list[Spot] = []
-    refused: WeaveError | None = None
-    for member in find(term, module):
-        if is_excluded(member, pointcut):
-            continue
-        try:
-            spot = spot_of(member)
-        except WeaveError as error:
-            if term.exact and len(member.path) == len(term.segments):
-                raise
-            refused = refused or error
-            continue
-        if term.exact or code_of(spot.function) not in hooks:
-            spots.append(spot)
+    spots, refused = _accepted([one for one in find(term, module) if not is_excluded(one, pointcut)])
+    if not term.exact:
+        spots = [spot for spot in spots if code_of(spot.function) not in hooks]
     if not spots and refused is not None and term.exact_module:
         raise refused
     return spots
+
+
+def _accepted(members: Iterable[Member]) -> tuple[list[Spot], WeaveError | None]:
+    """Return the spots of the members that take hooks, and why the first of the others takes none."""
+    spots: list[Spot] = []
+    refused: WeaveError | None = None
+    for member in members:
+        try:
+            spots.append(spot_of(member))
+        except WeaveError as error:
+            refused = refused or error
+    return spots, refused
 
 
 def spots_of_objects(plans: Iterable[Plan]) -> Spots:
@@ -131,14 +132,8 @@ def _spots_of(target: Any, where: Where | None) -> list[Spot]:
 
 def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]:
     """Return the spots of the public functions of a module or a class."""
-    spots: list[Spot] = []
-    refused: list[WeaveError] = []
-    for member in public(target, path_of(target) if isinstance(target, type) else ()):
-        try:
-            spots.append(spot_of(member))
-        except WeaveError as error:
-            refused.append(error)
+    spots, refused = _accepted(public(target, path_of(target) if isinstance(target, type) else ()))
     if not spots:
         label = qualified(target) if isinstance(target, type) else target.__name__
-        raise refused[0] if refused else WeaveError(why_empty(target, label))
+        raise refused or WeaveError(why_empty(target, label))
     return [spot for spot in spots if where is None or where(spot.function)]
