@@ -59,11 +59,6 @@ _LOOKING_BACK = frozenset(
 )
 
 
-def type_name(value: object) -> str:
-    """Return the name of a value's type."""
-    return type(value).__name__
-
-
 def shown(value: object) -> str:
     """Return a target as messages show it."""
     return repr(value) if is_ours(type(value).__module__) else brief(value, 200)
@@ -159,7 +154,7 @@ def _in_place(function: FunctionType, member: Member) -> Spot | None:
 def _in_module(member: Member) -> Spot:
     value: Any = member.value
     if not callable(value):
-        raise _refusal(member.label, f"is a value, of type {type_name(value)}", "weave a function that uses it")
+        raise _refusal(member.label, f"is a value, of type {type(value).__name__}", "weave a function that uses it")
     _refuse_streams(value, member)
     instance = _instance(value, member.label)
     if instance is not None:
@@ -225,7 +220,7 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
 
 
 def _binding(value: Any, member: Member) -> Binding:
-    kind = type_name(value)
+    kind = type(value).__name__
     found: Any = value  # which type checkers do not narrow
     if isinstance(value, property) and getattr(value, member.accessor) is None:
         has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
@@ -319,7 +314,7 @@ def _anywhere(target: Any) -> Spot:
 def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
-    label = qualified(function) if hasattr(function, "__qualname__") else type_name(function)
+    label = qualified(function) if hasattr(function, "__qualname__") else type(function).__name__
     no_code = "has no Python code, and so no hooks for one instance"
     if proxied(function) is not None:
         raise _refusal(label, no_code, "weave the method of the class")
