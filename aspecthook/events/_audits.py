@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookTypeError, MountError, brief
 
-from ._slots import notify
+from ._slots import Notify, notify
 from ._wired import Plug, wired
 
 if TYPE_CHECKING:
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
     # Any: each audit event has arguments of its own.
     AuditEvent = Event[..., list[Any]]
 
-# Any: likewise.
-Listener: TypeAlias = Callable[..., Any]
-
-_table: dict[str, Listener] = {}
+_table: dict[str, Notify] = {}
 
 
 # The codes of the dispatcher. It has globals of its own, which stay when the interpreter empties its modules.
@@ -76,7 +72,7 @@ def _install(name: str) -> FunctionType:
     return _hook
 
 
-def _plug(name: str, listener: Listener) -> Plug:
+def _plug(name: str, listener: Notify) -> Plug:
     """Return the plug of an audit event: a row in the table."""
 
     def connect() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, final
 
@@ -135,16 +136,9 @@ class Slot(Occupancy):
     def restore(self) -> None:
         """Put back what was there before the link, which is then retired."""
         link: Any = self.now()
-        if self._put_or_leave(link.before):
+        with suppress(MountError):  # signal handlers can be changed in the main thread alone
+            self.put(link.before)
             self._retired, self._link = link, None
-
-    def _put_or_leave(self, value: Any) -> bool:
-        """Put something into the slot if it lets us: signal handlers can be changed in the main thread alone."""
-        try:
-            self.put(value)
-        except MountError:
-            return False
-        return True
 
     def connect(self) -> None:
         """Put a link into the slot. If another callable has been put over ours, both stay."""
@@ -158,7 +152,8 @@ class Slot(Occupancy):
             self.put(made)
             self._link, self.before = made, now
         elif self._link is not None and now is self._link.before:  # other code has restored what was there before us
-            self._put_or_leave(self._link)
+            with suppress(MountError):
+                self.put(self._link)
         self.opened = True
 
     def disconnect(self) -> None:
