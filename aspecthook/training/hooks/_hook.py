@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
-from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
+from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
