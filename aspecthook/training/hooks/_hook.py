@@ -173,5 +173,5 @@ def load_hooks() -> None:
     training = import_module("aspecthook.training")
     for name in training.__all__:
         getattr(training, name)
-    for module in ("keras", "session", "schedules._mmcv"):
+    for module in ("keras", "session"):
         import_module(f"aspecthook.training.{module}")

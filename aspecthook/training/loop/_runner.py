@@ -172,15 +172,9 @@ class Runner(Run):
         Raises:
             ConfigError: A config that cannot be built.
         """
-        configs = {
-            "lr": lr_config,
-            "momentum": momentum_config,
-            "optimizer": optimizer_config,
-            "checkpoint": checkpoint_config,
-            "timer": timer_config,
-        }
-        mmcv = import_module("aspecthook.training.schedules._mmcv")
-        mmcv.register_training_hooks(self, configs, log_config, custom_hooks)
+        register = import_module("aspecthook.training.schedules._hooks").register_training_hooks
+        usual = lr_config, momentum_config, optimizer_config, checkpoint_config, timer_config
+        register(self, usual, log_config, custom_hooks)
 
     # Entry points
 
