@@ -113,23 +113,16 @@ class Dialect:
         found = {name: self.overridden(hook, name) for name in self.names}
         return {name: method for name, method in found.items() if method is not None}
 
-    def misspelt(self, hook: object) -> str | None:
-        """Return a message if a method of a hook looks like one of the system, and would never be called."""
+    def check(self, hook: object) -> None:
+        """Raise if a method of a hook looks like one of the system, and would never be called."""
         known = [*dict.fromkeys((*self.names, *self.general.values()))]
         for name in dir(type(hook)):
             is_alike = re.fullmatch(self.looks_like, name) and name not in known
             if is_alike and callable(getattr(hook, name, None)):
-                return (
+                raise HookSignatureError(
                     f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called; "
                     f"the methods that are called: {self.listing or ', '.join(known)}{nearest(name, known)}"
                 )
-        return None
-
-    def check(self, hook: object) -> None:
-        """Raise if a method of a hook is misspelt."""
-        message = self.misspelt(hook)
-        if message is not None:
-            raise HookSignatureError(message)
 
 
 # The systems

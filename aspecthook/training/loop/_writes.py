@@ -15,18 +15,18 @@ from typing import final
 class Writes:
     """The file of a run that is being written, if there is one."""
 
-    __slots__ = ("_future", "_outcomes", "_pool")
+    __slots__ = ("_future", "_outcomes")
 
     def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
         self._future: Future[None] | None = None
         self._outcomes: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     def add(self, write: Callable[[], None]) -> None:
         """Call a function that writes a file, in a thread."""
         self.finish()
-        self._pool = ThreadPoolExecutor(1, "aspecthook: save a checkpoint")
-        self._future = self._pool.submit(write)
+        with_one_thread = ThreadPoolExecutor(1, "aspecthook: save a checkpoint")
+        self._future = with_one_thread.submit(write)
+        with_one_thread.shutdown(wait=False)
 
     def then(self, done: Callable[[], None], failed: Callable[[], None]) -> None:
         """Call one of two functions once the file has been written, or has failed; in the thread of the run."""
@@ -37,11 +37,10 @@ class Writes:
 
     def finish(self) -> None:
         """Wait until the file has been written; raise the error if it could not be."""
-        if self._future is None or self._pool is None:
+        if self._future is None:
             return
         error = self._future.exception()
-        self._pool.shutdown()
-        outcomes, self._pool, self._future, self._outcomes = self._outcomes, None, None, []
+        outcomes, self._future, self._outcomes = self._outcomes, None, []
         for done, failed in outcomes:
             (done if error is None else failed)()
         if error is not None:
