@@ -350,7 +350,7 @@ def _train(
     folder that is resumed. That may name no imports, files or addresses;
     if it is your own, name it by --config.
     """
-    from aspecthook.training.job._settings import run
+    from aspecthook.training.job._command import run
 
     given = {"backend": backend, "max_epochs": max_epochs, "work_dir": work_dir}
     first = [f"run.{key}={json.dumps(value)}" for key, value in given.items() if value is not None]

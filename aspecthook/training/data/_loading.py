@@ -29,13 +29,7 @@ Array: TypeAlias = NDArray[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Anything with a length that is indexed by number, such as a list of samples.
-
-    Example:
-        >>> samples: Dataset = [(0.5, 1), (0.7, 0)]
-        >>> len(samples), samples[1]
-        (2, (0.7, 0))
-    """
+    """Anything with a length that is indexed by number, such as a list of samples."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> Any: ...
@@ -118,7 +112,7 @@ class DataLoader:
     from the beginning to make that so.
 
     Args:
-        dataset: A `Dataset`: it has ``len`` and is indexed by number.
+        dataset: Anything that has ``len`` and is indexed by number, such as a list of samples.
         batch_size: The number of samples in a batch.
         shuffle: Read in a different order in each epoch.
         seed: Determines the orders.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -29,7 +30,6 @@ from aspecthook.training.backends._state import is_any
 
 from ._interrupts import Interrupts, Terminated
 from ._reading import Reading
-from ._writes import Writes
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
@@ -70,6 +70,46 @@ class Progress:
             if found < 0:
                 raise ValueError(f"the count {name!r} is {found}")
             setattr(self, name, found)
+
+
+@final
+class Writes:
+    """The checkpoint that a thread writes while the run continues.
+
+    The invariant: there is one at a time, and the next save waits for it and raises its error. So what is on disk at
+    any moment is what synchronous saves leave, a little later.
+    """
+
+    __slots__ = ("_future", "_outcomes")
+
+    def __init__(self) -> None:
+        self._future: Future[None] | None = None
+        self._outcomes: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+    def add(self, write: Callable[[], None]) -> None:
+        """Call a function that writes a file, in a thread."""
+        self.finish()
+        with_one_thread = ThreadPoolExecutor(1, "aspecthook: save a checkpoint")
+        self._future = with_one_thread.submit(write)
+        with_one_thread.shutdown(wait=False)
+
+    def then(self, done: Callable[[], None], failed: Callable[[], None]) -> None:
+        """Call one of two functions once the file has been written, or has failed; in the thread of the run."""
+        if self._future is None:
+            done()
+        else:
+            self._outcomes.append((done, failed))
+
+    def finish(self) -> None:
+        """Wait until the file has been written; raise the error if it could not be."""
+        if self._future is None:
+            return
+        error = self._future.exception()
+        outcomes, self._future, self._outcomes = self._outcomes, None, []
+        for done, failed in outcomes:
+            (done if error is None else failed)()
+        if error is not None:
+            raise error
 
 
 class Registered(NamedTuple):
@@ -330,12 +370,10 @@ def name_of(run: Run, hook: object, given: object) -> str:
                 'apart; name one: register_hook(hook, name="...")'
             )
         return name
-    if not isinstance(given, str):
-        raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string")
-    if not given or any(name == given and one is not hook for name, one in named(run)):
-        raise HookOptionError(
-            f"register_hook({kind}, name={given!r}): the name is {'taken' if given else 'empty'}; give another one"
-        )
+    if not isinstance(given, str) or not given:
+        raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string that is not empty")
+    if any(name == given and one is not hook for name, one in named(run)):
+        raise HookOptionError(f"register_hook({kind}, name={given!r}): the name is taken; give another one")
     return given
 
 

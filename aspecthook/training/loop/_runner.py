@@ -27,8 +27,7 @@ from aspecthook.training.checkpoint._format import packed, write_packed
 from . import _state
 from ._dialect import STATE, attach, bindings_of
 from ._interrupts import INTERRUPTS
-from ._logs import Means, of_mode, without_mode
-from ._model import evaluated_on, inputs_of, trained_on
+from ._model import Means, evaluated_on, inputs_of, of_mode, trained_on, without_mode
 from ._reading import check_loader, is_divided, length_of
 from ._run import Registered, Run, name_of
 

@@ -7,9 +7,8 @@ no state: the values that it started from are in the parameter groups, which the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import ceil, inf
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
@@ -17,7 +16,7 @@ from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._runner import Runner
 
-from ._policies import BY_STEP, POLICIES, Policy, check, policy_of
+from ._policies import BY_STEP, Policy, check, policy_of
 from ._policies import warmup as warmup_factor
 
 
@@ -185,12 +184,6 @@ def _length(runner: Runner, what: str) -> int:
             "one, or give the run max_iters"
         ) from None
 
-
-# mmcv has a class for each policy, such as CosineAnnealingLrUpdaterHook; here that names the hook with the policy.
-for _policy in POLICIES:
-    for _hook in (LrUpdaterHook, MomentumUpdaterHook):
-        _name = f"{_policy.title().replace('_', '')}{_hook.__name__}"
-        HOOKS.register(partial(cast("Any", _hook), _policy), name=_name)
 
 # The hooks of a usual run, and the priorities that mmcv gives them.
 _USUAL = {

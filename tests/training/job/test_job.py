@@ -228,9 +228,9 @@ def test_an_error_names_a_checkpoint_only_if_there_is_one(
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from aspecthook.training.job import _settings
+    from aspecthook.training.job import _command
 
-    monkeypatch.setattr(_settings, "find_spec", lambda name: None)
+    monkeypatch.setattr(_command, "find_spec", lambda name: None)
     assert aspecthook(["train"]) == 2
     assert "is not installed: pip install " in capsys.readouterr().err
 

@@ -207,7 +207,7 @@ class AsksForRuner(Hook):
         (
             BeforeTran(),
             HookSignatureError,
-            "'before_tran_iter'.*would never be called.*did you mean 'before_train_iter'",
+            "has a method 'before_tran_iter', which would never be called; the methods that are called: .*before",
         ),
         (AsksForRuner(), HookSignatureError, "asks for 'runer', .*did you mean 'runner'"),
         ({"type": "NoSuchHook"}, ConfigError, "'NoSuchHook' is not registered"),

@@ -1,0 +1,71 @@
+"""The command `aspecthook train`: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from aspecthook._errors import AspecthookError
+
+_REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib", "jinja2")  # the extra `train`
+
+
+def run(config: str | None, changes: list[str], *, resume: str | None, overwrite: bool, print_config: bool) -> int:
+    """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
+    try:
+        for name in _REQUIRED:  # now, since some are used at the end of a training
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
+        return _run(config, changes, resume, overwrite=overwrite, print_config=print_config)
+    except KeyboardInterrupt as interrupt:
+        return _fail("interrupted", interrupt, 128 + signal.SIGINT)
+    except ModuleNotFoundError as error:
+        return _fail(f"aspecthook train: {error.name} is not installed: pip install {error.name}", error, 2)
+    except (AspecthookError, OSError) as error:
+        why = ": ".join(str(one) for one in (getattr(error, "strerror", None), getattr(error, "filename", None)) if one)
+        return _fail(f"aspecthook train: {why or error}", error, 2 if isinstance(error, (ValueError, TypeError)) else 1)
+
+
+def _fail(message: str, error: BaseException, status: int) -> int:
+    print("\n  ".join([message, *getattr(error, "__notes__", ())]), file=sys.stderr)
+    return status
+
+
+def _run(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool, print_config: bool) -> int:
+    from aspecthook.training.checkpoint._files import own_path
+    from aspecthook.training.checkpoint._folder import newest
+
+    from ._settings import default_text, load_settings
+    from ._train import train
+
+    if print_config and not changes and config is None:
+        print(default_text(), end="")
+        return 0
+    settings = load_settings(config, changes)
+    folder = Path(settings["run"]["work_dir"])
+    if resume is not None and config is None:  # with the settings of the run that is resumed
+        before = own_path(folder, "config.json")
+        if before.exists():
+            settings = load_settings(before, changes, trusted=False)
+    if print_config:
+        print(json.dumps(settings, indent=2, ensure_ascii=False))
+        return 0
+    try:
+        outcome = train(settings, resume=resume, overwrite=overwrite)
+    except (OSError, KeyboardInterrupt) as error:
+        with suppress(AspecthookError, OSError):
+            if (saved := newest(folder)) is not None:
+                own = [] if config is None else ["--config", config]
+                command = shlex.join(["aspecthook", "train", "--resume", *own, "--work-dir", str(folder)])
+                error.add_note(f"the newest checkpoint is {saved}; continue with: {command}")
+        raise
+    tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
+    print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}")
+    report = folder / "report.html"
+    print(f"results are in {folder}" + (f": open {report}" if report.exists() else ""))
+    return 0
