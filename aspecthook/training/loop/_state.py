@@ -11,7 +11,6 @@ import platform
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
-from ._run import Run, named
+from ._run import COUNTS, Run, named
 
 
 # Any, in what follows: each part has a state of its own kind.
@@ -36,23 +35,22 @@ class Part(NamedTuple):
 
 def parts_of(run: Run) -> dict[str, Part]:
     """Return the parts of a run by their names in checkpoints, in the order in which they are restored."""
-    backend, model, optimizer, amp = run.backend, run.model, run.optimizer, run.amp
+    backend, model, optimizer, amp, progress = run.backend, run.model, run.optimizer, run.amp, run.progress
 
     def load_progress(counts: Mapping[str, Any]) -> None:
-        run.progress = progress = replace(run.progress)  # another object, so that the one before can come back
         progress.load_state_dict(counts)
         run.epoch, run.iter = progress.epoch, progress.iter
         run.step, run.inner_iter = progress.step, progress.inner_iter
 
     def load_gradients(gradients: Mapping[str, Any] | None) -> None:
         backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
-        run.progress.accumulated = bool(gradients)
+        progress.accumulated = bool(gradients)
 
     def load_logs(logs: Mapping[str, Any]) -> None:
         run.logs, run.logged = dict(logs), {}
 
     def data_state() -> Any:
-        return run.reading.state_of(run.loaders.get("train"), run.progress.epoch, run.progress.inner_iter)
+        return run.reading.state_of(run.loaders.get("train"), progress.epoch, progress.inner_iter)
 
     parts = {"model": Part(lambda: backend.state(model), partial(backend.load_state, model))}
     if optimizer is not None:
@@ -61,8 +59,8 @@ def parts_of(run: Run) -> dict[str, Part]:
     if amp is not None:
         parts["amp"] = Part(amp.state_dict, lambda state: state is None or amp.load_state_dict(state), True)
     return parts | {
-        "progress": Part(run.progress.state_dict, load_progress),
-        "gradients": Part(lambda: backend.gradients(model) if run.progress.accumulated else None, load_gradients, True),
+        "progress": Part(progress.state_dict, load_progress),
+        "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients, True),
         "data": Part(data_state, partial(setattr, run.reading, "saved"), True),
         "logs": Part(
             lambda: {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))}, load_logs
@@ -142,7 +140,8 @@ def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> N
             hook.load_state_dict(state)
 
     attributes: list[tuple[Any, str]] = [
-        *((run, name) for name in ("progress", "epoch", "iter", "step", "inner_iter", "logs", "logged")),
+        *((run, name) for name in ("epoch", "iter", "step", "inner_iter", "logs", "logged")),
+        *((run.progress, name) for name in (*COUNTS, "accumulated")),
         (run.reading, "saved"),
     ]
     if run.optimizer is not None:  # the very objects, which schedules hold
