@@ -42,6 +42,10 @@ def parts_of(run: Run) -> dict[str, Part]:
         run.epoch, run.iter = progress.epoch, progress.iter
         run.step, run.inner_iter = progress.step, progress.inner_iter
 
+    def load_amp(state: Any) -> None:
+        if state is not None:
+            amp.load_state_dict(state)
+
     def load_gradients(gradients: Mapping[str, Any] | None) -> None:
         backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
         progress.accumulated = bool(gradients)
@@ -57,7 +61,7 @@ def parts_of(run: Run) -> dict[str, Part]:
         load_optimizer = partial(backend.load_optimizer_state, optimizer)
         parts["optimizer"] = Part(lambda: backend.optimizer_state(optimizer), load_optimizer, True)
     if amp is not None:
-        parts["amp"] = Part(amp.state_dict, lambda state: state is None or amp.load_state_dict(state), True)
+        parts["amp"] = Part(amp.state_dict, load_amp, True)
     return parts | {
         "progress": Part(progress.state_dict, load_progress),
         "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients, True),
