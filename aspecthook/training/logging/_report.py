@@ -26,8 +26,8 @@ from aspecthook.training.checkpoint._files import put
 from aspecthook.training.hooks._guards import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
-from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._interrupts import INTERRUPTS
+from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._files import FileLoggerHook, LineFile
