@@ -1,16 +1,19 @@
-"""Which of two scores is better: one answer for early stopping, the best checkpoint, callbacks and reports."""
+"""Which of two scores is better, for all hooks that ask; and the hook that ends a run that no longer improves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
+from math import inf, isfinite
 from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import one_of
+from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._logs import VAL, of_mode
+from aspecthook.training.loop._runner import Runner
+
+from ._hook import HOOKS, Hook
 
 Rule: TypeAlias = Literal["greater", "less"]
 
@@ -107,3 +110,100 @@ class Monitor:
                 f"the name {self.name!r} does not show whether a greater or a lesser score is better; give "
                 'rule="greater" or rule="less"'
             )
+
+
+@final
+@HOOKS.register
+class EarlyStoppingHook(Hook):
+    """End the run when a validation score has not improved for some time, or is NaN or infinite.
+
+    As in mmengine, a score improves if it is better than the best one by `min_delta` or more. Only validations during a
+    run count, those before a resume included.
+
+    Args:
+        monitor: The name of the score in the run's logs; ``"loss"`` means ``"val_loss"``.
+        patience: Stop after this many validations without improvement.
+        min_delta: The least improvement that counts.
+        rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
+
+    Attributes:
+        watched: The `Monitor` of the score.
+        best_score: The best score so far.
+        wait_count: The number of validations since the last improvement.
+        stop_reason: Why the hook has stopped the run, or None.
+
+    Example:
+        >>> EarlyStoppingHook("accuracy", patience=3).watched.rule
+        'greater'
+        >>> EarlyStoppingHook("f1")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: the name 'f1' does not show whether a greater or a lesser score is better; ...
+    """
+
+    priority: int | str = "LOWEST"
+
+    def __init__(
+        self,
+        monitor: str,
+        *,
+        patience: int = 5,
+        min_delta: float = 0.1,
+        rule: Rule | None = None,
+    ) -> None:
+        who = "EarlyStoppingHook"
+        self.monitor = monitor
+        self.watched: Monitor = Monitor(f"{who}(monitor={brief(monitor)})", monitor, rule)
+        self.patience: int = whole_number(who, "patience", patience, 1)
+        self.min_delta: float = finite_number(who, "min_delta", min_delta)
+        self.best_score: float | None = None
+        self.wait_count: int = 0
+        self.stop_reason: str | None = None
+        self._has_validated = False
+
+    def before_run(self, runner: Runner) -> None:
+        """Start counting; a stopped run that is resumed stops again."""
+        self.stop_reason, self._has_validated = None, False
+        self._stop_if_waited(runner)
+
+    def after_val_epoch(self, runner: Runner) -> None:
+        """Judge the validation, and ask the run to stop if it is time."""
+        self._has_validated = True
+        if not runner.running:
+            return
+        score, best = self.watched.read(runner.logs), self.best_score
+        delta = self.min_delta if self.watched.rule == "greater" else -self.min_delta
+        if not isfinite(score):
+            self._stop(runner, f"{self.monitor} is {score}")
+        elif best is None or not self.watched.exceeds(best + delta, score):
+            self.best_score, self.wait_count = score, 0
+        else:
+            self.wait_count += 1
+            self._stop_if_waited(runner)
+
+    def after_run(self, runner: Runner) -> None:
+        """Warn if there was nothing to judge."""
+        if not self._has_validated and self.stop_reason is None:
+            runner.logger.warning(
+                "EarlyStoppingHook: there was no validation, so it could not stop the run; give fit(train, held_out), "
+                "or an EvalHook"
+            )
+
+    def _stop_if_waited(self, runner: Runner) -> None:
+        if self.wait_count >= self.patience:
+            said = f"did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
+            self._stop(runner, f"{self.monitor} {said}")
+
+    def _stop(self, runner: Runner, why: str) -> None:
+        self.stop_reason = why
+        runner.logger.info("EarlyStoppingHook: %s; the run ends", why)
+        runner.request_stop()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best score and the number of validations since."""
+        return {"best_score": self.best_score, "wait_count": self.wait_count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the best score, and how long there was no better one."""
+        best, self.wait_count = state["best_score"], int(state["wait_count"])
+        self.best_score = None if best is None else float(best)

@@ -1,15 +1,17 @@
-"""Optimizer hooks: clipping, accumulation and mixed precision."""
+"""What happens to a step: clipping, accumulation and mixed precision, and no step for a loss that is NaN."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
-from typing import TYPE_CHECKING, Any, Literal, final
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
+from aspecthook._core.law.answers import Return
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, optional_number
+from aspecthook.training._options import finite_number, one_of, optional_number
+from aspecthook.training._ranks import any_rank
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import check_arguments
 
@@ -136,3 +138,92 @@ class AmpOptimizerHook(OptimizerHook):
         self._scaling = dict(state["scaler"])
         if self._amp is not None:
             self._amp.load_state_dict(self._scaling)
+
+
+Action: TypeAlias = Literal["raise", "skip", "stop"]
+
+_ACTIONS: tuple[Action, ...] = ("raise", "skip", "stop")
+
+
+class NanLossError(TrainingError, FloatingPointError):
+    """The loss is NaN or infinite; the parameters were not changed by it.
+
+    Example:
+        >>> issubclass(NanLossError, FloatingPointError)
+        True
+    """
+
+
+NanLossError.__module__ = "aspecthook.training"
+
+
+@HOOKS.register
+class NanGuardHook(Hook):
+    """Keep a NaN or infinite loss away from the parameters.
+
+    The hook checks the loss before the backward pass. One bad batch spoils the whole step where several batches make
+    one, and one bad rank spoils the step of all ranks, which exchange a flag in each step to know. What the forward
+    pass has changed is not undone: the running averages of a batch normalisation have seen the batch.
+
+    Args:
+        action: ``"raise"`` an error before the backward pass, ``"skip"`` the step, or skip it and ``"stop"`` the run.
+
+    Attributes:
+        skipped: The number of steps that were skipped.
+
+    Example:
+        >>> NanGuardHook("skip").skipped
+        0
+        >>> NanGuardHook("warn")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: NanGuardHook(action='warn'): give 'raise', 'skip' or 'stop'
+    """
+
+    priority: int | str = "HIGH"  # before OptimizerHook: it need not clip gradients that are thrown away
+
+    def __init__(self, action: Action = "raise") -> None:
+        self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
+        self.skipped: int = 0
+        self._bad: float | None = None  # a bad loss among the batches of the present step
+
+    def before_backward(self, runner: Runner, loss: Any) -> None:
+        """Check the loss, and raise on all ranks if it is bad on one, and the action is ``"raise"``."""
+        value = runner.backend.item(loss)
+        bad = not isfinite(value)
+        if self.action != "raise":
+            self._bad = value if bad else self._bad
+        elif any_rank(bad):
+            raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
+
+    def before_optimizer_step(self, runner: Runner) -> Return[None] | None:
+        """Skip the step if the loss of one of its batches was bad."""
+        if self.action == "raise":
+            return None
+        bad, self._bad = self._bad, None
+        if not any_rank(bad is not None):
+            return None
+        self.skipped += 1
+        problem = "the loss of another rank is bad" if bad is None else f"the loss is {bad}"
+        runner.logger.warning("NanGuardHook: %s after iteration %d; the step is skipped", problem, runner.iter + 1)
+        if self.action == "stop":
+            runner.request_stop()
+        return Return(None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the number of skipped steps, and a bad loss of the step that is under way."""
+        return {"skipped": self.skipped, "bad": self._bad}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.skipped, self._bad = int(state["skipped"]), state["bad"]
+
+
+def _message(runner: Runner, problem: str) -> str:
+    rates = ", ".join(f"{group['lr']:g}" for group in runner.optimizer.param_groups if "lr" in group)
+    return (
+        f"{problem} in epoch {runner.epoch + 1}, iteration {runner.inner_iter + 1} of it ({runner.iter + 1} of the "
+        f"run), with the learning rate {rates or 'unknown'}; the parameters were not changed. Lower the rate or warm "
+        "it up, clip the gradients with OptimizerHook(grad_clip={'max_norm': ...}), look for NaN in the data, or give "
+        "NanGuardHook(action='skip')"
+    )

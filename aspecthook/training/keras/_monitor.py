@@ -12,8 +12,7 @@ from aspecthook.training._options import finite_number, flag, one_of, whole_numb
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
-from ._callback import Callback, Logs
-from ._run_model import RunModel
+from ._callback import Callback, Logs, RunModel
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 

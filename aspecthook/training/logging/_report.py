@@ -23,16 +23,14 @@ from urllib.parse import quote
 
 from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import put
-from aspecthook.training.hooks._guards import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._monitor import known_rule
+from aspecthook.training.hooks._monitor import EarlyStoppingHook, known_rule
 from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
 from ._files import FileLoggerHook, LineFile
-from ._loggers import PAUSE, LoggerHook
-from ._row import TIMES, Row, number_text
+from ._loggers import PAUSE, TIMES, LoggerHook, Row, number_text
 
 Curve: TypeAlias = list[tuple[int, float]]  # the iteration of the run, and a number
 

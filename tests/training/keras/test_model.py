@@ -16,7 +16,7 @@ import pytest
 from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
-from aspecthook.training.keras._run_model import RunModel
+from aspecthook.training.keras._callback import RunModel
 from tests.training.keras.test_keras import recorder, short
 from tests.training.kit import both, data, on_two_ranks, run_of, same, state, with_torch
 
