@@ -141,7 +141,7 @@ class CheckpointHook(Hook):
     """Save a checkpoint every few epochs or iterations, the last one and the best one, and remove old ones.
 
     Args:
-        interval: Save every `interval` epochs or iterations; 0 for never.
+        interval: Save every `interval` epochs or iterations, and when the run ends; 0 for never.
         by_epoch: Count epochs, and name the files ``epoch_3.safetensors``; otherwise iterations:
             ``iter_300.safetensors``. A run that ends within an epoch always leaves an ``iter_`` file.
         max_keep: The number of files to keep, not counting the best one; None for all. The oldest is removed when a
@@ -153,7 +153,6 @@ class CheckpointHook(Hook):
         rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.
-        save_last: Save when the run ends, unless that checkpoint exists already.
         asynchronous: Training waits only until the state is copied, and a thread writes the files, in the same order.
             An error is raised after an iteration, or at the end of the run, which waits for the last file. The memory
             has to hold up to two copies of the state.
@@ -173,6 +172,7 @@ class CheckpointHook(Hook):
 
     priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
     start: int | None = None  # from which epoch or iteration to count
+    _saves_last = True
 
     def __init__(
         self,
@@ -184,7 +184,6 @@ class CheckpointHook(Hook):
         rule: Rule | None = None,
         save_optimizer: bool = True,
         out_dir: str | os.PathLike[str] | None = None,
-        save_last: bool = True,
         asynchronous: bool = False,
     ) -> None:
         who = type(self).__name__
@@ -195,7 +194,6 @@ class CheckpointHook(Hook):
         self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self.save_last: bool = flag(who, "save_last", save_last)
         self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
         self._who = f"{who}(save_best={save_best!r})"
         self.watched: Monitor | None = None
@@ -261,7 +259,7 @@ class CheckpointHook(Hook):
 
     def after_run(self, runner: Runner) -> None:
         """Save the last checkpoint, wait for the last file, and log a warning if there was no score."""
-        if self.save_last and self._files.mark != runner.progress.iter:
+        if self.interval and self._saves_last and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
         runner.finish_saving()
         if self.watched is not None and not self.watched.found:
@@ -280,7 +278,6 @@ class CheckpointHook(Hook):
         return f"iter_{runner.progress.iter}.safetensors"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the files that are kept, those that are due, and the score by which the best is chosen."""
         return {
             "last": self._files.state_dict(),
             "best": self._best.state_dict(),

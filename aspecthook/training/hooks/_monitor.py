@@ -200,10 +200,8 @@ class EarlyStoppingHook(Hook):
         runner.request_stop()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the best score and the number of validations since."""
         return {"best_score": self.best_score, "wait_count": self.wait_count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the best score, and how long there was no better one."""
         best, self.wait_count = state["best_score"], int(state["wait_count"])
         self.best_score = None if best is None else float(best)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Return
 from aspecthook._core.law.callables import Parameter
-from aspecthook._errors import HookOptionError, HookTypeError, brief
+from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, optional_number
 from aspecthook.training._ranks import any_rank
@@ -107,11 +107,7 @@ class AmpOptimizerHook(OptimizerHook):
         loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
-        if kind not in (True, "fp16", "bf16"):
-            raise HookOptionError(f"AmpOptimizerHook(kind={brief(kind)}): give True, 'fp16' or 'bf16'")
-        if kind == "bf16" and loss_scale != "dynamic":
-            raise HookOptionError("AmpOptimizerHook(kind='bf16') does not scale losses; leave loss_scale out")
-        self.kind = kind
+        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, (True, "fp16", "bf16"))
         # What is changed in the state of the scaler before the run: the options, or what a checkpoint has.
         self._scaling: dict[str, Any] = {}
         if loss_scale != "dynamic":
@@ -134,7 +130,6 @@ class AmpOptimizerHook(OptimizerHook):
         return {"scaler": self._scaling if self._amp is None else self._amp.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the scale of the loss; without a scaler yet, when it is made."""
         self._scaling = dict(state["scaler"])
         if self._amp is not None:
             self._amp.load_state_dict(self._scaling)
@@ -211,11 +206,9 @@ class NanGuardHook(Hook):
         return Return(None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of skipped steps, and a bad loss of the step that is under way."""
         return {"skipped": self.skipped, "bad": self._bad}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self.skipped, self._bad = int(state["skipped"]), state["bad"]
 
 
