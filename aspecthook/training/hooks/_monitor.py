@@ -27,12 +27,7 @@ _NAMES: dict[Rule, tuple[str, ...]] = {
 
 
 def known_rule(name: str) -> Rule | None:
-    """Return whether a greater or a lesser score of this name is better; None if the name does not show it.
-
-    Example:
-        >>> known_rule("val_loss"), known_rule("bbox_mAP_50"), known_rule("top1"), known_rule("f1")
-        ('less', 'greater', 'greater', None)
-    """
+    """Return whether a greater or a lesser score of this name is better; None if the name does not show it."""
     name = name.lower()
     by_name: list[Rule] = [rule for rule in RULES if name in _NAMES[rule]]
     by_part: list[Rule] = [rule for rule in RULES if any(part in name for part in _NAMES[rule])]
@@ -50,11 +45,6 @@ class Monitor:
 
     Attributes:
         found: Whether a score was found in the logs, so that `name` is its name there, and `rule` is known.
-
-    Example:
-        >>> monitor = Monitor("EarlyStoppingHook", "accuracy")
-        >>> monitor.read({"val_accuracy": 0.7}), monitor.name, monitor.exceeds(0.7, 0.5)
-        (0.7, 'val_accuracy', True)
     """
 
     __slots__ = ("_who", "found", "name", "rule")

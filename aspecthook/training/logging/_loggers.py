@@ -5,7 +5,7 @@ Text, JSON lines, CSV, TensorBoard, a bar and curves are all sinks of rows, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib.util import find_spec
 from math import isfinite
@@ -81,13 +81,7 @@ class Sink(Protocol):
 
 
 def number_of(value: object) -> float | None:
-    """Return a single number as an int or a float of Python, also that of an array; None for booleans and the rest.
-
-    Example:
-        >>> import numpy as np
-        >>> [number_of(value) for value in (3, 0.5, np.float32(0.5), np.ones((1, 1)), True, "0.5", np.ones(2))]
-        [3, 0.5, 0.5, 1.0, None, None, None]
-    """
+    """Return a single number as an int or a float of Python, also that of an array; None for booleans and the rest."""
     if isinstance(value, bool):
         return None
     if isinstance(value, Real):
@@ -123,9 +117,6 @@ def rates_of(optimizer: object) -> dict[str, float | str]:
     return found
 
 
-# As text
-
-
 def number_text(value: float | str) -> str:
     """Return a number for a line of a log: with four places, or as ``3.000e-05`` where places would say little."""
     if isinstance(value, str):
@@ -141,12 +132,7 @@ def duration_text(seconds: float) -> str:
 
 
 def one_line(text: str, encoding: str | None = None) -> str:
-    r"""Return a text on one line: without control characters, and without those that an encoding does not have.
-
-    Example:
-        >>> one_line("an\nother\x1b[2J"), one_line("Δ loss", "ascii")
-        ('an other?[2J', '? loss')
-    """
+    """Return a text on one line: without control characters, and without those that an encoding does not have."""
     shown = "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in text)
     return shown.encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
 
@@ -359,7 +345,6 @@ class LoggerHook(Hook):
         return {"sums": sums, "place": list(place), "row": row and list(row)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state when the run begins."""
         epoch, inner, done = map(int, state["place"])
         self._loaded = {
             **state,
@@ -398,7 +383,6 @@ class IterTimerHook(Hook):
 
     def __init__(self) -> None:
         self._since = 0.0  # the end of the last iteration
-        self._paused_at = 0.0  # when the validation under way began; 0 if there is none, as where a hook skips it
         self._inside = False  # whether an iteration is under way
         self._count, self._total = 0, 0.0
 
@@ -429,20 +413,15 @@ class IterTimerHook(Hook):
             self._count, self._total = self._count + 1, self._total + now - self._since
         self._inside, self._since = False, now
 
-    def before_val_epoch(self) -> None:
+    def around_val_epoch(self, proceed: Callable[[], object]) -> object:
         """Stop the clock: a hook may validate within an iteration, or between two."""
-        self._paused_at = perf_counter()
+        begun = perf_counter()
+        try:
+            return proceed()
+        finally:
+            self._since += perf_counter() - begun
 
-    def always_val_epoch(self) -> None:
-        """Let the clock run on."""
-        if self._paused_at:
-            self._since += perf_counter() - self._paused_at
-            self._paused_at = 0.0
-
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
-    always_test_epoch = always_val_epoch
-    always_predict_epoch = always_val_epoch
+    around_test_epoch = around_predict_epoch = around_val_epoch
 
 
 def eta_of(runner: Runner) -> float | None:
