@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from importlib import import_module
+from math import inf
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import finite_number
 
 from ._backend import generator, with_gradients
 from ._state import check_arrays, is_any
@@ -156,7 +158,7 @@ def cross_entropy(outputs: Value, targets: Value) -> Loss:
 
     Args:
         outputs: Logits, of shape (batch, classes).
-        targets: Class numbers, integers of shape (batch,); or probabilities, of shape (batch, classes).
+        targets: Class numbers, integers of shape (batch,).
 
     Raises:
         TrainingError: The shapes do not fit, or a target is not a class number.
@@ -167,17 +169,15 @@ def cross_entropy(outputs: Value, targets: Value) -> Loss:
         Loss(2.30259)
     """
     targets, shape = np.asarray(targets), np.shape(outputs)
-    are_classes = targets.dtype.kind in "iu"
-    fits = len(shape) == 2 and targets.shape == (shape[:1] if are_classes else shape)
-    if not fits or (are_classes and targets.size and not 0 <= targets.min() <= targets.max() < shape[1]):
+    fits = len(shape) == 2 and targets.shape == shape[:1] and targets.dtype.kind in "iu"
+    if not fits or (targets.size and not 0 <= targets.min() <= targets.max() < shape[1]):
         raise TrainingError(
             f"cross_entropy was given outputs of shape {shape} and {targets.dtype} targets of shape {targets.shape}; "
-            "give (batch, classes), and class numbers (batch,) from 0 up, or probabilities (batch, classes)"
+            "give (batch, classes), and class numbers (batch,) from 0 up"
         )
     shifted = outputs - detach(outputs).max(1, keepdims=True)  # does not change the loss, and exp cannot overflow
     logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
-    picked = logs[np.arange(shape[0]), targets] if are_classes else (logs * targets.astype(logs.dtype)).sum(axis=1)
-    return Loss((-picked).mean())
+    return Loss((-logs[np.arange(shape[0]), targets]).mean())
 
 
 @np.errstate(all="ignore")
@@ -388,10 +388,8 @@ class Optimizer:
             for name in defaults:
                 # A config has a list instead of a tuple.
                 values = group[name] if is_any(group[name], tuple, list) else [group[name]]
-                if not all(_fits(name, value) for value in values):
-                    raise TrainingError(
-                        f"{who}({name}={brief(group[name])}): give a number from 0 up, and below 1 for betas"
-                    )
+                for value in values:
+                    finite_number(who, name, value, least=0, below=1 if name == "betas" else inf)
 
     @np.errstate(all="ignore")
     def step(self) -> None:
@@ -436,11 +434,6 @@ class Optimizer:
 
     def _parameters(self) -> list[Parameter]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
-
-
-def _fits(name: str, value: Any) -> bool:
-    is_number = is_any(value, int, float, np.number) and not is_any(value, bool)
-    return is_number and 0 <= value < (1 if name == "betas" else np.inf)
 
 
 @final

@@ -22,17 +22,13 @@ from aspecthook.training.loop._runner import Runner
 
 
 class RunModel:
-    """A run, with the attributes and methods that callbacks use of a ``keras.Model``.
-
-    All other attributes are those of the model that is trained. A callback may set attributes of its own. The
-    model does not keep the run alive.
-    """
+    """A run, with what callbacks use of a ``keras.Model``; other attributes are those of the model that is trained."""
 
     metrics = ()  # Keras's monitors look here for metrics that it has compiled
     resumed = False  # whether the run continues another one, so that callbacks keep the states that they have
 
     def __init__(self, runner: Runner) -> None:
-        # A weak reference: callbacks hold the model, and they are hooks of the run.
+        # A weak reference, which does not keep the run alive: callbacks hold the model, and are hooks of the run.
         self._find = ref(runner)
         self.history: object = None
 
@@ -105,22 +101,7 @@ class RunModel:
 
 @final
 class Optimizer:
-    """The optimizer of a run, as ``self.model.optimizer`` of a callback.
-
-    Attributes that are not listed here are those of the run's own optimizer.
-
-    Example:
-        >>> from aspecthook.training import Runner
-        >>> from aspecthook.training.numpy import SGD, Linear
-        >>> net = Linear(2, 1)
-        >>> weight, bias = net.parameters()
-        >>> sgd = SGD([{"params": [weight], "lr": 0.1}, {"params": [bias], "lr": 0.2}])
-        >>> runner = Runner(net, optimizer=sgd)
-        >>> optimizer = RunModel(runner).optimizer
-        >>> optimizer.learning_rate = 0.05
-        >>> [group["lr"] for group in sgd.param_groups]
-        [0.05, 0.1]
-    """
+    """The optimizer of a run, as a callback's ``self.model.optimizer``; other attributes are those of the run's own."""
 
     def __init__(self, model: RunModel) -> None:
         self._model = model
@@ -276,12 +257,13 @@ class Callback:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a checkpoint keeps, for the callback to continue as if the run had never ended."""
-        return {name: _copied(getattr(self, name)) for name in self._kept or ()}
+        # New lists and dicts with the same items, so that a state does not change while the callback is used.
+        return map_leaves(lambda item: item, {name: getattr(self, name) for name in self._kept or ()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
         for name in self._kept or ():
-            setattr(self, name, _copied(state[name]))
+            setattr(self, name, map_leaves(lambda item: item, state[name]))
 
     # On a run
 
@@ -309,11 +291,6 @@ class Callback:
         """Print what the callback has done, if it is to be verbose."""
         if self.verbose:
             print(f"{type(self).__name__}: {text}")
-
-
-def _copied(value: object) -> object:
-    """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
-    return map_leaves(lambda item: item, value)
 
 
 METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
