@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Return
 from aspecthook._core.law.callables import Parameter
@@ -16,9 +16,6 @@ from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import check_arguments
 
 from ._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.backends._torch import TorchAmp
 
 
 @HOOKS.register(name=("OptimizerHook", "GradientCumulativeOptimizerHook"))
@@ -108,31 +105,23 @@ class AmpOptimizerHook(OptimizerHook):
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
         self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, (True, "fp16", "bf16"))
-        # What is changed in the state of the scaler before the run: the options, or what a checkpoint has.
-        self._scaling: dict[str, Any] = {}
+        # What is changed in the state of the scaler; with these factors, it keeps its scale.
+        self._fixed: dict[str, Any] = {}
         if loss_scale != "dynamic":
             scale = finite_number("AmpOptimizerHook", "loss_scale", loss_scale, above=0)
-            # With these factors, neither an overflow nor the lack of one changes the scale.
-            self._scaling = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
-        self._amp: TorchAmp | None = None
+            self._fixed = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
 
     def before_run(self, runner: Runner) -> None:
-        """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint."""
+        """Turn mixed precision on, and set the loss scale, if a number was given."""
         super().before_run(runner)
+        self.after_load_checkpoint(runner)
+        if self._fixed:
+            runner.amp.load_state_dict(runner.amp.state_dict() and {**runner.amp.state_dict(), **self._fixed})
+
+    def after_load_checkpoint(self, runner: Runner) -> None:
+        """Turn mixed precision on before the run is restored, whose state has that of the scaler."""
         if runner.amp is None:
             runner.amp = runner.backend.amp(self.kind, runner.model)
-        if self._amp is not runner.amp:
-            self._amp = amp = runner.amp
-            amp.load_state_dict(amp.state_dict() and {**amp.state_dict(), **self._scaling})
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the scaler; kept here, since a resumed runner may not have a scaler before the run."""
-        return {"scaler": self._scaling if self._amp is None else self._amp.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._scaling = dict(state["scaler"])
-        if self._amp is not None:
-            self._amp.load_state_dict(self._scaling)
 
 
 Action: TypeAlias = Literal["raise", "skip", "stop"]
