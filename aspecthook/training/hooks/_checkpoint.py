@@ -195,10 +195,9 @@ class CheckpointHook(Hook):
         self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
-        self._who = f"{who}(save_best={save_best!r})"
         self.watched: Monitor | None = None
         if self.save_best is not None:
-            self.watched = Monitor(self._who, self.save_best, self.rule)
+            self.watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
         self._best = KeptFiles(self.out_dir, 1, asynchronous=asynchronous)
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, asynchronous=asynchronous, mark=0)
@@ -262,8 +261,8 @@ class CheckpointHook(Hook):
         if self.interval and self._saves_last and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
         runner.finish_saving()
-        if self.watched is not None and not self.watched.found:
-            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._who)
+        if self.watched is not None and not self.watched.found and self.best_score is None:
+            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self.watched.who)
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
         """Leave the optimizer out, unless `save_optimizer` is set."""
@@ -282,18 +281,15 @@ class CheckpointHook(Hook):
             "last": self._files.state_dict(),
             "best": self._best.state_dict(),
             "save_best": self.save_best,
-            "watched": None if self.watched is None else self.watched.state_dict(),
+            "rule": None if self.watched is None else self.watched.rule,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
-        who, watched = type(self).__name__, self.watched
+        who, rule = type(self).__name__, None if self.watched is None else self.watched.rule
         self._files.load_state_dict(who, state["last"])
-        if state["save_best"] != self.save_best:
-            return
-        if watched is None or watched.rule in (state["watched"]["rule"], None):
+        if state["save_best"] == self.save_best and rule in (state["rule"], None):
             self._best.load_state_dict(who, state["best"])
-            self.watched = watched and Monitor(self._who, **state["watched"])
 
 
 @HOOKS.register

@@ -47,14 +47,14 @@ class Monitor:
         found: Whether a score was found in the logs, so that `name` is its name there, and `rule` is known.
     """
 
-    __slots__ = ("_who", "found", "name", "rule")
+    __slots__ = ("found", "name", "rule", "who")
 
-    def __init__(self, who: str, name: str, rule: Rule | None = None, *, found: bool = False) -> None:
+    def __init__(self, who: str, name: str, rule: Rule | None = None) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: {brief(name)} is not the name of a score")
-        self._who = who
+        self.who: str = who
         self.name: str = name
-        self.found: bool = found
+        self.found: bool = False
         self.rule: Rule | None = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
         self._check_rule()
 
@@ -66,7 +66,7 @@ class Monitor:
             return broadcast(float(logs[self.name]))
         except (KeyError, TypeError, ValueError) as error:
             raise TrainingError(
-                f"{self._who} judges by {self.name!r}, which is {brief(logs.get(self.name))} in the logs; log a number"
+                f"{self.who} judges by {self.name!r}, which is {brief(logs.get(self.name))} in the logs; log a number"
             ) from error
 
     def exceeds(self, score: float, other: float | None) -> bool:
@@ -78,17 +78,13 @@ class Monitor:
             return score > (-inf if other is None else other)
         return score < (inf if other is None else other)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what another one is made of, which goes on with the same score."""
-        return {"name": self.name, "rule": self.rule, "found": self.found}
-
     def _find(self, logs: Mapping[str, Any]) -> None:
         made = of_mode("val", logs)
         names = [*made] if self.name == "auto" else [one for one in (f"{VAL}{self.name}", self.name) if one in logs]
         if not names:
             near = nearest(self.name, [*made, *(one.removeprefix(VAL) for one in made)])
             raise TrainingError(
-                f"{self._who}: the validation did not log this score; it logged {', '.join(made) or 'nothing'}{near}"
+                f"{self.who}: the validation did not log this score; it logged {', '.join(made) or 'nothing'}{near}"
             )
         self.name, self.found = names[0], True
         self.rule = self.rule or known_rule(self.name)
