@@ -78,6 +78,9 @@ class OptimizerHook(Hook):
         self.norm_type = norm_type
 
 
+_KINDS: tuple[bool | str, ...] = (True, "fp16", "bf16")
+
+
 @final
 @HOOKS.register(name=("AmpOptimizerHook", "Fp16OptimizerHook", "GradientCumulativeFp16OptimizerHook"))
 class AmpOptimizerHook(OptimizerHook):
@@ -104,7 +107,7 @@ class AmpOptimizerHook(OptimizerHook):
         loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
-        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, (True, "fp16", "bf16"))
+        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, _KINDS)
         # What is changed in the state of the scaler; with these factors, it keeps its scale.
         self._fixed: dict[str, Any] = {}
         if loss_scale != "dynamic":

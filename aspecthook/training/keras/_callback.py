@@ -258,7 +258,8 @@ class Callback:
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a checkpoint keeps, for the callback to continue as if the run had never ended."""
         # New lists and dicts with the same items, so that a state does not change while the callback is used.
-        return map_leaves(lambda item: item, {name: getattr(self, name) for name in self._kept or ()})
+        state: dict[str, Any] = map_leaves(lambda item: item, {name: getattr(self, name) for name in self._kept or ()})
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
