@@ -421,7 +421,8 @@ class IterTimerHook(Hook):
         finally:
             self._since += perf_counter() - begun
 
-    around_test_epoch = around_predict_epoch = around_val_epoch
+    around_test_epoch = around_val_epoch
+    around_predict_epoch = around_val_epoch
 
 
 def eta_of(runner: Runner) -> float | None:
