@@ -46,7 +46,15 @@ class OptimizerHook(Hook):
         self.max_norm: float | None = None
         self.norm_type: float = 2.0
         if grad_clip is not None:
-            self._set_clipping(f"{who}(grad_clip={brief(grad_clip)})", grad_clip)
+            what = f"{who}(grad_clip={brief(grad_clip)})"
+            if not isinstance(grad_clip, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+                raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
+            takes = [Parameter("max_norm", "keyword", False), Parameter("norm_type", "keyword", True)]
+            check_arguments(takes, dict(grad_clip), what)
+            self.max_norm = finite_number(what, "max_norm", grad_clip["max_norm"], above=0)
+            self.norm_type = grad_clip.get("norm_type", 2.0)
+            if self.norm_type != inf:  # the norm that is the greatest absolute value
+                finite_number(what, "norm_type", self.norm_type, above=0)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Runner) -> None:
@@ -65,17 +73,6 @@ class OptimizerHook(Hook):
         if self.max_norm is not None:
             norm = runner.backend.clip_gradients(runner.model, self.max_norm, self.norm_type)
             runner.log(grad_norm=norm)
-
-    def _set_clipping(self, what: str, given: Mapping[str, float]) -> None:
-        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
-            raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-        check_arguments(
-            [Parameter("max_norm", "keyword", False), Parameter("norm_type", "keyword", True)], dict(given), what
-        )
-        self.max_norm = finite_number(what, "max_norm", given["max_norm"], above=0)
-        if (norm_type := given.get("norm_type", 2.0)) != inf:  # the norm that is the greatest absolute value
-            finite_number(what, "norm_type", norm_type, above=0)
-        self.norm_type = norm_type
 
 
 _KINDS: tuple[bool | str, ...] = (True, "fp16", "bf16")
