@@ -158,7 +158,7 @@ def cross_entropy(outputs: Value, targets: Value) -> Loss:
 
     Args:
         outputs: Logits, of shape (batch, classes).
-        targets: Class numbers, integers of shape (batch,).
+        targets: Class numbers, integers of shape (batch,); or probabilities, of shape (batch, classes).
 
     Raises:
         TrainingError: The shapes do not fit, or a target is not a class number.
@@ -169,15 +169,17 @@ def cross_entropy(outputs: Value, targets: Value) -> Loss:
         Loss(2.30259)
     """
     targets, shape = np.asarray(targets), np.shape(outputs)
-    fits = len(shape) == 2 and targets.shape == shape[:1] and targets.dtype.kind in "iu"
-    if not fits or (targets.size and not 0 <= targets.min() <= targets.max() < shape[1]):
+    are_classes = targets.dtype.kind in "iu"
+    fits = len(shape) == 2 and targets.shape == (shape[:1] if are_classes else shape)
+    if not fits or (are_classes and targets.size and not 0 <= targets.min() <= targets.max() < shape[1]):
         raise TrainingError(
             f"cross_entropy was given outputs of shape {shape} and {targets.dtype} targets of shape {targets.shape}; "
-            "give (batch, classes), and class numbers (batch,) from 0 up"
+            "give (batch, classes), and class numbers (batch,) from 0 up, or probabilities (batch, classes)"
         )
     shifted = outputs - detach(outputs).max(1, keepdims=True)  # does not change the loss, and exp cannot overflow
     logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
-    return Loss((-logs[np.arange(shape[0]), targets]).mean())
+    picked = logs[np.arange(shape[0]), targets] if are_classes else (logs * targets.astype(logs.dtype)).sum(axis=1)
+    return Loss((-picked).mean())
 
 
 @np.errstate(all="ignore")

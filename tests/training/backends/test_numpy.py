@@ -76,7 +76,7 @@ def both(rows: list[Any]) -> tuple[Any, Any]:
 
 @with_torch
 @settings(max_examples=100)
-@given(models(), st.sampled_from(["classes", "numbers"]), seeds, st.integers(2, 9), st.booleans())
+@given(models(), st.sampled_from(["classes", "probabilities", "numbers"]), seeds, st.integers(2, 9), st.booleans())
 def test_outputs_losses_and_gradients_are_those_of_pytorch(
     rows: Any, kind: str, seed: int, size: int, training: bool
 ) -> None:
@@ -90,6 +90,8 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
     x = rng.normal(size=(size, rows[0][1]))
     classes = rows[-1][2]
     y = rng.integers(0, classes, size) if kind == "classes" else rng.random((size, classes))
+    if kind == "probabilities":
+        y /= y.sum(1, keepdims=True)
     kinks: list[float] = []
     for module in their:
         if isinstance(module, torch.nn.ReLU):
@@ -157,14 +159,14 @@ def test_fifty_steps_along_the_same_gradients_are_those_of_pytorch(optimizer: An
 # Gradients and losses
 
 
-@pytest.mark.parametrize("kind", ["mse", "classes"])
+@pytest.mark.parametrize("kind", ["mse", "classes", "probabilities"])
 def test_gradients_are_finite_differences(kind: str) -> None:
     rng = np.random.default_rng(0)
     model = Sequential(Linear(3, 4), Tanh(), Linear(4, 4), ReLU(), Linear(4, 2))
     for parameter in model.parameters():
         parameter.data = rng.normal(size=parameter.data.shape)
     x, y = rng.normal(size=(5, 3)), rng.random((5, 2))
-    targets = {"mse": y, "classes": np.array([0, 1, 1, 0, 1])}[kind]
+    targets = {"mse": y, "classes": np.array([0, 1, 1, 0, 1]), "probabilities": y / y.sum(1, keepdims=True)}[kind]
 
     def loss() -> Loss:
         return (mse if kind == "mse" else cross_entropy)(model(x), targets)
