@@ -1,8 +1,8 @@
 """Looking into models of PyTorch: activations and gradients, by hooks that leave no trace.
 
-For maintainers: `_model` is what `weave` loads for modules and tensors of PyTorch; it chooses them by `_names`. Their
-mount points (`_own`) are functions that are put into slots: `_forward` has the slot in a module, `_callbacks` those in
-PyTorch's dicts of callbacks, and `_carried` what a module carries beside them.
+For maintainers: `_model` is what `weave` loads for modules and tensors of PyTorch; it chooses them by their names.
+Their mount points (`_own`) are functions that are put into slots: `_forward` has the slot in a module, `_callbacks`
+those in PyTorch's dicts of callbacks, and `_carried` what a module carries beside them.
 """
 
 from __future__ import annotations

@@ -93,11 +93,7 @@ class Carried:
         return self
 
     def __reduce__(self) -> Any:
-        return _gone, ()
-
-
-def _gone() -> None:
-    """Return None, in the place of what a module carried that was pickled without its `__getstate__`."""
+        return type(None), ()  # one that is pickled without the module's `__getstate__` becomes None
 
 
 def remove_attributes(space: dict[str, Any]) -> None:

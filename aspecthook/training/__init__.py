@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
     from .hooks._ema import EMAHook
     from .hooks._evaluation import EvalHook
-    from .hooks._guards import EarlyStoppingHook, NanGuardHook, NanLossError
     from .hooks._hook import HOOKS, DistSamplerSeedHook, Hook
-    from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
+    from .hooks._monitor import EarlyStoppingHook
+    from .hooks._optimizer import AmpOptimizerHook, NanGuardHook, NanLossError, OptimizerHook
     from .logging._files import CsvLoggerHook, JsonLoggerHook, TensorboardLoggerHook, TextLoggerHook
-    from .logging._loggers import IterTimerHook, LoggerHook
+    from .logging._loggers import IterTimerHook, LoggerHook, Row, Sink
     from .logging._progress import ProgressHook
     from .logging._report import PlotHook, ReportHook
-    from .logging._row import Row, Sink
     from .loop._runner import Runner
     from .registry._registry import Registry
     from .schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
@@ -65,17 +64,16 @@ load_lazily(
     {
         "hooks._checkpoint": "CheckpointHook CheckpointLoaderHook",
         "hooks._evaluation": "EvalHook",
-        "hooks._guards": "EarlyStoppingHook NanGuardHook NanLossError",
-        "hooks._optimizer": "AmpOptimizerHook OptimizerHook",
+        "hooks._monitor": "EarlyStoppingHook",
+        "hooks._optimizer": "AmpOptimizerHook NanGuardHook NanLossError OptimizerHook",
         "hooks._hook": "DistSamplerSeedHook HOOKS Hook",
         "schedules._hooks": "LrUpdaterHook MomentumUpdaterHook",
         "logging._files": "CsvLoggerHook JsonLoggerHook TensorboardLoggerHook TextLoggerHook",
-        "logging._loggers": "IterTimerHook LoggerHook",
+        "logging._loggers": "IterTimerHook LoggerHook Row Sink",
         "hooks._ema": "EMAHook",
         "logging._report": "PlotHook ReportHook",
         "logging._progress": "ProgressHook",
         "registry._registry": "Registry",
-        "logging._row": "Row Sink",
         "loop._runner": "Runner",
         "_errors": "TrainingError",
     },

@@ -27,6 +27,8 @@ from aspecthook._lazy import NamesTheLibrary
 with NamesTheLibrary(__name__):
     from .backends._backend import manual_seed, no_grad
     from .backends._network import (
+        SGD,
+        AdamW,
         Dropout,
         Linear,
         Loss,
@@ -38,7 +40,6 @@ with NamesTheLibrary(__name__):
         detach,
         mse,
     )
-    from .backends._optimizers import SGD, AdamW
 
 __all__ = [
     "SGD",

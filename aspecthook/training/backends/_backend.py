@@ -140,7 +140,6 @@ class Backend:
         return {name: self.to_array(value.grad) for name, value in parameters if value.grad is not None}
 
     def load_gradients(self, model: object, arrays: Mapping[str, Array]) -> None:
-        """Restore what `gradients` returned."""
         parameters = self.parameters(model)
         held = {name: parameters[name].data for name in arrays if name in parameters}
         check_arrays(f"the gradients of {type(model).__name__}", held, arrays)
@@ -246,7 +245,6 @@ class Backend:
         }
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `rng_state` returned."""
         version, words, gauss = state["python"]
         random.setstate((version, tuple(words.tolist()), gauss))
         np.random.set_state(("MT19937", *state["numpy"]))

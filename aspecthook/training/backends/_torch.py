@@ -55,10 +55,7 @@ class TorchBackend(Backend):
     def mix(self, model: object, arrays: Arrays, weight: float) -> None:
         with torch.no_grad():
             for array, parameter in self._pairs(model, arrays):
-                if array.is_floating_point() or array.is_complex():
-                    array.mul_(1 - weight).add_(parameter.to(array.device, array.dtype), alpha=weight)
-                else:
-                    array.copy_(parameter)  # whole numbers, as in a quantized model
+                array.mul_(1 - weight).add_(parameter.to(array.device, array.dtype), alpha=weight)
 
     def swap(self, model: object, arrays: Arrays) -> None:
         with torch.no_grad():

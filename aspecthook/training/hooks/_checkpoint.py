@@ -1,24 +1,137 @@
-"""Hooks that save checkpoints, keep the best one, and load one before the run."""
+"""Hooks that save checkpoints, keep the newest few and the best one, and load one before the run.
+
+A file is removed only after the one that replaces it has been written, and only if this run has saved it. A
+checkpoint, which has the state of the hook, lists itself among the files that are kept, so a resumed run keeps,
+replaces and removes the same files as a run that was never interrupted.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
+from typing import Any, Literal, final
 
 from aspecthook._core.law.answers import Args
+from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.checkpoint._files import folder_of, path_of
-from aspecthook.training.checkpoint._folder import newest
+from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, unused_path
+from aspecthook.training.checkpoint._folder import newest, saved_by
 from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook
-from ._kept_files import KeptFiles
 from ._monitor import RULES, Monitor, Rule
+
+
+@final
+class KeptFiles:
+    """The names of the files that a hook keeps, the oldest first; all of them, or the newest `most`.
+
+    Attributes:
+        mark: A number that the hook keeps with the newest file: the score of the best checkpoint, the iteration of the
+            last one. If that file cannot be written, it is the number of the file before.
+        due: The name and the mark of a file that is to be saved when the stage is over, after all its hooks. Another
+            hook may save before this one in the same moment, and a run may be resumed from its file; so the state has
+            what is due, and the resumed run saves it.
+    """
+
+    __slots__ = ("_asynchronous", "_most", "due", "folder", "mark", "names", "saving")
+
+    def __init__(
+        self, folder: Path | None, most: int | None, *, asynchronous: bool = False, mark: float | None = None
+    ) -> None:
+        self.folder: Path = Path() if folder is None else folder
+        self._most = most
+        self._asynchronous = asynchronous
+        self.names: list[str] = []
+        self.mark: float | None = mark
+        self.due: tuple[str, float | None] | None = None
+        self.saving: Path | None = None
+
+    def open(self, run: Runner, folder: Path) -> None:
+        """Set the folder, remove the files that a killed run had no time to remove, and save the one that it owes."""
+        self.folder = folder
+        self.prune(run)
+        self.save_due(run)
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file."""
+        return self.folder / name
+
+    def plan(self, run: Runner, name: str, mark: float) -> None:
+        """Save a checkpoint when the stage is over."""
+        self.due = name, mark
+        run.after_stage(lambda: self.save_due(run))
+
+    def save_due(self, run: Runner) -> None:
+        """Save the file that is due, if there is one."""
+        due, self.due = self.due, None  # a checkpoint that is saved does not owe itself
+        if due is not None:
+            self.save(run, *due)
+
+    def save(self, run: Runner, name: str, mark: float | None = None) -> None:
+        """Save a checkpoint, and remove the oldest file if there are too many, once this one has been written."""
+        run.finish_saving()  # if the file before has failed, what was noted of it is taken back first
+        before = self.names, self.mark
+        self.names, self.mark = [*(one for one in self.names if one != name), name], mark
+        self.saving = path = own_path(self.folder, name)
+
+        def saved() -> None:
+            run.logger.info("saved %s", path)
+            self.prune(run)
+
+        def failed() -> None:
+            self.names, self.mark = before
+
+        try:
+            if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
+                path.rename(unused_path(path))  # that of another run, which would be replaced
+            run.save_checkpoint(path, asynchronous=self._asynchronous)
+        except BaseException:
+            failed()
+            raise
+        finally:
+            self.saving = None
+        run.writes.then(saved, failed)
+
+    def prune(self, run: Runner) -> None:
+        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
+        for name in self.names[: -self._most] if self._most is not None else ():
+            path = self.path(name)
+            if run.rank == 0 and saved_by(path) in ("", run.identity):  # and no other file is in its place
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
+                    continue
+            self.names.remove(name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the names of the files, the one that is due, and its mark or else that of the newest."""
+        due, mark = self.due or (None, self.mark)
+        return {"files": list(self.names), "due": due, "mark": mark}
+
+    def load_state_dict(self, who: str, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        names, due = list(state["files"]), state["due"]
+        check_names(names if due is None else [*names, due], who)
+        self.names, self.mark = names, state["mark"]
+        self.due = None if due is None else (due, self.mark)
+
+
+def check_names(names: Iterable[object], who: str) -> None:
+    """Refuse files outside the folder in the state of a hook, which will remove these files some day."""
+    for name in names:
+        path = PurePath(name) if isinstance(name, str) else PurePath()
+        if not path.name or path.is_absolute() or ".." in path.parts:
+            raise TrainingError(
+                f"the state of the {who} has the file {brief(name)}, which is outside its folder; no run saves such a "
+                "state, so load another checkpoint"
+            )
+
 
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
 
@@ -28,7 +141,7 @@ class CheckpointHook(Hook):
     """Save a checkpoint every few epochs or iterations, the last one and the best one, and remove old ones.
 
     Args:
-        interval: Save every `interval` epochs or iterations; 0 for never.
+        interval: Save every `interval` epochs or iterations, and when the run ends; 0 for never.
         by_epoch: Count epochs, and name the files ``epoch_3.safetensors``; otherwise iterations:
             ``iter_300.safetensors``. A run that ends within an epoch always leaves an ``iter_`` file.
         max_keep: The number of files to keep, not counting the best one; None for all. The oldest is removed when a
@@ -40,7 +153,6 @@ class CheckpointHook(Hook):
         rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.
-        save_last: Save when the run ends, unless that checkpoint exists already.
         asynchronous: Training waits only until the state is copied, and a thread writes the files, in the same order.
             An error is raised after an iteration, or at the end of the run, which waits for the last file. The memory
             has to hold up to two copies of the state.
@@ -60,6 +172,7 @@ class CheckpointHook(Hook):
 
     priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
     start: int | None = None  # from which epoch or iteration to count
+    _saves_last = True
 
     def __init__(
         self,
@@ -71,7 +184,6 @@ class CheckpointHook(Hook):
         rule: Rule | None = None,
         save_optimizer: bool = True,
         out_dir: str | os.PathLike[str] | None = None,
-        save_last: bool = True,
         asynchronous: bool = False,
     ) -> None:
         who = type(self).__name__
@@ -82,12 +194,10 @@ class CheckpointHook(Hook):
         self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self.save_last: bool = flag(who, "save_last", save_last)
         self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
-        self._who = f"{who}(save_best={save_best!r})"
         self.watched: Monitor | None = None
         if self.save_best is not None:
-            self.watched = Monitor(self._who, self.save_best, self.rule)
+            self.watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
         self._best = KeptFiles(self.out_dir, 1, asynchronous=asynchronous)
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, asynchronous=asynchronous, mark=0)
@@ -148,11 +258,11 @@ class CheckpointHook(Hook):
 
     def after_run(self, runner: Runner) -> None:
         """Save the last checkpoint, wait for the last file, and log a warning if there was no score."""
-        if self.save_last and self._files.mark != runner.progress.iter:
+        if self.interval and self._saves_last and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
         runner.finish_saving()
-        if self.watched is not None and not self.watched.found:
-            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._who)
+        if self.watched is not None and not self.watched.found and self.best_score is None:
+            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self.watched.who)
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
         """Leave the optimizer out, unless `save_optimizer` is set."""
@@ -167,23 +277,19 @@ class CheckpointHook(Hook):
         return f"iter_{runner.progress.iter}.safetensors"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the files that are kept, those that are due, and the score by which the best is chosen."""
         return {
             "last": self._files.state_dict(),
             "best": self._best.state_dict(),
             "save_best": self.save_best,
-            "watched": None if self.watched is None else self.watched.state_dict(),
+            "rule": None if self.watched is None else self.watched.rule,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
-        who, watched = type(self).__name__, self.watched
+        who, rule = type(self).__name__, None if self.watched is None else self.watched.rule
         self._files.load_state_dict(who, state["last"])
-        if state["save_best"] != self.save_best:
-            return
-        if watched is None or watched.rule in (state["watched"]["rule"], None):
+        if state["save_best"] == self.save_best and rule in (state["rule"], None):
             self._best.load_state_dict(who, state["best"])
-            self.watched = watched and Monitor(self._who, **state["watched"])
 
 
 @HOOKS.register

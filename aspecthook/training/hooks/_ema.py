@@ -13,7 +13,6 @@ from math import exp
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Args
-from aspecthook._errors import HookOptionError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training.loop._run import named
@@ -27,14 +26,7 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["warm_up", "constant", "annealing", "exponential", "stochastic"]
 Arrays: TypeAlias = dict[str, Any]  # by name; arrays, or tensors of PyTorch's where the model has them
 
-# The options of each kind besides `interval`, with the defaults of mmcv, mmengine and mmdet.
-_OPTIONS: dict[Kind, dict[str, float]] = {
-    "warm_up": {"momentum": 0.0002, "warm_up": 100},
-    "constant": {"momentum": 0.0002},
-    "annealing": {"momentum": 0.0002, "gamma": 100},
-    "exponential": {"momentum": 0.0002, "gamma": 2000},
-    "stochastic": {},
-}
+_KINDS: tuple[Kind, ...] = ("warm_up", "constant", "annealing", "exponential", "stochastic")
 
 
 @final
@@ -67,24 +59,16 @@ class EMAHook(Hook):
             ten thousand steps: in a short run, the average would stay near its start. Try 10 divided by the number of
             steps.
         interval: Average every `interval` steps.
-        warm_up: For ``"warm_up"``: the greater, the smaller m is at first. 100 unless given.
+        warm_up: For ``"warm_up"``: the greater, the smaller m is at first.
         gamma: For ``"annealing"`` (100 unless given) and ``"exponential"`` (2000): the greater, the longer m is large.
 
     Attributes:
         steps: The number of steps so far.
 
     Example:
-        >>> import numpy as np
-        >>> from aspecthook.training import Runner
-        >>> from aspecthook.training.numpy import SGD, Linear, manual_seed, mse
-        >>> manual_seed(0)
-        >>> model = Linear(1, 1)
-        >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=3)
-        >>> ema = runner.register_hook(EMAHook("annealing", momentum=0.01, gamma=2))
-        >>> data = [(np.ones((2, 1)), np.zeros((2, 1)))] * 4
-        >>> runner.fit(data, data)
+        >>> ema = EMAHook("annealing", momentum=0.01, gamma=2)
         >>> ema.steps, round(ema.weight(11), 3)
-        (12, 0.154)
+        (0, 0.154)
     """
 
     priority: int | str = "ABOVE_NORMAL"  # before the hooks that validate and save
@@ -93,24 +77,18 @@ class EMAHook(Hook):
         self,
         kind: str = "warm_up",
         *,
-        momentum: float | None = None,
+        momentum: float = 0.0002,
         interval: int = 1,
-        warm_up: int | None = None,
+        warm_up: int = 100,
         gamma: float | None = None,
     ) -> None:
-        self.kind: Kind = one_of("EMAHook", "kind", kind, [*_OPTIONS])
-        takes = _OPTIONS[self.kind]
-        named_options = {"momentum": momentum, "warm_up": warm_up, "gamma": gamma}
-        given = {name: value for name, value in named_options.items() if value is not None}
-        for name in given:
-            if name not in takes:
-                can = ", ".join(other for other, options in _OPTIONS.items() if name in options)
-                raise HookOptionError(f"EMAHook({kind!r}) has no {name}, which is for {can}; leave it out")
-        options: dict[str, Any] = {"momentum": 0.5, "warm_up": 1, "gamma": 1, **takes, **given}
+        self.kind: Kind = one_of("EMAHook", "kind", kind, _KINDS)
+        if gamma is None:
+            gamma = 100 if kind == "annealing" else 2000
         self.interval: int = whole_number("EMAHook", "interval", interval, 1)
-        self.momentum: float = finite_number("EMAHook", "momentum", options["momentum"], above=0, below=1)
-        self.warm_up: int = whole_number("EMAHook", "warm_up", options["warm_up"], 1)
-        self.gamma: float = finite_number("EMAHook", "gamma", options["gamma"], above=0)
+        self.momentum: float = finite_number("EMAHook", "momentum", momentum, above=0, below=1)
+        self.warm_up: int = whole_number("EMAHook", "warm_up", warm_up, 1)
+        self.gamma: float = finite_number("EMAHook", "gamma", gamma, above=0)
         self.steps: int = 0
         self._average: Arrays | None = None
         self._aside: Arrays | None = None  # the parameters, while the average is in the model
@@ -247,7 +225,6 @@ class EMAHook(Hook):
         return {"steps": self.steps, "average": _frozen(self._average), "aside": _frozen(self._aside)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the average, the parameters beside it, and the number of steps."""
         self.steps = int(state["steps"])
         # Copies: the model is restored from the same arrays.
         self._average, self._aside = deepcopy(state["average"]) or None, deepcopy(state["aside"]) or None

@@ -59,6 +59,7 @@ class EvalHook(CheckpointHook):
 
     # After EMAHook has put its average into the model, and before the hooks that save.
     priority: int | str = 45
+    _saves_last = False  # of checkpoints, it saves only the best one
 
     def __init__(
         self,
@@ -72,8 +73,7 @@ class EvalHook(CheckpointHook):
         out_dir: str | os.PathLike[str] | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
-        # Of checkpoints, the hook saves only the best one.
-        super().__init__(0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir, save_last=False)
+        super().__init__(0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir)
         who = type(self).__name__
         self.interval: int = whole_number(who, "interval", interval, 1)
         if not hasattr(loader, "__iter__"):

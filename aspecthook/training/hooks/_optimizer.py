@@ -1,22 +1,21 @@
-"""Optimizer hooks: clipping, accumulation and mixed precision."""
+"""What happens to a step: clipping, accumulation and mixed precision, and no step for a loss that is NaN."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
-from typing import TYPE_CHECKING, Any, Literal, final
+from math import inf, isfinite
+from typing import Any, Literal, TypeAlias, final
 
+from aspecthook._core.law.answers import Return
 from aspecthook._core.law.callables import Parameter
-from aspecthook._errors import HookOptionError, HookTypeError, brief
+from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, optional_number
+from aspecthook.training._options import finite_number, one_of, optional_number
+from aspecthook.training._ranks import any_rank
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import check_arguments
 
 from ._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.backends._torch import TorchAmp
 
 
 @HOOKS.register(name=("OptimizerHook", "GradientCumulativeOptimizerHook"))
@@ -47,7 +46,15 @@ class OptimizerHook(Hook):
         self.max_norm: float | None = None
         self.norm_type: float = 2.0
         if grad_clip is not None:
-            self._set_clipping(f"{who}(grad_clip={brief(grad_clip)})", grad_clip)
+            what = f"{who}(grad_clip={brief(grad_clip)})"
+            if not isinstance(grad_clip, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+                raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
+            takes = [Parameter("max_norm", "keyword", False), Parameter("norm_type", "keyword", True)]
+            check_arguments(takes, dict(grad_clip), what)
+            self.max_norm = finite_number(what, "max_norm", grad_clip["max_norm"], above=0)
+            self.norm_type = grad_clip.get("norm_type", 2.0)
+            if self.norm_type != inf:  # the norm that is the greatest absolute value
+                finite_number(what, "norm_type", self.norm_type, above=0)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Runner) -> None:
@@ -67,16 +74,8 @@ class OptimizerHook(Hook):
             norm = runner.backend.clip_gradients(runner.model, self.max_norm, self.norm_type)
             runner.log(grad_norm=norm)
 
-    def _set_clipping(self, what: str, given: Mapping[str, float]) -> None:
-        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
-            raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-        check_arguments(
-            [Parameter("max_norm", "keyword", False), Parameter("norm_type", "keyword", True)], dict(given), what
-        )
-        self.max_norm = finite_number(what, "max_norm", given["max_norm"], above=0)
-        if (norm_type := given.get("norm_type", 2.0)) != inf:  # the norm that is the greatest absolute value
-            finite_number(what, "norm_type", norm_type, above=0)
-        self.norm_type = norm_type
+
+_KINDS: tuple[bool | str, ...] = (True, "fp16", "bf16")
 
 
 @final
@@ -105,34 +104,108 @@ class AmpOptimizerHook(OptimizerHook):
         loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
-        if kind not in (True, "fp16", "bf16"):
-            raise HookOptionError(f"AmpOptimizerHook(kind={brief(kind)}): give True, 'fp16' or 'bf16'")
-        if kind == "bf16" and loss_scale != "dynamic":
-            raise HookOptionError("AmpOptimizerHook(kind='bf16') does not scale losses; leave loss_scale out")
-        self.kind = kind
-        # What is changed in the state of the scaler before the run: the options, or what a checkpoint has.
-        self._scaling: dict[str, Any] = {}
+        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, _KINDS)
+        # What is changed in the state of the scaler; with these factors, it keeps its scale.
+        self._fixed: dict[str, Any] = {}
         if loss_scale != "dynamic":
             scale = finite_number("AmpOptimizerHook", "loss_scale", loss_scale, above=0)
-            # With these factors, neither an overflow nor the lack of one changes the scale.
-            self._scaling = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
-        self._amp: TorchAmp | None = None
+            self._fixed = {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
 
     def before_run(self, runner: Runner) -> None:
-        """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint."""
+        """Turn mixed precision on, and set the loss scale, if a number was given."""
         super().before_run(runner)
+        self.after_load_checkpoint(runner)
+        if self._fixed:
+            runner.amp.load_state_dict(runner.amp.state_dict() and {**runner.amp.state_dict(), **self._fixed})
+
+    def after_load_checkpoint(self, runner: Runner) -> None:
+        """Turn mixed precision on before the run is restored, whose state has that of the scaler."""
         if runner.amp is None:
             runner.amp = runner.backend.amp(self.kind, runner.model)
-        if self._amp is not runner.amp:
-            self._amp = amp = runner.amp
-            amp.load_state_dict(amp.state_dict() and {**amp.state_dict(), **self._scaling})
+
+
+Action: TypeAlias = Literal["raise", "skip", "stop"]
+
+_ACTIONS: tuple[Action, ...] = ("raise", "skip", "stop")
+
+
+class NanLossError(TrainingError, FloatingPointError):
+    """The loss is NaN or infinite; the parameters were not changed by it.
+
+    Example:
+        >>> issubclass(NanLossError, FloatingPointError)
+        True
+    """
+
+
+NanLossError.__module__ = "aspecthook.training"
+
+
+@HOOKS.register
+class NanGuardHook(Hook):
+    """Keep a NaN or infinite loss away from the parameters.
+
+    The hook checks the loss before the backward pass. One bad batch spoils the whole step where several batches make
+    one, and one bad rank spoils the step of all ranks, which exchange a flag in each step to know. What the forward
+    pass has changed is not undone: the running averages of a batch normalisation have seen the batch.
+
+    Args:
+        action: ``"raise"`` an error before the backward pass, ``"skip"`` the step, or skip it and ``"stop"`` the run.
+
+    Attributes:
+        skipped: The number of steps that were skipped.
+
+    Example:
+        >>> NanGuardHook("skip").skipped
+        0
+        >>> NanGuardHook("warn")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: NanGuardHook(action='warn'): give 'raise', 'skip' or 'stop'
+    """
+
+    priority: int | str = "HIGH"  # before OptimizerHook: it need not clip gradients that are thrown away
+
+    def __init__(self, action: Action = "raise") -> None:
+        self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
+        self.skipped: int = 0
+        self._bad: float | None = None  # a bad loss among the batches of the present step
+
+    def before_backward(self, runner: Runner, loss: Any) -> None:
+        """Check the loss, and raise on all ranks if it is bad on one, and the action is ``"raise"``."""
+        value = runner.backend.item(loss)
+        bad = not isfinite(value)
+        if self.action != "raise":
+            self._bad = value if bad else self._bad
+        elif any_rank(bad):
+            raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
+
+    def before_optimizer_step(self, runner: Runner) -> Return[None] | None:
+        """Skip the step if the loss of one of its batches was bad."""
+        if self.action == "raise":
+            return None
+        bad, self._bad = self._bad, None
+        if not any_rank(bad is not None):
+            return None
+        self.skipped += 1
+        problem = "the loss of another rank is bad" if bad is None else f"the loss is {bad}"
+        runner.logger.warning("NanGuardHook: %s after iteration %d; the step is skipped", problem, runner.iter + 1)
+        if self.action == "stop":
+            runner.request_stop()
+        return Return(None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the scaler; kept here, since a resumed runner may not have a scaler before the run."""
-        return {"scaler": self._scaling if self._amp is None else self._amp.state_dict()}
+        return {"skipped": self.skipped, "bad": self._bad}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the scale of the loss; without a scaler yet, when it is made."""
-        self._scaling = dict(state["scaler"])
-        if self._amp is not None:
-            self._amp.load_state_dict(self._scaling)
+        self.skipped, self._bad = int(state["skipped"]), state["bad"]
+
+
+def _message(runner: Runner, problem: str) -> str:
+    rates = ", ".join(f"{group['lr']:g}" for group in runner.optimizer.param_groups if "lr" in group)
+    return (
+        f"{problem} in epoch {runner.epoch + 1}, iteration {runner.inner_iter + 1} of it ({runner.iter + 1} of the "
+        f"run), with the learning rate {rates or 'unknown'}; the parameters were not changed. Lower the rate or warm "
+        "it up, clip the gradients with OptimizerHook(grad_clip={'max_norm': ...}), look for NaN in the data, or give "
+        "NanGuardHook(action='skip')"
+    )

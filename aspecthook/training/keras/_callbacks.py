@@ -57,7 +57,6 @@ class History(Callback):
             self.epoch = []
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Append the logs."""
         self.epoch.append(epoch)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(value)
@@ -121,7 +120,6 @@ class CSVLogger(Callback):
         return line.endswith(b"\n") and (not number.isdigit() or int(number) <= self._last)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Write a line."""
         self._last, logs = epoch, logs or {}
         if self.keys is None:
             self.keys = sorted(logs)
@@ -190,12 +188,10 @@ class BackupAndRestore(Callback):
             raise TrainingError("BackupAndRestore saves runs of a Runner; in a fit of Keras, use Keras's own")
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Save if so many batches have passed."""
         if self.save_freq != "epoch" and (self.model.runner.iter + 1) % self.save_freq == 0:
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Save if each epoch is to be saved."""
         if self.save_freq == "epoch":
             self._save()
 
@@ -206,7 +202,6 @@ class BackupAndRestore(Callback):
         runner.after_stage(lambda: runner.save_checkpoint(path))  # with what other hooks do until then
 
     def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Delete the backup."""
         if self.delete_checkpoint and self._writes:
             (self.backup_dir / _CHECKPOINT).unlink(missing_ok=True)
             with suppress(OSError):  # the folder does not exist, or has other files
@@ -272,7 +267,6 @@ class TerminateOnNaN(Callback):
         self.raise_error: bool = flag("TerminateOnNaN", "raise_error", raise_error)
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Check the loss."""
         loss = (logs or {}).get("loss")
         if not any_rank(loss is not None and not isfinite(loss)):
             return
@@ -410,12 +404,8 @@ def _plain_logs(logs: Logs) -> Args:
     def plain(value: Any) -> object:
         try:
             return float(value)
-        except (
-            TypeError,
-            ValueError,
-            OverflowError,
-            RuntimeError,
-        ):  # PyTorch raises one for a tensor of several numbers
+        # PyTorch raises a RuntimeError for a tensor of several numbers.
+        except (TypeError, ValueError, OverflowError, RuntimeError):
             return value
 
     return Args(logs={name: plain(value) for name, value in sorted((logs or {}).items())})

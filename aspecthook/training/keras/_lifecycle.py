@@ -18,16 +18,15 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
-from aspecthook.training.logging._row import values_of
+from aspecthook.training.logging._loggers import values_of
 from aspecthook.training.loop._dialect import Binding, Method, Stage
 from aspecthook.training.loop._model import Means, logged_by, of_mode
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
-from ._callback import KERAS, has_state, is_of_keras, methods_of
+from ._callback import KERAS, RunModel, has_state, is_of_keras, methods_of
 from ._monitor import mode_by_name
-from ._run_model import RunModel
 
 # An epoch is under way; or trained, while a validation is still to come; or over after a stage of that mode, so that
 # `on_epoch_end` is due.

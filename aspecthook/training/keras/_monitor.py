@@ -12,8 +12,7 @@ from aspecthook.training._options import finite_number, flag, one_of, whole_numb
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import known_rule
 
-from ._callback import Callback, Logs
-from ._run_model import RunModel
+from ._callback import Callback, Logs, RunModel
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 
@@ -181,7 +180,6 @@ class EarlyStopping(MonitorCallback):
             self.model.stop_training = True
 
     def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Restore the best weights."""
         if self.stopped_epoch:
             self._report(f"ended after epoch {self.stopped_epoch + 1}; the best was {self.best}")
         if self.best_weights is not None:
@@ -323,11 +321,9 @@ class ModelCheckpoint(MonitorCallback):
         self.save_freq: Literal["epoch"] | int = save_freq_of("ModelCheckpoint", save_freq)
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Remember the epoch."""
         self._epoch, self._last = epoch, -1
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Save if so many batches have passed."""
         # Keras may run several batches at once, and then calls this for the last of them only.
         self._since, self._last = self._since + batch - self._last, batch
         if self.save_freq != "epoch" and self._since >= self.save_freq:
@@ -335,7 +331,6 @@ class ModelCheckpoint(MonitorCallback):
             self._save({**(logs or {}), "epoch": self._epoch + 1, "batch": batch + 1})
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Save if each epoch is to be saved."""
         self._epoch = epoch
         if self.save_freq == "epoch":
             self._save({**(logs or {}), "epoch": epoch + 1})

@@ -16,11 +16,10 @@ from contextlib import suppress
 from datetime import datetime
 from importlib import import_module
 from io import StringIO
-from itertools import count
 from logging import Logger
 from math import isfinite
 from pathlib import Path
-from time import time
+from time import time, time_ns
 from typing import Any, ClassVar, final
 from zlib import crc32
 
@@ -29,8 +28,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
-from ._loggers import LoggerHook, eta_of
-from ._row import TIMES, Row, duration_text, number_text, one_line
+from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line
 
 
 class LineFile:
@@ -201,11 +199,9 @@ class _LineLoggerHook(FileLoggerHook):
         self.sink: Any = self.kind(self.target(runner), runner.logger, mark)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the file ends too."""
         return {"file": None if self.sink is None else self.sink.mark(), **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state when the run begins."""
         mark: Mapping[str, Any] | None = state["file"]
         if mark is not None and min(int(mark["size"]), int(mark["sum"]), int(mark["columns"])) < 0:
             raise ValueError("the state has a position that is none")
@@ -297,9 +293,6 @@ class CsvLoggerHook(_LineLoggerHook):
     default = "log.csv"
 
 
-# The logger that writes event files for TensorBoard, by tensorboardX.
-
-
 @final
 class EventFile:
     """A sink that writes an event file, which is made in its folder with the first row.
@@ -330,8 +323,7 @@ class EventFile:
 
     def _opened(self) -> Any:
         self.path.mkdir(parents=True, exist_ok=True)
-        suffixes = (f".{os.getpid()}.{number}" for number in count())  # several files may begin in one second
-        suffix = next(one for one in suffixes if not any(self.path.glob(f"*{one}")))
+        suffix = f".{os.getpid()}.{time_ns()}"  # several files may begin in one second
         writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self.path}/events", suffix)
         if self._start is not None:
             log = _proto().SessionLog(status=_proto().SessionLog.START)

@@ -1,11 +1,17 @@
-"""The hook that makes rows of what a run logs, and the one that logs how long iterations take."""
+"""A row of the log, the hook that makes rows of what a run logs, and the one that logs how long iterations take.
+
+Text, JSON lines, CSV, TensorBoard, a bar and curves are all sinks of rows, and show the same numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from importlib.util import find_spec
+from math import isfinite
+from numbers import Integral, Real
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
@@ -14,7 +20,122 @@ from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._runner import Runner
 
-from ._row import TIMES, Row, Sink, is_of, rates_of, values_of
+PLACE = ("mode", "epoch", "iter")
+TIMES = ("time", "data_time")
+# The modes other than training: the names of their numbers begin with the mode, as in `val_loss`.
+_PREFIXES = ("val_", "test_", "predict_")
+
+
+class Row(NamedTuple):
+    """Numbers of a run, and where they were logged.
+
+    Attributes:
+        mode: ``"train"``, ``"val"`` or ``"test"``.
+        epoch: The epoch, counted from 1.
+        iter: The iterations done in the epoch, or in the run, whichever the logger counts.
+        total_iter: The iterations done in the run.
+        numbers: Means over the samples of a training row; ``lr`` and ``momentum`` of the first parameter group, and
+            ``lr_1`` … of groups that differ, come first, and times last. Texts that were logged are here too.
+
+    Example:
+        >>> Row("train", 2, 10, 110, {"lr": 0.1, "loss": 0.5}).flat()
+        {'mode': 'train', 'epoch': 2, 'iter': 10, 'lr': 0.1, 'loss': 0.5}
+    """
+
+    mode: str
+    epoch: int
+    iter: int
+    total_iter: int
+    numbers: dict[str, float | str]
+
+    def flat(self) -> dict[str, float | str]:
+        """Return the place and the numbers in one dict, as files have them."""
+        return {"mode": self.mode, "epoch": self.epoch, "iter": self.iter, **self.numbers}
+
+    @classmethod
+    def of_state(cls, state: Sequence[Any]) -> Row:
+        """Return the row that a checkpoint has as a list; raise if it is none."""
+        mode, epoch, place, total, numbers = state
+        found = values_of(numbers)
+        if len(found) != len(numbers):
+            raise ValueError("the state has values that no row can hold")
+        return cls(str(mode), int(epoch), int(place), int(total), found)
+
+
+class Sink(Protocol):
+    """Where rows go: an object with these two methods.
+
+    Example:
+        >>> class Print:
+        ...     def write(self, row):
+        ...         print(row.mode, row.iter, row.numbers["loss"])
+        ...
+        ...     def close(self): ...
+    """
+
+    def write(self, row: Row, /) -> object:
+        """Take a row."""
+
+    def close(self) -> object:
+        """Finish: the run has ended. A test after it, or another run, may write again."""
+
+
+def number_of(value: object) -> float | None:
+    """Return a single number as an int or a float of Python, also that of an array; None for booleans and the rest."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Real):
+        return int(value) if isinstance(value, Integral) else float(value)
+    shape, item = getattr(value, "shape", None), getattr(value, "item", None)
+    if shape is not None and callable(item) and all(size == 1 for size in shape):
+        return number_of(item())
+    return None
+
+
+def values_of(logs: Mapping[str, Any]) -> dict[str, float | str]:
+    """Return the numbers and texts in logs that a row can hold; the place of a row is not among them."""
+    found = {name: str(value) if isinstance(value, str) else number_of(value) for name, value in logs.items()}
+    return {name: value for name, value in found.items() if value is not None and name not in PLACE}
+
+
+def is_of(name: str, mode: str) -> bool:
+    """Whether a logged name belongs to a mode: ``"train"`` has the names without a prefix."""
+    return not name.startswith(_PREFIXES) if mode == "train" else name.startswith(f"{mode}_")
+
+
+def rates_of(optimizer: object) -> dict[str, float | str]:
+    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
+    groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
+    found: dict[str, float | str] = {}
+    for word in ("lr", "momentum"):
+        # The first beta of Adam is its momentum.
+        given = [group.get(word, group.get("betas", (None,))[0] if word == "momentum" else None) for group in groups]
+        rates = [rate for rate in map(number_of, given) if rate is not None]
+        if rates and (word == "lr" or any(rates)):
+            shown = rates if any(rate != rates[0] for rate in rates) else rates[:1]
+            found.update((f"{word}_{n}" if n else word, rate) for n, rate in enumerate(shown))
+    return found
+
+
+def number_text(value: float | str) -> str:
+    """Return a number for a line of a log: with four places, or as ``3.000e-05`` where places would say little."""
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, int) or not isfinite(value):
+        return str(value)
+    return f"{value:.4f}" if not value or 1e-3 <= abs(value) < 1e5 else f"{value:.3e}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as mmcv writes it, such as ``1:02:05``."""
+    return str(timedelta(seconds=round(min(seconds, 1e13))))  # an estimate may be infinite
+
+
+def one_line(text: str, encoding: str | None = None) -> str:
+    """Return a text on one line: without control characters, and without those that an encoding does not have."""
+    shown = "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in text)
+    return shown.encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
+
 
 PAUSE = 20  # times as long as something took until it is tried again: so it takes 5 % of a run's time
 
@@ -224,7 +345,6 @@ class LoggerHook(Hook):
         return {"sums": sums, "place": list(place), "row": row and list(row)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state when the run begins."""
         epoch, inner, done = map(int, state["place"])
         self._loaded = {
             **state,
@@ -263,7 +383,6 @@ class IterTimerHook(Hook):
 
     def __init__(self) -> None:
         self._since = 0.0  # the end of the last iteration
-        self._paused_at = 0.0  # when the validation under way began; 0 if there is none, as where a hook skips it
         self._inside = False  # whether an iteration is under way
         self._count, self._total = 0, 0.0
 
@@ -294,20 +413,16 @@ class IterTimerHook(Hook):
             self._count, self._total = self._count + 1, self._total + now - self._since
         self._inside, self._since = False, now
 
-    def before_val_epoch(self) -> None:
+    def around_val_epoch(self, proceed: Callable[[], object]) -> object:
         """Stop the clock: a hook may validate within an iteration, or between two."""
-        self._paused_at = perf_counter()
+        begun = perf_counter()
+        try:
+            return proceed()
+        finally:
+            self._since += perf_counter() - begun
 
-    def always_val_epoch(self) -> None:
-        """Let the clock run on."""
-        if self._paused_at:
-            self._since += perf_counter() - self._paused_at
-            self._paused_at = 0.0
-
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
-    always_test_epoch = always_val_epoch
-    always_predict_epoch = always_val_epoch
+    around_test_epoch = around_val_epoch
+    around_predict_epoch = around_val_epoch
 
 
 def eta_of(runner: Runner) -> float | None:

@@ -16,8 +16,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
-from ._loggers import LoggerHook, eta_of
-from ._row import TIMES, Row, duration_text, number_text, one_line, rates_of
+from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line, rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

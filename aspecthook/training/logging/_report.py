@@ -11,11 +11,11 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from importlib.resources import files
-from math import isfinite, nan
+from math import nan
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, TypeAlias, final
@@ -23,16 +23,14 @@ from urllib.parse import quote
 
 from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import put
-from aspecthook.training.hooks._guards import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._monitor import known_rule
+from aspecthook.training.hooks._monitor import EarlyStoppingHook
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._files import FileLoggerHook, LineFile
-from ._loggers import PAUSE, LoggerHook
-from ._row import TIMES, Row, number_text
+from ._loggers import PAUSE, TIMES, LoggerHook, Row, number_text
 
 Curve: TypeAlias = list[tuple[int, float]]  # the iteration of the run, and a number
 
@@ -123,11 +121,9 @@ class PlotHook(FileLoggerHook):
         return drawn(curves_of(self.rows))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the rows too."""
         return {"rows": [list(row) for row in self.rows], "interval": self.interval, **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the rows."""
         super().load_state_dict(state)
         self.rows = [Row.of_state(row) for row in state["rows"]]
         self.interval: int = whole_number(type(self).__name__, "interval", state["interval"], 0)
@@ -222,7 +218,11 @@ class ReportHook(PlotHook):
             end=self.end,
             progress=self._progress(runner),
             curves=base64.b64encode(drawn(curves)).decode() if curves else "",
-            numbers=list(_numbers_of(curves)),
+            numbers=[
+                (base if mode == "train" else f"{mode}_{base}", number_text(curve[-1][1]))
+                for base, modes in curves.items()
+                for mode, curve in modes.items()
+            ],
             logs=_logs_of(runner, self.target(runner).parent),
             facts=_facts_of(runner),
         )
@@ -240,19 +240,6 @@ class ReportHook(PlotHook):
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(" ", "minutes")
-
-
-def _numbers_of(curves: Mapping[str, Mapping[str, Curve]]) -> Iterator[tuple[str, ...]]:
-    """Yield the name of each number in the curves, its last value, its best, and the iteration of that one."""
-    for base, modes in curves.items():
-        for mode, curve in modes.items():
-            name = base if mode == "train" else f"{mode}_{base}"
-            rule, good = known_rule(name), [point for point in curve if isfinite(point[1])]
-            best = ("", "")
-            if rule is not None and good:
-                at, value = (max if rule == "greater" else min)(good, key=lambda point: point[1])
-                best = (number_text(value), f"iteration {at:,}")
-            yield name, number_text(curve[-1][1]), *best
 
 
 def _logs_of(runner: Runner, folder: Path) -> list[tuple[str, str]]:

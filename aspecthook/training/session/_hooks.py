@@ -15,8 +15,8 @@ from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training._ranks import any_rank, broadcast
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._folder import is_checkpoint
+from aspecthook.training.hooks._checkpoint import KeptFiles, check_names
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
 from ._fetches import Nested, mapped
 from ._protocol import (

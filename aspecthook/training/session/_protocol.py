@@ -15,7 +15,7 @@ from aspecthook._core.law.call import Call
 from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._guards import NanLossError
+from aspecthook.training.hooks._optimizer import NanLossError
 from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
 from aspecthook.training.loop._runner import Runner
 

@@ -306,8 +306,6 @@ def test_an_average_of_half_precision_is_kept_in_full_and_survives_validation_an
     ("options", "error", "text"),
     [
         ({"kind": "anealing"}, HookOptionError, "did you mean 'annealing'"),
-        ({"kind": "stochastic", "momentum": 0.1}, HookOptionError, "has no momentum"),
-        ({"gamma": 10}, HookOptionError, "which is for annealing, exponential"),
         ({"momentum": 1.0}, HookOptionError, "above 0 and below 1"),
         ({"momentum": "0.1"}, HookTypeError, "is not a number"),
         ({"interval": 0}, HookOptionError, "from 1 up"),

@@ -14,7 +14,7 @@ import pytest
 from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as ours
-from aspecthook.training.keras._run_model import RunModel
+from aspecthook.training.keras._callback import RunModel
 
 if find_spec("keras") is None or find_spec("torch") is None:
     pytest.skip("Keras and PyTorch are not installed", allow_module_level=True)

@@ -16,7 +16,8 @@ import pytest
 from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
-from aspecthook.training.keras._run_model import RunModel
+from aspecthook.training.keras._callback import RunModel
+from aspecthook.training.numpy import SGD
 from tests.training.keras.test_keras import recorder, short
 from tests.training.kit import both, data, on_two_ranks, run_of, same, state, with_torch
 
@@ -163,6 +164,14 @@ def test_an_optimizer_without_a_learning_rate_is_refused_when_asked_for_it() -> 
     runner.register_hook(k.ReduceLROnPlateau("loss"))
     with pytest.raises(TrainingError, match="NoRate has no param_groups with a learning rate"):
         runner.fit(data(1))
+
+
+def test_a_rate_that_is_set_keeps_the_ratios_of_the_groups() -> None:
+    runner = run_of("numpy")
+    weight, bias, *_ = runner.model.parameters()
+    runner.optimizer = SGD([{"params": [weight], "lr": 0.1}, {"params": [bias], "lr": 0.2}])
+    RunModel(runner).optimizer.learning_rate = 0.05
+    assert [group["lr"] for group in runner.optimizer.param_groups] == [0.05, 0.1]
 
 
 def test_the_model_behind_a_wrapper_of_keras_is_found_and_one_on_jax_is_synchronized() -> None:

@@ -37,8 +37,7 @@ from aspecthook.training import (
 )
 from aspecthook.training.checkpoint import load
 from aspecthook.training.logging._files import CsvLoggerHook, JsonLoggerHook, TensorboardLoggerHook, TextLoggerHook
-from aspecthook.training.logging._loggers import IterTimerHook, LoggerHook
-from aspecthook.training.logging._row import Row
+from aspecthook.training.logging._loggers import IterTimerHook, LoggerHook, Row
 from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed
 from tests.training.kit import Clock, Loss, Optimizer, registered
 

@@ -234,7 +234,7 @@ def test_the_report_has_the_outcome_the_numbers_and_links_to_the_log(tmp_path: P
 
     page = fit(tmp_path / "digits", JsonLoggerHook(), LrUpdaterHook("fixed"), val=[1.0], model=Scored(), seed=7)
     assert page.text.startswith("digits Done 3 of 3 epochs 18 iterations")
-    assert ["val_accuracy", "0.7000", "0.9000", "iteration 12"] in page.rows
+    assert ["val_accuracy", "0.7000"] in page.rows
     assert '<a href="log.jsonl">' in page.source and 'src="data:image/png;base64,' in page.source
     facts = {row[0]: row[1] for row in page.rows if len(row) == 2}
     assert facts["seed"] == "7" and facts["hooks"] == "JsonLoggerHook, LrUpdaterHook, ReportHook"
@@ -265,7 +265,7 @@ def test_the_report_has_the_outcome_of_a_run_that_ends_early(tmp_path: Path, cas
     assert ("ValueError: no <b>labels</b>" in page.text) == (case == "failed")
     runner.test([1.0])  # which is added to the report, and the failure stays in it
     assert ("no <b>labels</b>" in read(runner).text) == (case == "failed")
-    assert ["test_loss", "1.0000", "1.0000", f"iteration {runner.progress.iter}"] in read(runner).rows
+    assert ["test_loss", "1.0000"] in read(runner).rows
 
 
 def test_the_report_has_the_reason_of_an_early_stop(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_validation_is_judged_though_signals_come_meanwhile(signals: int, prio
 
 
 def test_a_second_signal_while_the_best_checkpoint_is_saved_waits_for_it(tmp_path: Path) -> None:
-    best = CheckpointHook(0, save_best="val_score", rule="less", save_last=False)
+    best = CheckpointHook(0, save_best="val_score", rule="less")
     runner = run_of("numpy", None, [Scores(1, "HIGHEST"), best], work_dir=tmp_path, max_epochs=3)
     hooks(runner.write_checkpoint).pre(lambda path: os.kill(os.getpid(), signal.SIGINT), times=1)
     with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import Runner
-from aspecthook.training.hooks._guards import NanLossError
+from aspecthook.training.hooks._optimizer import NanLossError
 from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,
