@@ -1,10 +1,10 @@
 """What a hookable function is to a type checker; at run time it is the plain function that it was.
 
 The return type of a target (``R``) tells its style, and the result that its hooks see: of a coroutine function what is
-awaited, of a generator function what it returns, of an async generator function None. Each attribute, such as ``pre``,
-is a descriptor that reads this once, and returns a decorator, ``Adds[A]``, where ``A`` is all that a hook may answer. A
-hook with another answer is an error. The decorator returns a function with the hook's own parameters, whose answer is
-Any: so one hook may be added to targets with different results.
+awaited, of a generator function what it returns. Each attribute, such as ``pre``, is a descriptor that reads this once,
+and returns a decorator, ``Adds[A]``, where ``A`` is all that a hook may answer. A hook with another answer is an error;
+on an async generator function this is known of items alone. The decorator returns a function with the hook's own
+parameters, whose answer is Any: so one hook may be added to targets with different results.
 """
 
 # Overloads overlap on purpose: the first that fits is the most exact one. tests/typing reaches each of them.
@@ -54,7 +54,7 @@ Coro: TypeAlias = Coroutine[Any, Any, T]
 Gen: TypeAlias = Generator[Any, Any, T]
 AsyncGen: TypeAlias = AsyncGenerator[Any, Any]
 Streamed: TypeAlias = Exactly[Iterable[Any]] | Exactly[AsyncIterable[Any]]
-Unclear: TypeAlias = Exactly[Iterator[Any]] | Exactly[AsyncIterator[Any]] | Streamed
+Unclear: TypeAlias = Exactly[Iterator[Any]] | Exactly[AsyncIterator[Any]] | Exactly[AsyncGen] | Streamed
 
 Types: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 
@@ -126,8 +126,6 @@ class PreOf(Generic[R_co, E_co]):
     @overload
     def __get__(self: PreOf[Coro[T], Any], target: object, owner: object, /) -> Adds[Soon[PreAnswer[T]]]: ...
     @overload
-    def __get__(self: PreOf[AsyncGen, Any], target: object, owner: object, /) -> Adds[Soon[PreAnswer[None]]]: ...
-    @overload
     def __get__(self: PreOf[Gen[T], Any], target: object, owner: object, /) -> Adds[PreAnswer[T]]: ...
     @overload
     def __get__(self: PreOf[T, Any], target: object, owner: object, /) -> Adds[PreAnswer[T]]: ...
@@ -141,12 +139,7 @@ class AroundOf(Generic[R_co, E_co]):
     def __get__(
         self: AroundOf[Coro[T], Any], target: object, owner: object, /
     ) -> AddsAround[Coro[T | Return[T] | Coro[T]] | OneYield[T] | AsyncIterator[Any]]: ...
-    # Around generators, a stream and a generator with one `yield` cannot be told apart.
-    @overload
-    def __get__(
-        self: AroundOf[AsyncGen, Any], target: object, owner: object, /
-    ) -> AddsAround[AsyncIterator[Any] | Iterator[Any]]: ...
-    @overload
+    @overload  # around generators, a stream and a generator with one `yield` cannot be told apart
     def __get__(
         self: AroundOf[Gen[T], Any], target: object, owner: object, /
     ) -> AddsAround[T | Return[T] | Iterator[Any]]: ...
@@ -178,10 +171,6 @@ class ExceptOf(Generic[R_co, E_co]):
         self: ExceptOf[Coro[T], Any], target: object, owner: object, /
     ) -> AddsExcept[Soon[ExceptAnswer[T]]]: ...
     @overload
-    def __get__(
-        self: ExceptOf[AsyncGen, Any], target: object, owner: object, /
-    ) -> AddsExcept[Soon[ExceptAnswer[None]]]: ...
-    @overload
     def __get__(self: ExceptOf[Gen[T], Any], target: object, owner: object, /) -> AddsExcept[ExceptAnswer[T]]: ...
     @overload
     def __get__(self: ExceptOf[T, Any], target: object, owner: object, /) -> AddsExcept[ExceptAnswer[T]]: ...
@@ -193,8 +182,6 @@ class PostOf(Generic[R_co, E_co]):
     def __get__(self: PostOf[Any, Unclear], target: object, owner: object, /) -> Adds[Any]: ...
     @overload
     def __get__(self: PostOf[Coro[T], Any], target: object, owner: object, /) -> Adds[Soon[PostAnswer[T]]]: ...
-    @overload
-    def __get__(self: PostOf[AsyncGen, Any], target: object, owner: object, /) -> Adds[Awaitable[None] | None]: ...
     @overload
     def __get__(self: PostOf[Gen[T], Any], target: object, owner: object, /) -> Adds[PostAnswer[T]]: ...
     @overload
@@ -264,14 +251,14 @@ class Hookable(Mounted[P, R]):
     from an instance, mypy binds it in any case, and pyright if it takes any object.
     """
 
-    # From a class. Callable, as mypy compares no first parameters of generic classes.
+    # Callable, as mypy compares no first parameters of generic classes. First from a class; then a classmethod.
     @overload
     def __get__(  # type: ignore[misc]
         self: Callable[Concatenate[Nobody, ...], object], instance: None, owner: type | None = None, /
     ) -> Hookable[P, R]: ...
     @overload
     def __get__(  # type: ignore[misc]
-        self: Callable[Concatenate[type[S], Q], T], instance: None, owner: type[S], /
+        self: Callable[Concatenate[type[S], Q], T], instance: S | None, owner: type[S], /
     ) -> Bound[Q, T]: ...
     # Any: as above, what mypy makes of a classmethod that returns `Self`.
     @overload
@@ -280,11 +267,7 @@ class Hookable(Mounted[P, R]):
     ) -> Bound[Q, Any]: ...
     @overload
     def __get__(self, instance: None, owner: type | None = None, /) -> Self: ...
-    # From an instance: a classmethod, a method, a staticmethod.
-    @overload
-    def __get__(
-        self: Hookable[Concatenate[type[S], Q], T], instance: S, owner: type | None = None, /
-    ) -> Bound[Q, T]: ...
+    # From an instance: a method, a staticmethod.
     @overload
     def __get__(self: Hookable[Concatenate[S, Q], T], instance: S, owner: type | None = None, /) -> Bound[Q, T]: ...
     @overload
@@ -316,24 +299,14 @@ class Event(Mounted[P, R]):
     ) -> Event[P, R]: ...
     @overload
     def __get__(  # type: ignore[misc]
-        self: Callable[Concatenate[type[S], Q], T], instance: None, owner: type[S], /
-    ) -> BoundEvent[Q, T]: ...
-    @overload
-    def __get__(self, instance: None, owner: type | None = None, /) -> Self: ...
-    @overload
-    def __get__(  # type: ignore[misc]
-        self: Callable[Concatenate[type[S], Q], T], instance: S, owner: type | None = None, /
+        self: Callable[Concatenate[type[S], Q], T], instance: S | None, owner: type[S], /
     ) -> BoundEvent[Q, T]: ...
     @overload
     def __get__(
         self: Callable[Concatenate[S, Q], T], instance: S, owner: type | None = None, /
     ) -> BoundEvent[Q, T]: ...
     @overload
-    def __get__(
-        self: Event[Concatenate[S, Q], T], instance: object, owner: type | None = None, /
-    ) -> Event[Concatenate[S, Q], T]: ...
-    @overload
-    def __get__(self: Event[[], T], instance: object, owner: type | None = None, /) -> Event[[], T]: ...
+    def __get__(self, instance: object, owner: type | None = None, /) -> Self: ...
 
 class ToEvent(Protocol):
     """``event(errors=...)``: a call returns a list of answers.
@@ -345,17 +318,13 @@ class ToEvent(Protocol):
     @overload
     def __call__(self, stub: Callable[P, Nobody], /) -> Event[P, list[Any]]: ...
     @overload
-    def __call__(self, stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...
-    @overload
-    def __call__(self, stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
-    @overload
     def __call__(self, stub: Callable[P, Coro[list[T]]], /) -> Event[P, Coro[list[T]]]: ...
     @overload
     def __call__(self, stub: Callable[P, list[T]], /) -> Event[P, list[T]]: ...
     @overload
-    def __call__(self, stub: Callable[P, Coro[T | None]], /) -> Event[P, Coro[list[T]]]: ...
+    def __call__(self, stub: Callable[P, Coro[R | None]], /) -> Event[P, Coro[list[R]]]: ...
     @overload
-    def __call__(self, stub: Callable[P, T | None], /) -> Event[P, list[T]]: ...
+    def __call__(self, stub: Callable[P, R | None], /) -> Event[P, list[R]]: ...
 
 class ToAnswer(Protocol):
     """``event(first=True)`` and ``event(fold=...)``: a call returns what the stub is annotated with."""

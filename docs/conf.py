@@ -69,7 +69,6 @@ NOT_CALLED = {
     "aspecthook.testing.Trace",
     "aspecthook.testing.Underconstrained",
     "aspecthook.torch.Seen",
-    "aspecthook.training.data.Dataset",
     "aspecthook.training.session.Session",
     "aspecthook.training.session.SessionRunContext",
 }

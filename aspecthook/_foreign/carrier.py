@@ -63,6 +63,12 @@ def _code(style: Style, count: int | None) -> CodeType:
     return code
 
 
+def bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
+    """Return what a member of a class is when it is taken from an instance or the class."""
+    get = getattr(type(descriptor), "__get__", None)
+    return descriptor if get is None else get(descriptor, instance, owner)
+
+
 def inspected_style(original: Any) -> Style:
     """Return the style of a callable as `inspect` has it, by which a cache around a coroutine function is a function.
 

@@ -44,19 +44,14 @@ def space_of(owner: Any) -> dict[str, Any]:
 class Entry(Occupancy):
     """One name in the namespace of a module, a class or an object, held weakly."""
 
-    __slots__ = ("_before", "name", "ours", "owner")
+    __slots__ = ("before", "name", "ours", "owner")
 
     def __init__(self, owner: Callable[[], Any], name: str, before: object) -> None:
         super().__init__()
         self.owner = owner
         self.name = name
         self.ours: object = None
-        self._before = before
-
-    @property
-    def before(self) -> object:
-        """What was there before us; `ABSENT` if there was nothing."""
-        return self._before
+        self.before = before  # `ABSENT` if there was nothing
 
     def now(self) -> object:
         """Return what is there."""
@@ -66,7 +61,7 @@ class Entry(Occupancy):
     def put(self, value: object) -> None:
         """Put something there."""
         owner = self.owner()
-        if value is not self._before:
+        if value is not self.before:
             self.ours = value
         if isinstance(owner, type):
             type.__delattr__(owner, self.name) if value is ABSENT else type.__setattr__(owner, self.name, value)

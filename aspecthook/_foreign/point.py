@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import ModuleType
 
-from aspecthook._core.law.callables import CODE, code_of, signature_of, type_of
+from aspecthook._core.law.callables import CODE, code_of, type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._hints import Any, cast
 
-from .binding import Binding, bind
-from .carrier import carrier, inspected_style
+from .carrier import carrier
 from .places import ABSENT, Entry, places, space_of
 from .proxies import is_proxy, load_proxies
-from .unbound import as_function
+from .unbound import Binding, as_function
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -28,45 +27,24 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 class ProxyMountPoint(MountPoint):
     """The mount point of something without Python code. Its proxy is in its places for as long as it carries hooks."""
 
-    __slots__ = (
-        "_entries",
-        "binding",
-        "enter",
-        "hands_to",
-        "original",
-        "owner",
-        "proxy",
-        "short",
-    )
+    __slots__ = ("_entries", "binding", "enter", "hands_to", "original", "owner", "proxy", "short")
 
-    def __init__(
-        self,
-        original: Any,
-        name: str,
-        made: FunctionType,
-        call: Callable[..., Any],
-        place: tuple[type[Any], str] | None = None,
-        binding: Binding = "none",
-    ) -> None:
-        super().__init__(made, name)
-        setattr(made, CODE, code_of(original))  # for whoever asks where it is written
+    def __init__(self, original: Any, label: str, cls: type[Any] | None, name: str, binding: Binding) -> None:
+        call, signature, style = as_function(original, cls, name, binding)
         # What the proxy calls, and what its chain calls in the end.
-        self.enter: Callable[..., Any] = made
-        self.hands_to = call
+        self.enter, self.hands_to = carrier(call, signature, label, style), call
+        super().__init__(self.enter, label)
+        setattr(self.enter, CODE, code_of(original))  # for whoever asks where it is written
         self.original = original
+        # The class whose member it is, and the name there, how it binds; and where our proxy is, or was until the last
+        # hook was removed.
+        self.owner: Callable[[], Any] = (lambda: None) if cls is None else weakref.ref(cls)
+        self.short = name
         self.binding: Binding = binding
-        # Where our proxy is, or was until the last hook was removed.
-        self._entries: list[Entry] = []
-        self.owner: Callable[[], Any] = lambda: None
-        self.short = ""
+        self._entries = [] if cls is None else [Entry(self.owner, name, vars(cls).get(name, ABSENT))]
         classes = load_proxies()  # loaded already
-        shell = classes.FunctionProxy if hasattr(type_of(original), "__get__") else classes.Proxy
-        if place is not None:
-            owner, self.short = place
-            self.owner = weakref.ref(owner)
-            self._entries.append(Entry(self.owner, self.short, vars(owner).get(self.short, ABSENT)))
-            shell = classes.MethodProxy
-        self.proxy: Any = shell(original, self)
+        binds = cls is not None or hasattr(type_of(original), "__get__")
+        self.proxy: Any = (classes.BindingProxy if binds else classes.Proxy)(original, self)
 
     @property
     def path(self) -> tuple[object, str] | None:
@@ -121,10 +99,6 @@ class ProxyMountPoint(MountPoint):
         super()._forget()
         # If other code has kept the proxy and puts it back, its next call removes it.
         self.proxy._self_call = self._call_and_heal
-        for entry in self._entries:
-            if entry.opened:  # what others put there after it was left has displaced nothing
-                entry.leave()
-                entry.opened = False
         self._heal()
 
     @under_lock
@@ -133,6 +107,9 @@ class ProxyMountPoint(MountPoint):
         if self.opened:
             return
         for entry in self._entries:
+            if entry.opened:  # what others put there after it was left has displaced nothing
+                entry.leave()
+                entry.opened = False
             entry.heal()
         if not self.short:
             for module, name in list(places(self.proxy)):
@@ -156,22 +133,12 @@ def proxied(value: object) -> ProxyMountPoint | None:
 
 
 @under_lock
-def mount_in_module(original: Any, name: str) -> ProxyMountPoint:
-    """Return the mount point of a callable that modules have under one name or several."""
-    found = _known.get(id(original))
-    if found is None or found.original is not original:
-        made = carrier(original, signature_of(original), name, inspected_style(original))
-        found = _known[id(original)] = ProxyMountPoint(original, name, made, original)
-    return found
-
-
-@under_lock
-def mount_in_class(original: Any, cls: type[Any], name: str, label: str, binding: Binding) -> ProxyMountPoint:
-    """Return the mount point of a member of a class, which the class has itself or inherits."""
-    key = (id(cls), name)
+def mount_in_place(
+    original: Any, label: str, cls: type[Any] | None = None, name: str = "", binding: Binding = "none"
+) -> ProxyMountPoint:
+    """Return the mount point of a callable that modules have, or of the member of a class, which may inherit it."""
+    key = id(original) if cls is None else (id(cls), name)
     found = _known.get(key)
     if found is None or found.original is not original or found.owner() is not cls:
-        call, signature = as_function(original, cls, name, binding)
-        made = carrier(call, signature, label, inspected_style(bind(original, None, cls)))
-        found = _known[key] = ProxyMountPoint(original, label, made, call, (cls, name), binding)
+        found = _known[key] = ProxyMountPoint(original, label, cls, name, binding)
     return found

@@ -18,7 +18,7 @@ import wrapt
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.callables import type_of
 
-from .binding import bind
+from .carrier import bind
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -32,11 +32,10 @@ else:
 # that has no such attribute makes an empty dict when somebody asks for it.
 
 
-def _annotate(proxy: Any, annotations: dict[str, Any]) -> None:
-    proxy.__wrapped__.__annotations__ = annotations
-
-
-_ANNOTATIONS: Any = property(attrgetter("__wrapped__.__annotations__"), _annotate)
+_ANNOTATIONS: Any = property(
+    attrgetter("__wrapped__.__annotations__"),
+    lambda proxy, annotations: setattr(proxy.__wrapped__, "__annotations__", annotations),
+)
 
 
 class _Shell(_Base):
@@ -113,36 +112,24 @@ class Proxy(_Shell):
     __aspecthook__ = property(attrgetter("_self_mount"))
 
 
-class FunctionProxy(Proxy):
-    """Takes the place of a callable of a module; if it is put into a class, it binds as functions do."""
+class BindingProxy(Proxy):
+    """Takes the place of a callable that binds: a member of a class, or what others may put into one."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        own: Any = self
-        bound = bind(self.__wrapped__, instance, owner)
-        if bound is self.__wrapped__:
-            return self
-        plainly = isinstance(bound, MethodType) and bound.__func__ is self.__wrapped__
-        return MethodType(own, instance) if plainly else bound
-
-
-class MethodProxy(Proxy):
-    """Takes the place of a member of a class that binds to a callable."""
-
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        mount = self._self_mount
-        own: Any = self
+        mount, own, original = self._self_mount, cast("Any", self), self.__wrapped__
         enter: Callable[..., Any] = self._self_call
-        binding = mount.binding
-        bound = bind(self.__wrapped__, instance, owner)
-        if binding == "none":
-            return self if bound is self.__wrapped__ else _Shell(bound, enter, mount.path)
-        if binding == "class":
-            return _Shell(bound, partial(enter, owner if owner is not None else type(instance)))
-        if instance is None:
-            return self if bound is self.__wrapped__ else _Shell(bound, enter)
-        if isinstance(bound, MethodType) and bound.__func__ is self.__wrapped__:
+        bound = bind(original, instance, owner)
+        if bound is original:
+            return self
+        if isinstance(bound, MethodType) and bound.__func__ is original:
             return MethodType(own, instance)
-        return _Shell(bound, partial(enter, instance))
+        if not mount.short:
+            return bound  # of a callable of a module, calls of another form are not meant
+        if mount.binding == "none":
+            return _Shell(bound, enter, mount.path)
+        if mount.binding == "class":
+            return _Shell(bound, partial(enter, owner if owner is not None else type(instance)))
+        return _Shell(bound, enter if instance is None else partial(enter, instance))
 
 
 assert MARK == "__aspecthook__"  # the name of the property of `Proxy`

@@ -13,24 +13,30 @@ from inspect import Parameter
 from types import FunctionType
 
 from aspecthook._core.law.callables import signature_of, type_of
-from aspecthook._hints import Any
+from aspecthook._core.law.signature import Style
+from aspecthook._hints import Any, Literal, TypeAlias
 
-from .binding import Binding, bind
+from .carrier import bind, inspected_style
 from .proxies import is_proxy
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+# How a member of a class becomes callable: by binding to the instance, to the class, or not at all.
+Binding: TypeAlias = Literal["instance", "class", "none"]
+
 
 def as_function(
-    original: Any, cls: type[Any], name: str, binding: Binding
-) -> tuple[Callable[..., Any], inspect.Signature | None]:
-    """Return a function that does what the member does, and the signature of it."""
-    inherited, cls_ref = name not in vars(cls), weakref.ref(cls)
-    bare = bind(original, None, cls)
-    signature = signature_of(bare)
+    original: Any, cls: type[Any] | None, name: str, binding: Binding
+) -> tuple[Callable[..., Any], inspect.Signature | None, Style]:
+    """Return what does the same as a callable of a module or as the member of a class, its signature and its style."""
+    bare = original if cls is None else bind(original, None, cls)
+    signature, style = signature_of(bare), inspected_style(bare)
+    inherited = cls is not None and name not in vars(cls)
     is_new = inherited and name == "__new__"
-    if not is_new and (binding == "none" or type(original) is FunctionType):  # a function needs no binding
-        return bare, signature
+    # A function needs no binding.
+    if cls is None or (not is_new and (binding == "none" or type(original) is FunctionType)):
+        return bare, signature, style
+    cls_ref = weakref.ref(cls)
 
     def bound_to(instance: Any, owner: Any) -> Any:
         """Return the member as it is when it is taken from an instance, or from a class."""
@@ -59,12 +65,10 @@ def as_function(
             found(*args, **kwargs)
 
     if is_new:
-        return new, signature
-    if original is vars(object)["__init__"]:
-        return init, signature
+        return new, signature, style
     if binding == "instance":
-        return call_of_instance, signature
+        return (init if original is vars(object)["__init__"] else call_of_instance), signature, style
     first = Parameter("cls", Parameter.POSITIONAL_ONLY)
     if signature is None or first.name in signature.parameters:
-        return call_of_class, None
-    return call_of_class, inspect.Signature([first, *signature.parameters.values()])
+        return call_of_class, None, style
+    return call_of_class, inspect.Signature([first, *signature.parameters.values()]), style

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookTypeError, MountError, brief
 
-from ._slots import notify
-from ._wired import Plug, copied, wired
+from ._slots import Notify, notify
+from ._wired import Plug, wired
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event
@@ -23,17 +22,7 @@ if TYPE_CHECKING:
     # Any: each audit event has arguments of its own.
     AuditEvent = Event[..., list[Any]]
 
-# Any: likewise.
-Listener: TypeAlias = Callable[..., Any]
-
-_table: dict[str, Listener] = {}
-
-
-# The interpreter calls this also while it empties its modules, so that all it needs is a default.
-def _dispatch(name: str, args: tuple[Any, ...], table: dict[str, Listener] = _table, notify: Listener = notify) -> None:
-    listener = table.get(name)
-    if listener is not None:
-        notify(listener, *args)
+_table: dict[str, Notify] = {}
 
 
 # The codes of the dispatcher. It has globals of its own, which stay when the interpreter empties its modules.
@@ -43,8 +32,9 @@ def _silent(name: str, args: tuple[Any, ...]) -> None: ...
 
 
 def _looking(name: str, args: tuple[Any, ...]) -> None:
-    if name in _table:
-        _dispatch(name, args)
+    listener = _table.get(name)
+    if listener is not None:
+        notify(listener, *args)
 
 
 def _answering(name: str, args: tuple[Any, ...]) -> None:
@@ -52,7 +42,7 @@ def _answering(name: str, args: tuple[Any, ...]) -> None:
         args[0].append(name)
 
 
-_GLOBALS = {"__name__": __name__, "__builtins__": vars(builtins), "_table": _table, "_dispatch": _dispatch}
+_GLOBALS = {"__name__": __name__, "__builtins__": vars(builtins), "_table": _table, "notify": notify}
 _hook: FunctionType | None = None
 
 
@@ -82,7 +72,7 @@ def _install(name: str) -> FunctionType:
     return _hook
 
 
-def _plug(name: str, listener: Listener) -> Plug:
+def _plug(name: str, listener: Notify) -> Plug:
     """Return the plug of an audit event: a row in the table."""
 
     def connect() -> None:
@@ -134,12 +124,11 @@ def audit(name: str) -> AuditEvent:
         raise HookTypeError(f"{brief(name)} is not the name of an audit event; give a string such as 'os.remove'")
     found = _events.get(name)
     if found is None:
-        decorate: Any = wired(f"audit({name!r})", lambda event: [_plug(name, event)])
-        function: Any = copied(_raised)
-        found = _events.setdefault(name, decorate(function))
+
+        @wired(f"audit({name!r})", lambda event: [_plug(name, event)])
+        def raised(*args: Any) -> None:
+            """An audit event is raised."""
+
+        found = _events.setdefault(name, raised)
     given: AuditEvent = found
     return given
-
-
-def _raised(*args: Any) -> None:
-    """An audit event is raised."""

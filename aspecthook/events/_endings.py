@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ._slots import Slot, attribute_slot, notify
+from ._slots import AttributeSlot, Slot, notify
 from ._wired import Plug, wired
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def _slots(event: Any) -> list[Slot]:
         return report(args.exc_value, "unraisable", args.err_msg if args.object is None else args.object)
 
     return [
-        attribute_slot(sys, "excepthook", main, key=1),
-        attribute_slot(threading, "excepthook", thread, key=0),
-        attribute_slot(sys, "unraisablehook", unraisable, key=0),
+        AttributeSlot(sys, "excepthook", main, key=1),
+        AttributeSlot(threading, "excepthook", thread, key=0),
+        AttributeSlot(sys, "unraisablehook", unraisable, key=0),
     ]
 
 

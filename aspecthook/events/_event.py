@@ -23,7 +23,7 @@ from aspecthook._errors import HookOptionError, MountError, brief, entrance, nea
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aspecthook._typing import Coro, Event, Nobody, P, T, ToAnswer, ToEvent
+    from aspecthook._typing import Coro, Event, Nobody, P, R, T, ToAnswer, ToEvent
 
     ToMount = Callable[[FunctionType, str | None, Emission], MountPoint]
 
@@ -37,17 +37,13 @@ _NOTHING: Any = object()
 @overload
 def event(stub: Callable[P, Nobody], /) -> Event[P, list[Any]]: ...
 @overload
-def event(stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
-@overload
-def event(stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
-@overload
-def event(stub: Callable[P, Coro[list[T]]], /) -> Event[P, Coro[list[T]]]: ...  # type: ignore[overload-overlap]
+def event(stub: Callable[P, Coro[list[T]]], /) -> Event[P, Coro[list[T]]]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
 @overload
 def event(stub: Callable[P, list[T]], /) -> Event[P, list[T]]: ...
 @overload
-def event(stub: Callable[P, Coro[T | None]], /) -> Event[P, Coro[list[T]]]: ...  # type: ignore[overload-overlap]
+def event(stub: Callable[P, Coro[R | None]], /) -> Event[P, Coro[list[R]]]: ...  # type: ignore[overload-overlap]
 @overload
-def event(stub: Callable[P, T | None], /) -> Event[P, list[T]]: ...
+def event(stub: Callable[P, R | None], /) -> Event[P, list[R]]: ...
 @overload
 def event(*, first: Literal[True], name: str | None = None, errors: Errors = ...) -> ToAnswer: ...
 @overload

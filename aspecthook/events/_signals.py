@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal as signals
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookLookupError, MountError, brief, nearest
 
 from ._slots import Link, Notify, Slot
-from ._wired import copied, wired
+from ._wired import wired
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event
@@ -55,14 +55,14 @@ def signal(which: str | int) -> SignalEvent:
     number = _number(which)
     found = _events.get(number)
     if found is None:
-        decorate = wired(f"signal({_name(number)!r})", lambda event: [_slot(number, event)], first=True)
-        found = _events.setdefault(number, decorate(copied(_received)))
+
+        @wired(f"signal({_name(number)!r})", lambda event: [_SignalSlot(number, event)], first=True)
+        def received(signum: int, frame: FrameType | None) -> None:
+            """A signal has arrived."""
+
+        found = _events.setdefault(number, received)
     given: SignalEvent = found
     return given
-
-
-def _received(signum: int, frame: FrameType | None) -> None:
-    """A signal has arrived."""
 
 
 def _number(which: object) -> int:
@@ -84,37 +84,44 @@ def _name(number: int) -> str:
         return str(number)  # a real-time signal
 
 
-def _slot(number: int, event: Notify) -> Slot:
-    """Return the slot of the handler of a signal: a callable, SIG_DFL, SIG_IGN, or None if C code has set it."""
-    name = _name(number)
-    label = f"aspecthook.events:signal({name!r})"
+@final
+class _SignalSlot(Slot):
+    """The slot of the handler of a signal: a callable, SIG_DFL, SIG_IGN, or None if C code has set it."""
 
-    def put(value: Any) -> None:
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int, event: Notify) -> None:
+        # An occurrence is known by the frame that was interrupted: a signal may arrive again while it is being handled.
+        super().__init__(_name(number), event, key=1)
+        self._number = number
+
+    def now(self) -> Any:
+        return signals.getsignal(self._number)
+
+    def put(self, value: Any) -> None:
+        label = f"aspecthook.events:signal({self.name!r})"
         if isinstance(value, Link) and value.before is None:
             raise MountError(
                 f"{label} cannot be connected: its handler was not set by Python code, and could not be put back; set "
                 f"one with signal.signal before you subscribe"
             )
         try:
-            signals.signal(number, value)
+            signals.signal(self._number, value)
         except (ValueError, OSError) as error:
             raise MountError(
                 f"{label} cannot be connected: {error}; subscribe in the main thread of the program, and to a signal "
                 f"that a program may handle"
             ) from error
 
-    def pass_on(before: Any, args: tuple[Any, ...]) -> Any:
-        if before is signals.SIG_IGN or (before is signals.SIG_DFL and name in _IGNORED):
+    def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
+        if before is signals.SIG_IGN or (before is signals.SIG_DFL and self.name in _IGNORED):
             return None
         if before is not signals.SIG_DFL:
             return before(*args)
         # Let the system do what it does about this signal, which for most signals ends the process.
-        now = signals.getsignal(number)
-        signals.signal(number, signals.SIG_DFL)
-        signals.raise_signal(number)
+        now = self.now()
+        signals.signal(self._number, signals.SIG_DFL)
+        signals.raise_signal(self._number)
         # The process still runs: it has been stopped and continued, for example.
-        signals.signal(number, now)
+        signals.signal(self._number, now)
         return None
-
-    # An occurrence is known by the frame that was interrupted: a signal may arrive again while it is being handled.
-    return Slot(name, event, lambda: signals.getsignal(number), put, pass_on, key=1)

@@ -11,7 +11,9 @@ subscribers do themselves meanwhile.
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, final
 
@@ -28,24 +30,14 @@ Notify = Callable[..., Any]
 # Notifying
 
 
-@final
-class _Notification:
-    """One notification: of what, and of which occurrence of it; of nothing any more, once it has ended."""
-
-    __slots__ = ("occurrence", "what")
-
-    def __init__(self, what: object, occurrence: object) -> None:
-        self.what = what
-        self.occurrence = occurrence
-
-
-_current: Variable[tuple[_Notification, ...]] = variable("aspecthook_notifications", ())
+# What subscribers are being notified of, and of which occurrence of it; both None once that has ended.
+_current: Variable[tuple[list[object], ...]] = variable("aspecthook_notifications", ())
 
 
 def _is_notifying(what: object, occurrence: object = None) -> bool:
     """Whether subscribers are being notified of this in this context."""
-    for one in _current.get():  # noqa: SIM110  # each audit event asks, and a generator takes longer
-        if one.what is what and one.occurrence is occurrence:
+    for known, which in _current.get():  # noqa: SIM110  # each audit event asks, and a generator takes longer
+        if known is what and which is occurrence:
             return True
     return False
 
@@ -53,14 +45,14 @@ def _is_notifying(what: object, occurrence: object = None) -> bool:
 def _notifying(what: object, occurrence: object, work: Callable[..., Any], *args: Any) -> Any:
     """Call a function that notifies subscribers of something."""
     before = _current.get()
-    one = _Notification(what, occurrence)
+    one = [what, occurrence]
     try:
         # Those that have ended are here because a context was copied in the middle of them.
-        _current.set((*[outer for outer in before if outer.what is not None], one))
+        _current.set((*[outer for outer in before if outer[0] is not None], one))
         return work(*args)
     finally:
         # First, and no call of C code: an interrupt that comes here must not leave it current.
-        one.what = one.occurrence = None
+        one[0] = one[1] = None
         _current.set(before)
 
 
@@ -103,60 +95,39 @@ class Link:
         return f"<aspecthook event {self.slot.name}, then {brief(self.before)}>"
 
 
-@final
 class Slot(Occupancy):
     """A slot, and our links in it. It is connected and disconnected under the lock, and imports nothing there.
 
     Args:
         name: What links are called.
         notify: Calls the event.
-        get: Returns what is in the slot; `put` puts something there.
-        put: See `get`.
-        pass_on: Does what would be done without us, with what was there before and the arguments of the call.
         key: The place of the argument by which one occurrence differs from another.
-        reports: Whether the slot reports exceptions. A subscriber that raises SystemExit must not hide one.
     """
 
-    __slots__ = ("_get", "_key", "_link", "_notify", "_pass_on", "_put", "_reports", "_retired", "name")
+    __slots__ = ("_key", "_link", "_notify", "_retired", "before", "name")
 
-    def __init__(
-        self,
-        name: str,
-        notify: Notify,
-        get: Callable[[], Any],
-        put: Callable[[Any], None],
-        pass_on: Callable[[Any, tuple[Any, ...]], Any],
-        *,
-        key: int,
-        reports: bool = False,
-    ) -> None:
+    # Whether the slot reports exceptions. A subscriber that raises SystemExit must not hide one.
+    reports = False
+
+    def __init__(self, name: str, notify: Notify, *, key: int) -> None:
         super().__init__()
         self.name = name
-        self._notify, self._get, self._put, self._pass_on = notify, get, put, pass_on
-        self._key = key
-        self._reports = reports
+        self._notify, self._key = notify, key
         # The link that was put in last and is not known to be gone.
         self._link: Link | None = None
         # The link that was taken out last. It must not be freed: an exception that another thread is reporting does not
         # keep it alive (CPython gh-130163, a crash).
         self._retired: Link | None = None
 
-    # As a place that others may take too
-
-    @property
-    def before(self) -> Any:
-        """What was there before our link, which is the one in the slot, or else the last one that was."""
-        now = self.now()
-        link = now if isinstance(now, Link) and self.is_ours(now) else self._link
-        return now if link is None else link.before
-
-    def now(self) -> Any:
-        """Return what is there."""
-        return self._get()
-
+    @abstractmethod
     def put(self, value: Any) -> None:
         """Put something there, or raise a `MountError` if the slot does not let us."""
-        self._put(value)
+
+    @abstractmethod
+    def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
+        """Do what would be done without us, with what was there before and the arguments of the call."""
+
+    # As a place that others may take too
 
     def is_ours(self, value: object) -> bool:
         """Whether this is a link of the slot."""
@@ -165,36 +136,31 @@ class Slot(Occupancy):
     def restore(self) -> None:
         """Put back what was there before the link, which is then retired."""
         link: Any = self.now()
-        if self._put_or_leave(link.before):
+        with suppress(MountError):  # signal handlers can be changed in the main thread alone
+            self.put(link.before)
             self._retired, self._link = link, None
-
-    def _put_or_leave(self, value: Any) -> bool:
-        """Put something into the slot if it lets us: signal handlers can be changed in the main thread alone."""
-        try:
-            self._put(value)
-        except MountError:
-            return False
-        return True
 
     def connect(self) -> None:
         """Put a link into the slot. If another callable has been put over ours, both stay."""
         now: Any = self.now()
         if self.is_ours(now):
-            self._link = now
+            self._link, self.before = now, now.before
         elif not self.opened:
             made = self._retired
             if made is None or now is not made.before:
                 made = Link(self, now)
-            self._put(made)
-            self._link = made
+            self.put(made)
+            self._link, self.before = made, now
         elif self._link is not None and now is self._link.before:  # other code has restored what was there before us
-            self._put_or_leave(self._link)
+            with suppress(MountError):
+                self.put(self._link)
         self.opened = True
 
     def disconnect(self) -> None:
         """Put back what was there. A link over which others have put theirs stays, and only passes calls on."""
         self.opened = False
-        self.leave()
+        if self._link is not None:
+            self.leave()
 
     # What a link does
 
@@ -205,29 +171,39 @@ class Slot(Occupancy):
             return _notifying(self, which, self._call, link, args)
         if not self.opened and self.now() is link:
             under_lock(self.heal)()
-        return self._pass_on(link.before, args)
+        return self.pass_on(link.before, args)
 
     def _call(self, link: Link, args: tuple[Any, ...]) -> Any:
         try:
             answer = self._notify(*args)
         except BaseException:
-            if self._reports:
-                self._pass_on(link.before, args)
+            if self.reports:
+                self.pass_on(link.before, args)
             raise
-        return self._pass_on(link.before, args) if answer is None else None
+        return self.pass_on(link.before, args) if answer is None else None
 
 
-def attribute_slot(module: ModuleType, name: str, notify: Notify, *, key: int) -> Slot:
-    """Return the slot that is an attribute of a module, such as `sys.excepthook`; somebody may have deleted it."""
+@final
+class AttributeSlot(Slot):
+    """The slot that is an attribute of a module, such as `sys.excepthook`; somebody may have deleted it."""
 
-    def put(value: Any) -> None:
+    __slots__ = ("_module",)
+
+    reports = True
+
+    def __init__(self, module: ModuleType, name: str, notify: Notify, *, key: int) -> None:
+        super().__init__(name, notify, key=key)
+        self._module = module
+
+    def now(self) -> Any:
+        return vars(self._module).get(self.name, ABSENT)
+
+    def put(self, value: Any) -> None:
         if value is ABSENT:
-            delattr(module, name)
+            delattr(self._module, self.name)
         else:
-            setattr(module, name, value)
+            setattr(self._module, self.name, value)
 
-    def pass_on(before: Any, args: tuple[Any, ...]) -> Any:
+    def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
         # If there was nothing, Python's own is called.
-        return (getattr(module, f"__{name}__") if before is ABSENT or before is None else before)(*args)
-
-    return Slot(name, notify, lambda: vars(module).get(name, ABSENT), put, pass_on, key=key, reports=True)
+        return (getattr(self._module, f"__{self.name}__") if before is ABSENT or before is None else before)(*args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final, overload
 
@@ -31,17 +32,19 @@ class Plug(NamedTuple):
     displaced: bool = False
 
 
+# The plugs are made together with the event that they call.
+ToPlugs = Callable[[Any], Iterable[Plug | Slot]]  # Any: an event, which no type of a plain function describes
+
+
 @final
 class WiredPoint(MountPoint):
     """The mount point of an event of the interpreter."""
 
     __slots__ = ("_plugs", "_refused")
 
-    def __init__(
-        self, function: FunctionType, name: str | None, emission: Emission, plugs: Iterable[Plug | Slot]
-    ) -> None:
+    def __init__(self, function: FunctionType, name: str | None, emission: Emission, plugs: ToPlugs) -> None:
         super().__init__(function, name, emission)
-        self._plugs = tuple(plugs)
+        self._plugs = tuple(plugs(function))
         self._refused = False
 
     @property
@@ -86,10 +89,6 @@ class WiredPoint(MountPoint):
             plug.connect() if on else plug.disconnect()
 
 
-# The plugs are made together with the event that they call.
-ToPlugs = Callable[[Any], Iterable[Plug | Slot]]  # Any: an event, which no type of a plain function describes
-
-
 @overload
 def wired(name: str, plugs: ToPlugs, *, first: Literal[True], errors: Errors = "raise") -> ToAnswer: ...
 @overload
@@ -97,19 +96,5 @@ def wired(name: str, plugs: ToPlugs, *, errors: Errors = "raise") -> ToEvent: ..
 # Any: callers see the overloads, not this line.
 def wired(name: str, plugs: ToPlugs, *, first: bool = False, errors: Errors = "raise") -> Any:
     """Return a decorator that makes a stub an event, connected to the interpreter by plugs."""
-
-    def make(function: FunctionType, label: str | None, emission: Emission) -> MountPoint:
-        return WiredPoint(function, label, emission, plugs(function))
-
-    def decorate(stub: FunctionType) -> Any:
-        return make_event(stub, f"aspecthook.events:{name}", make=make, first=first, fold=None, errors=errors)
-
-    return decorate
-
-
-def copied(stub: Callable[..., object]) -> Any:
-    """Return a copy of a stub, of which several events are made."""
-    assert isinstance(stub, FunctionType)
-    copy = FunctionType(stub.__code__, stub.__globals__, stub.__name__)
-    copy.__annotations__ = dict(stub.__annotations__)
-    return copy
+    label, make = f"aspecthook.events:{name}", partial(WiredPoint, plugs=plugs)
+    return partial(make_event, name=label, make=make, first=first, fold=None, errors=errors)

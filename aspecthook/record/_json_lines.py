@@ -74,7 +74,7 @@ class JsonLines:
         if call.number > self._texts:
             call.leave_values_out()
         self._lines.append(_call_line(call, number))
-        end, around = call.begin + (call.duration or 0.0), call.parent
+        end, around = call._end or call.begin, call.parent
         outermost = around is None or around.process != call.process
         if self._last is None and (outermost or end >= self._due or len(self._lines) > _MOST_WAITING):
             self._due = end + _SECONDS
@@ -188,8 +188,8 @@ def _call_line(call: RecordedCall, number: int) -> str:
         if call.parent.process != call.process:
             parent = f"[{call.parent.process},{parent}]"
     # Ends are rounded, and not lengths, so that what is inside a call does not end later than the call.
-    begin, length = round(call.begin * 1e9), call.duration
-    duration = "null" if length is None else round((call.begin + length) * 1e9) - begin
+    begin, end = round(call.begin * 1e9), call._end
+    duration = "null" if end is None else max(0, round(end * 1e9) - begin)
     more = ',"recursive":true' if call.recursive else ""
     texts: list[str] = []
     if call.has_values:

@@ -167,7 +167,9 @@ def _copied(value: Any) -> Any:
 
 def precedes(first: Hook, second: Hook) -> bool:
     """Whether ``before`` or ``after`` puts one hook directly before another."""
-    return any(key in second.keys for key in first.before) or any(key in first.keys for key in second.after)
+    return any(key in second.keys for key in first.conditions.before) or any(
+        key in first.keys for key in second.conditions.after
+    )
 
 
 def side_by_side(row: Hooks, first: int, second: int) -> tuple[Hooks, Hooks] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache, wraps
+from functools import wraps
 from operator import is_
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
@@ -22,11 +22,11 @@ from aspecthook._core.mount.original import copy_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookTypeError, brief, described, printable, unblamed
 
+from ._members import CACHING
+
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-_CACHE: type[Any] = type(lru_cache(len))
 
 _FACTORY = "; if it makes decorators, call it, as in around.wrap(make(...))"
 
@@ -177,7 +177,7 @@ def _why_unfit(decorated: Any, point: MountPoint) -> str:
     is_async = site.signature.style == "coroutine"
     if not callable(decorated):
         return f"returns {described(decorated)}, which cannot be called; give another"
-    if isinstance(decorated, _CACHE) and is_async:
+    if isinstance(decorated, CACHING) and is_async:
         return (
             "would keep the coroutine object itself, which can run only once; give a cache that is made for "
             "coroutines, such as async_lru.alru_cache"

@@ -12,11 +12,11 @@ from aspecthook._errors import WeaveError, qualified
 from aspecthook._hints import Any, NamedTuple, TypeAlias
 
 from ._imports import is_being_imported
-from ._members import find, is_excluded, modules, path_of, public
+from ._members import Member, find, is_excluded, modules, public
 from ._pointcut import Pointcut, Term
 from ._pytorch import model_of
 from ._reasons import why_empty
-from ._spots import Chosen, Spot, shown, spot_of, spot_of_object, type_name
+from ._spots import Chosen, Spot, shown, spot_of, spot_of_object
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -39,6 +39,10 @@ class Plan(NamedTuple):
     target: object  # a Pointcut, or the target itself
     wanted: tuple[Wanted, ...]
     where: Where | None
+
+    def means(self, spot: Spot) -> bool:
+        """Whether the predicate of the user lets hooks on a spot."""
+        return self.where is None or bool(self.where(spot.function))
 
 
 Spots: TypeAlias = list[tuple[Plan, Spot]]
@@ -75,7 +79,7 @@ def spots_in_modules(
                     raise
                 if found:
                     terms.add(term)
-                spots += [(plan, spot) for spot in found if plan.where is None or plan.where(spot.function)]
+                spots += [(plan, spot) for spot in found if plan.means(spot)]
     return spots, terms
 
 
@@ -85,60 +89,51 @@ def _spots_in(term: Term, module: ModuleType, pointcut: Any, hooks: Collection[C
     Raises:
         WeaveError: A member that is named is missing or takes no hooks, or none of those that a glob chooses does.
     """
-    spots: list[Spot] = []
-    refused: WeaveError | None = None
-    for member in find(term, module):
-        if is_excluded(member, pointcut):
-            continue
-        try:
-            spot = spot_of(member)
-        except WeaveError as error:
-            if term.exact and len(member.path) == len(term.segments):
-                raise
-            refused = refused or error
-            continue
-        if term.exact or code_of(spot.function) not in hooks:
-            spots.append(spot)
+    spots, refused = _accepted([one for one in find(term, module) if not is_excluded(one, pointcut)])
+    if not term.exact:
+        spots = [spot for spot in spots if code_of(spot.function) not in hooks]
     if not spots and refused is not None and term.exact_module:
         raise refused
     return spots
 
 
+def _accepted(members: Iterable[Member]) -> tuple[list[Spot], WeaveError | None]:
+    """Return the spots of the members that take hooks, and why the first of the others takes none."""
+    spots: list[Spot] = []
+    refused: WeaveError | None = None
+    for member in members:
+        try:
+            spots.append(spot_of(member))
+        except WeaveError as error:
+            refused = refused or error
+    return spots, refused
+
+
 def spots_of_objects(plans: Iterable[Plan]) -> Spots:
     """Return the spots of targets that were given themselves."""
     given = [plan for plan in plans if not isinstance(plan.target, Pointcut)]
-    return [(plan, spot) for plan in given for spot in _spots_of(plan.target, plan.where)]
+    return [(plan, spot) for plan in given for spot in _spots_of(plan.target) if plan.means(spot)]
 
 
-def _spots_of(target: Any, where: Where | None) -> list[Spot]:
-    """Return the spots of a target that was given itself."""
+def _spots_of(target: Any) -> list[Spot]:
+    """Return the spots of a target that was given itself: of a module or a class, those of its public functions."""
     if isinstance(target, Chosen):
         return target.spots
     if isinstance(target, (ModuleType, type)):
-        return _of_owner(target, where)
+        path = tuple(target.__qualname__.split(".")) if isinstance(target, type) else ()
+        spots, refused = _accepted(public(target, path))
+        if not spots:
+            label = qualified(target) if isinstance(target, type) else target.__name__
+            raise refused or WeaveError(why_empty(target, label))
+        return spots
     model = model_of(target.__self__) if isinstance(target, MethodType) else None
     spot: Spot | None = model.spot_of_method(target) if model is not None else None
     if spot is None:
         spot = spot_of_object(target)
     if spot is None:
         raise WeaveError(
-            f"{shown(target)} cannot be woven: it is a value, of type {type_name(target)}; give a function, a method, "
-            f"a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods marked "
-            f"pre, post and so on"
+            f"{shown(target)} cannot be woven: it is a value, of type {type(target).__name__}; give a function, a "
+            f"method, a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods "
+            f"marked pre, post and so on"
         )
-    return [spot] if where is None or where(spot.function) else []
-
-
-def _of_owner(target: ModuleType | type[Any], where: Where | None) -> list[Spot]:
-    """Return the spots of the public functions of a module or a class."""
-    spots: list[Spot] = []
-    refused: list[WeaveError] = []
-    for member in public(target, path_of(target) if isinstance(target, type) else ()):
-        try:
-            spots.append(spot_of(member))
-        except WeaveError as error:
-            refused.append(error)
-    if not spots:
-        label = qualified(target) if isinstance(target, type) else target.__name__
-        raise refused[0] if refused else WeaveError(why_empty(target, label))
-    return [spot for spot in spots if where is None or where(spot.function)]
+    return [spot]

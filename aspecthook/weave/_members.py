@@ -77,11 +77,6 @@ def public(owner: Owner, path: tuple[str, ...]) -> list[Member]:
     return [member for member in found if not _is_class(member.value)]
 
 
-def path_of(cls: type[Any]) -> tuple[str, ...]:
-    """Return the path of a class in its module."""
-    return tuple(cls.__qualname__.split("."))
-
-
 def is_excluded(member: Member, pointcut: Pointcut) -> bool:
     """Whether a term with ``!`` excludes a member."""
     return any(term.in_module(member.module) and term.covers(member.path) for term in pointcut.excluded)

@@ -17,7 +17,7 @@ from ._aspects import has_marks, marked
 from ._finding import Plan, Wanted, Where
 from ._pointcut import Pointcut
 from ._pytorch import WORDS, model_of, refuse_words
-from ._spots import Chosen, shown, type_name
+from ._spots import Chosen, shown
 from ._weaving import Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -91,7 +91,7 @@ def _of_functions(target: object, given: _Given) -> list[Plan]:
 
 def _of_pytorch(model: Any, target: object, names: Any, given: _Given) -> list[Plan]:
     """Return the plans for an object of PyTorch: for each word the spots that `model`, our module for it, chooses."""
-    label = f"an object of type {type_name(target)}"
+    label = f"an object of type {type(target).__name__}"
     wanted = {"call": _wanted(given.kinds, given.options, label)}
     for word, hooks in given.words.items():
         wanted[word] = _wanted({"on": hooks}, given.options, f"{label}, {word}", word)

@@ -14,7 +14,7 @@ from aspecthook._hints import Any
 from ._imports import is_being_imported
 from ._members import find, modules
 from ._pointcut import Term, is_glob
-from ._spots import IMMUTABLE, type_name
+from ._spots import IMMUTABLE
 
 
 def why_empty(target: Any, label: str) -> str:
@@ -61,7 +61,7 @@ def refuse_module(term: Term) -> None:
         )
     loaded: Any = sys.modules.get(term.module)
     if loaded is not None and not issubclass(type_of(loaded), ModuleType):
-        kind = type_name(loaded)
+        kind = type(loaded).__name__
         raise WeaveError(
             f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is not a module but of type {kind}; pass "
             f"its functions themselves, as in weave({term.module}.f, ...)"

@@ -30,11 +30,11 @@ from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import MountError, WeaveError, brief, qualified
-from aspecthook._foreign.binding import Binding, bind
-from aspecthook._foreign.carrier import inspected_style
+from aspecthook._foreign.carrier import bind, inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
-from aspecthook._foreign.point import mount_in_class, mount_in_module, proxied
+from aspecthook._foreign.point import mount_in_place, proxied
 from aspecthook._foreign.proxies import load_proxies
+from aspecthook._foreign.unbound import Binding
 from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
@@ -57,11 +57,6 @@ _LOOKING_BACK = frozenset(
     # Every Protocol has one as its `__subclasshook__` (3.11).
     | {("typing", "Protocol.__init_subclass__.<locals>._proto_hook")}
 )
-
-
-def type_name(value: object) -> str:
-    """Return the name of a value's type."""
-    return type(value).__name__
 
 
 def shown(value: object) -> str:
@@ -159,7 +154,7 @@ def _in_place(function: FunctionType, member: Member) -> Spot | None:
 def _in_module(member: Member) -> Spot:
     value: Any = member.value
     if not callable(value):
-        raise _refusal(member.label, f"is a value, of type {type_name(value)}", "weave a function that uses it")
+        raise _refusal(member.label, f"is a value, of type {type(value).__name__}", "weave a function that uses it")
     _refuse_streams(value, member)
     instance = _instance(value, member.label)
     if instance is not None:
@@ -169,7 +164,7 @@ def _in_module(member: Member) -> Spot:
     if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     load_proxies()
-    return Spot(value, lambda: mount_in_module(value, member.label), loose=True)
+    return Spot(value, lambda: mount_in_place(value, member.label), loose=True)
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
@@ -220,12 +215,12 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     _refuse_streams(bind(value, None, cls), member)
     load_proxies()
     function = getattr(value, "__func__", value)
-    mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
+    mount = partial(mount_in_place, value, member.label, cls, member.name, binding)
     return Spot(function, mount, loose=True)
 
 
 def _binding(value: Any, member: Member) -> Binding:
-    kind = type_name(value)
+    kind = type(value).__name__
     found: Any = value  # which type checkers do not narrow
     if isinstance(value, property) and getattr(value, member.accessor) is None:
         has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
@@ -319,7 +314,7 @@ def _anywhere(target: Any) -> Spot:
 def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
-    label = qualified(function) if hasattr(function, "__qualname__") else type_name(function)
+    label = qualified(function) if hasattr(function, "__qualname__") else type(function).__name__
     no_code = "has no Python code, and so no hooks for one instance"
     if proxied(function) is not None:
         raise _refusal(label, no_code, "weave the method of the class")

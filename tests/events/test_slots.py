@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aspecthook import events, hooks
-from aspecthook.events._slots import Link, attribute_slot
+from aspecthook.events._slots import AttributeSlot, Link
 from aspecthook.events._wired import wired
 from tests.events.programs import fail, in_thread, replaced, run, unraisable
 
@@ -111,7 +111,7 @@ class SlotMachine(RuleBasedStateMachine):
         self.module: Any = types.ModuleType("interpreter")
         self.original = self.module.report = self.report
         self.event: Any = wired(
-            "report", lambda event: [attribute_slot(self.module, "report", event, key=0)], first=True
+            "report", lambda event: [AttributeSlot(self.module, "report", event, key=0)], first=True
         )(lambda what: None)
         self.handles: list[Any] = []
         self.pauses: list[ExitStack] = []

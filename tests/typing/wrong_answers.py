@@ -140,11 +140,10 @@ count.exception(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[rep
 count.pre(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-# An async generator function: it returns nothing that a hook could replace.
+# An async generator function: its item hooks answer what it yields, and others may answer anything.
 def other_items(item: int) -> float:
     return 1.0
 
 
 watch.item(other_items)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-watch.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-watch.post(later_number)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+watch.post(number)

@@ -149,10 +149,8 @@ class Hook(Handle):
         "__weakref__",
         "_mount",
         "added",
-        "after",
         "again",
         "asks",
-        "before",
         "conditions",
         "doubts",
         "failures",
@@ -218,9 +216,6 @@ class Hook(Handle):
         else:
             # The key of its callable.
             self.identity: Any = _shared(identity(function))
-        # The keys of the hooks that it runs before, and after.
-        self.before: tuple[object, ...] = self.conditions.before
-        self.after: tuple[object, ...] = self.conditions.after
         self.reshape()
 
     def _read(self, site: Site, mount: Any) -> None:
@@ -308,7 +303,7 @@ class Hook(Handle):
 
     def mentioned(self) -> Iterator[tuple[str, object, object]]:
         """Yield what `before` and `after` name: the option, the key, and the value that was passed."""
-        for option, keys in (("before", self.before), ("after", self.after)):
+        for option, keys in (("before", self.conditions.before), ("after", self.conditions.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
                 yield option, key, one
 

@@ -45,7 +45,7 @@ def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
     if _tie_breakers:
         rank = _tie_breakers[-1]
         ranked.sort(key=lambda hook: (hook.priority, rank(hook)))
-    if not [hook for hook in ranked if hook.before or hook.after]:
+    if not [one for one in map(attrgetter("conditions"), ranked) if one.before or one.after]:
         return tuple(ranked)
     followers, waiting = graph(ranked)
     ready = [place for place, count in enumerate(waiting) if not count]
@@ -71,8 +71,8 @@ def graph(ranked: list[Hook]) -> tuple[list[list[int]], list[int]]:
             bearers.setdefault(key, []).append(place)
     edges: set[tuple[int, int]] = set()
     for place, hook in enumerate(ranked):
-        edges.update((place, other) for key in hook.before for other in bearers.get(key, ()))
-        edges.update((other, place) for key in hook.after for other in bearers.get(key, ()))
+        edges.update((place, other) for key in hook.conditions.before for other in bearers.get(key, ()))
+        edges.update((other, place) for key in hook.conditions.after for other in bearers.get(key, ()))
     followers: list[list[int]] = [[] for _ in ranked]
     waiting = [0] * len(ranked)
     for first, second in edges:
@@ -118,7 +118,7 @@ class Mentions(dict[object, int]):
         mentions: list[object] = []
         if not hook.again:
             mentions.append(hook.identity)
-        for where, keys in (("before", hook.before), ("after", hook.after)):
+        for where, keys in (("before", hook.conditions.before), ("after", hook.conditions.after)):
             for key in keys:
                 mentions.append((where, hook.kind, key))
                 mentions.append(ORDERS)
@@ -131,9 +131,10 @@ class Mentions(dict[object, int]):
 
     def may_close_cycle(self, hook: Hook) -> bool:
         """Whether a new hook is constrained on both sides; only then can it close a cycle."""
-        leads = hook.before or any(("after", hook.kind, key) in self for key in hook.keys)
-        follows = hook.after or any(("before", hook.kind, key) in self for key in hook.keys)
-        return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
+        before, after = hook.conditions.before, hook.conditions.after
+        leads = before or any(("after", hook.kind, key) in self for key in hook.keys)
+        follows = after or any(("before", hook.kind, key) in self for key in hook.keys)
+        return bool(leads and follows) or not {*hook.keys}.isdisjoint((*before, *after))
 
 
 # Of a mount point whose hooks have mentioned nothing yet; it stays empty.

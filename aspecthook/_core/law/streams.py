@@ -68,27 +68,27 @@ async def abegin(site: Site, function: object, hook: AsyncGenerator[Any, Any]) -
         raise never_yielded(site, function) from None
 
 
-async def aended(site: Site, function: object, hook: AsyncGenerator[Any, Any], result: object) -> None:
-    """Send the result to an async hook at its yield; an async generator returns nothing, so it answers nothing."""
+async def aended(site: Site, function: object, hook: AsyncGenerator[Any, Any], result: object) -> Any:
+    """Send the result to an async hook at its yield; an async generator returns nothing, so its answer is None."""
     try:
         await hook.asend(result)
     except StopAsyncIteration:
-        return
+        return None
     await hook.aclose()
     raise _yielded_twice(site, function)
 
 
-async def afailed(site: Site, function: object, hook: AsyncGenerator[Any, Any], error: BaseException) -> None:
+async def afailed(site: Site, function: object, hook: AsyncGenerator[Any, Any], error: BaseException) -> Any:
     """Raise the exception at the yield of an async hook, which handles none: an async generator returns no answer."""
     try:
         try:
             await hook.athrow(error)
         except StopAsyncIteration:
-            return
+            return None
         except RuntimeError as other:
             if not isinstance(error, (StopIteration, StopAsyncIteration)) or other.__cause__ is not error:
                 raise
-            return
+            return None
         await hook.aclose()
         raise _yielded_twice(site, function)
     finally:
@@ -229,15 +229,15 @@ async def arelay(  # noqa: PLR0912  # the loop of `yield from` (PEP 380), which 
             else:
                 step = source.asend(sent)
     except BaseException as error:
-        if around is not None and is_async:
-            await afailed(*around, error)
-        if around is None or is_async or (answer := failed(*around, error)) is None:
+        if around is None:
+            raise
+        answer = await afailed(*around, error) if is_async else failed(*around, error)
+        if answer is None:
             raise
         settled(around[0], "around", around[1], answer)  # it goes nowhere, but must be an answer
     else:
-        if around is not None and is_async:
-            await aended(*around, None)
-        elif around is not None and (answer := ended(*around, None)) is not None:
+        if around is not None:
+            answer = await aended(*around, None) if is_async else ended(*around, None)
             settled(around[0], "around", around[1], answer)
     finally:
         if leave is not None:

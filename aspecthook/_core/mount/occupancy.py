@@ -20,17 +20,14 @@ class Occupancy(ABC):
 
     __slots__ = ("opened", "stranded")
 
+    before: Any  # what was there before us
+
     def __init__(self) -> None:
         # Whether ours should be there. It is reset by the one who calls `leave`, after all that belongs to leaving: an
         # interrupt before that leaves a place that is still open, and the next change closes it.
         self.opened: bool = False
         # Whether a stranger's was there when ours had to leave.
         self.stranded: bool = False
-
-    @property
-    @abstractmethod
-    def before(self) -> object:
-        """What was there before us."""
 
     @abstractmethod
     def now(self) -> object:

@@ -135,8 +135,8 @@ class Place(Occupancy):
         self.opened: bool = False
         self.stranded: bool = False
         self._ref = weakref.ref(function)
-        # The original code; an attribute, as it is read at each step of a change.
-        self.before: CodeType = site.model  # pyright: ignore[reportIncompatibleMethodOverride]
+        # The original code.
+        self.before: CodeType = site.model
         self.ours: CodeType = site.model
         self.site: MountSite = site
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.

@@ -368,7 +368,7 @@ class MountPoint(Attribute):
 
     def count(self, hook: Hook, step: int) -> None:
         """Count what a hook mentions in (1) or out (-1); under the lock."""
-        if not hook.again or hook.before or hook.after:
+        if not hook.again or hook.conditions.before or hook.conditions.after:
             if self.mentions is NO_MENTIONS:
                 self.mentions = Mentions()
             self.mentions.count(hook, step)

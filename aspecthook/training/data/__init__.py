@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from aspecthook._lazy import NamesTheLibrary, load_lazily
 
 with NamesTheLibrary(__name__):
-    from ._digits import load_digits
-    from ._loading import ArrayDataset, DataLoader, Dataset
+    from ._loading import ArrayDataset, DataLoader, load_digits
 
 if TYPE_CHECKING:
     from ._torch_loading import Resumable
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayDataset",
     "DataLoader",
-    "Dataset",
     "Resumable",
     "load_digits",
 ]

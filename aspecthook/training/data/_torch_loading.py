@@ -17,6 +17,12 @@ from ._loading import DataLoader, Dataset
 torch: Any = import_module("torch")
 data: Any = import_module("torch.utils.data")
 
+# The options of the loader that stay as they are.
+_KEPT = (
+    *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
+    *("multiprocessing_context", "prefetch_factor", "persistent_workers"),
+)
+
 
 @final
 class Resumable(DataLoader):
@@ -63,15 +69,8 @@ class Resumable(DataLoader):
         self._loader = data.DataLoader(
             _Reader(loader.dataset),
             batch_sampler=self._jobs,
-            num_workers=loader.num_workers,
-            collate_fn=loader.collate_fn,
-            pin_memory=loader.pin_memory,
-            timeout=loader.timeout,
-            worker_init_fn=loader.worker_init_fn,
-            multiprocessing_context=loader.multiprocessing_context,
             generator=self._generator,  # otherwise each pass would draw from the global generator
-            prefetch_factor=loader.prefetch_factor,
-            persistent_workers=loader.persistent_workers,
+            **{name: getattr(loader, name) for name in _KEPT},
         )
 
     def _read(self, rows: Iterator[list[int]]) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from aspecthook._core.law.answers import Args
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
-from aspecthook.training.loop._dialect import named
+from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook

@@ -13,7 +13,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
-from aspecthook.training.loop._logs import VAL, of_mode, without_mode
+from aspecthook.training.loop._model import VAL, of_mode, without_mode
 from aspecthook.training.loop._reading import is_divided
 from aspecthook.training.loop._runner import Runner
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
-from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
+from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
@@ -173,5 +173,5 @@ def load_hooks() -> None:
     training = import_module("aspecthook.training")
     for name in training.__all__:
         getattr(training, name)
-    for module in ("keras", "session", "schedules._mmcv"):
+    for module in ("keras", "session"):
         import_module(f"aspecthook.training.{module}")

@@ -10,7 +10,7 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.loop._logs import VAL, of_mode
+from aspecthook.training.loop._model import VAL, of_mode
 from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook

@@ -65,7 +65,7 @@ def _run(config: str | None, changes: list[str], resume: str | None, *, overwrit
                 error.add_note(f"the newest checkpoint is {saved}; continue with: {command}")
         raise
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
-    print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}, after {outcome.seconds:.1f} s")
+    print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}")
     report = folder / "report.html"
     print(f"results are in {folder}" + (f": open {report}" if report.exists() else ""))
     return 0

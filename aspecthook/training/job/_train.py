@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,9 +19,7 @@ from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, put
 from aspecthook.training.checkpoint._folder import newest
-from aspecthook.training.data._digits import load_digits
-from aspecthook.training.data._loading import ArrayDataset, DataLoader, permutation
-from aspecthook.training.loop._checks import seed_of
+from aspecthook.training.data._loading import ArrayDataset, DataLoader, load_digits, permutation
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
@@ -30,7 +27,6 @@ from ._settings import HOOKS, Settings
 
 # Any: the layers, optimizers and tensors of either library, which have the same names.
 Library: TypeAlias = Any
-Tensor: TypeAlias = Any
 
 DATA = Registry("data", imports=True)
 DATA.register(load_digits, name="digits")
@@ -43,7 +39,6 @@ class Outcome(NamedTuple):
     accuracy: float  # from 0 to 1
     images: int
     checkpoint: Path | None  # None if the model was tested as it was at the end
-    seconds: float  # of the training
     runner: Runner
 
 
@@ -75,31 +70,25 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
             raise TrainingError(
                 f"there is no checkpoint to resume from in {place}; start a new run without --resume{earlier}"
             )
-    seed = seed_of(settings["run"]["seed"]) or 0
+    seed = whole_number("[run]", "seed", settings["run"]["seed"], 0)
     data, held_out, test = _data(settings["data"], seed)
     size = whole_number("[data]", "batch_size", settings["data"]["batch_size"], 1)
     loader = DataLoader(data, size, shuffle=True, seed=seed)
     runner = _runner(settings, seed, *data.arrays)
     if saved is not None:
         runner.resume(saved, other_run=overwrite)
-    began = perf_counter()
-    try:
-        aside = runner.take_folder()  # before the config changes: that of one run never stands beside another's
-        if aside is not None and (folder / _CONFIG).exists():
-            (folder / _CONFIG).rename(aside / _CONFIG)
-        folder.mkdir(parents=True, exist_ok=True)
-        put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
-        runner.fit(loader, DataLoader(held_out, 256))
-    finally:
-        runner.leave()  # the folder, if the config could not be written
-    seconds = perf_counter() - began
+    aside = runner.take_folder()  # before the config changes: that of one run never stands beside another's
+    if aside is not None and (folder / _CONFIG).exists():
+        (folder / _CONFIG).rename(aside / _CONFIG)
+    put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
+    runner.fit(loader, DataLoader(held_out, 256))
     found = [getattr(hook, "best", None) for hook in runner.hooks]
     # One that does not exist stayed in the folder that the run began in.
     best = next((path for path in found if isinstance(path, Path) and path.exists()), None)
     if best is not None:
         runner.load_checkpoint(best)
     accuracy = runner.test(DataLoader(test, 256))["test_accuracy"]
-    return Outcome(float(accuracy), len(test), best, seconds, runner)
+    return Outcome(float(accuracy), len(test), best, runner)
 
 
 def _data(section: Settings, seed: int) -> list[ArrayDataset]:
@@ -124,14 +113,14 @@ class Classifier:
         loss: A function of scores and labels.
     """
 
-    def __init__(self, net: Library, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def __init__(self, net: Library, loss: Callable[[Library, Library], Library]) -> None:
         self.net, self.loss = net, loss
         self.train, self.eval = net.train, net.eval  # the runner switches between the two modes
 
-    def __call__(self, images: Tensor) -> Tensor:
+    def __call__(self, images: Library) -> Library:
         return self.net(images.reshape(len(images), -1))
 
-    def val_step(self, batch: tuple[Tensor, Tensor], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
+    def val_step(self, batch: tuple[Library, Library], optimizer: Library) -> dict[str, Any]:  # noqa: ARG002
         """Return the loss and the accuracy of a batch."""
         images, labels = batch
         scores = self(images)
@@ -146,7 +135,7 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
     backend = one_of("[run]", "backend", run["backend"], ("numpy", "torch"))
     nn: Library = ours
     optim: Library = ours
-    loss: Callable[[Tensor, Tensor], Tensor] = ours.cross_entropy
+    loss: Callable[[Library, Library], Library] = ours.cross_entropy
     nn.manual_seed(seed)  # for the initial parameters of the model
     if backend == "torch":
         torch: Library = import_module("torch")
@@ -163,7 +152,7 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
     except (TypeError, ValueError, RuntimeError, MemoryError) as error:  # RuntimeError is PyTorch's for no memory
         raise ConfigError(f"{error}; correct the value in [model] or [optimizer]") from error
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
-    runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, meta={"config": settings}, **options)
+    runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, **options)
     found = {name: settings.get(name, False) for name in HOOKS}
     hooks = {name: {"type": HOOKS[name], **section} for name, section in found.items() if section is not False}
     runner.register_training_hooks(

@@ -19,9 +19,10 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._loggers import values_of
-from aspecthook.training.loop._checks import length_of
-from aspecthook.training.loop._dialect import Binding, Method, Stage, named
-from aspecthook.training.loop._logs import Means, logged_by, of_mode
+from aspecthook.training.loop._dialect import Binding, Method, Stage
+from aspecthook.training.loop._model import Means, logged_by, of_mode
+from aspecthook.training.loop._reading import length_of
+from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._callback import KERAS, RunModel, has_state, is_of_keras, methods_of

@@ -25,7 +25,7 @@ from zlib import crc32
 
 from aspecthook.training.checkpoint._files import check_regular, folder_of, own_path, path_of, put, unused_path
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
 from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
 from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line, rates_of

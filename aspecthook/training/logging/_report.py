@@ -25,8 +25,8 @@ from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import put
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import EarlyStoppingHook
-from aspecthook.training.loop._dialect import named
 from aspecthook.training.loop._interrupts import INTERRUPTS
+from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._files import FileLoggerHook, LineFile

@@ -1,4 +1,4 @@
-"""How the hooks of all hook systems become hooks on the stages of a run, and what each is called in checkpoints.
+"""How the hooks of all hook systems become hooks on the stages of a run.
 
 A hook system is a `Dialect`, the names of its methods, and a function `bindings(hook, run)` in a module of its own,
 which is loaded when the first hook of that system is registered. The function returns a list of `Binding`: functions,
@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
-from itertools import count
-from typing import Any, NamedTuple, Protocol, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import priority_of
-from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook._errors import HookSignatureError, nearest
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 
@@ -114,23 +113,16 @@ class Dialect:
         found = {name: self.overridden(hook, name) for name in self.names}
         return {name: method for name, method in found.items() if method is not None}
 
-    def misspelt(self, hook: object) -> str | None:
-        """Return a message if a method of a hook looks like one of the system, and would never be called."""
+    def check(self, hook: object) -> None:
+        """Raise if a method of a hook looks like one of the system, and would never be called."""
         known = [*dict.fromkeys((*self.names, *self.general.values()))]
         for name in dir(type(hook)):
             is_alike = re.fullmatch(self.looks_like, name) and name not in known
             if is_alike and callable(getattr(hook, name, None)):
-                return (
+                raise HookSignatureError(
                     f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called; "
                     f"the methods that are called: {self.listing or ', '.join(known)}{nearest(name, known)}"
                 )
-        return None
-
-    def check(self, hook: object) -> None:
-        """Raise if a method of a hook is misspelt."""
-        message = self.misspelt(hook)
-        if message is not None:
-            raise HookSignatureError(message)
 
 
 # The systems
@@ -174,63 +166,3 @@ def attach(
             undo.callback(handles[-1].remove)
         undo.pop_all()
     return tuple(handles)
-
-
-# Names in checkpoints
-
-
-class Registered(NamedTuple):
-    """A hook of a run."""
-
-    hook: Any
-    name: str  # in checkpoints
-    handles: tuple[Handle, ...]  # of its methods
-
-
-class HasHooks(Protocol):
-    """A run that hooks are registered on."""
-
-    registered: list[Registered]
-
-
-def named(run: HasHooks) -> list[tuple[str, Any]]:
-    """Return the hooks of a run by their names in checkpoints: those that they were given, or else their classes."""
-    return [(one.name, one.hook) for one in run.registered]
-
-
-def name_in_list(run: HasHooks, hook: object) -> str:
-    """Return a name for the next hook of a list that is registered whole, so that its order tells hooks apart."""
-    kind, taken = type(hook).__name__, {name for name, one in named(run) if one is not hook}
-    return next(name for n in count(1) if (name := kind if n == 1 else f"{kind} {n}") not in taken)
-
-
-def name_of(run: HasHooks, hook: object, given: object) -> str:
-    """Return the name of a hook that is registered next; refuse one that would not tell it apart.
-
-    Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only one
-    may go without a name of its own.
-    """
-    kind, name = type(hook).__name__, name_in_list(run, hook)
-    if given is None:
-        if name != kind and _has_state(hook):
-            raise HookOptionError(
-                f"the run has another {kind} without a name; each has a state, and a resumed run could not tell them "
-                'apart; name one: register_hook(hook, name="...")'
-            )
-        return name
-    if not isinstance(given, str):
-        raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string")
-    if not given or any(name == given and one is not hook for name, one in named(run)):
-        raise HookOptionError(
-            f"register_hook({kind}, name={given!r}): the name is {'taken' if given else 'empty'}; give another one"
-        )
-    return given
-
-
-def _has_state(hook: object) -> bool:
-    state_of = getattr(hook, "state_dict", None)
-    if state_of is None:
-        return False
-    with suppress(Exception):  # it may have one only when the run has begun
-        return bool(state_of())
-    return True

@@ -8,7 +8,7 @@ under way. All else is refused in the middle of an epoch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence, Sized
 from importlib import import_module
 from inspect import GEN_SUSPENDED, getgeneratorstate
 from itertools import islice
@@ -18,8 +18,6 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import process_group
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
-
-from ._checks import length_of
 
 _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
 
@@ -182,3 +180,24 @@ def _unpacked(state: Any) -> Any:
     return map_leaves(
         lambda leaf: import_module("torch").tensor(leaf[_TENSOR]) if is_packed(leaf) else leaf, state, is_packed
     )
+
+
+def length_of(loader: object) -> int | None:
+    """Return the number of batches, or None if it is not known."""
+    try:
+        return len(loader) if isinstance(loader, Sized) else None
+    except TypeError:
+        return None
+
+
+def check_loader(loader: object, name: str) -> None:
+    """Refuse a loader without batches; one whose length is not known is not checked further."""
+    if not hasattr(loader, "__iter__"):
+        raise TrainingError(
+            f"{name} is {type(loader).__name__}, which cannot be iterated; give a DataLoader, or a list"
+        )
+    if length_of(loader) == 0:
+        raise TrainingError(
+            f"{name} has no batches: it is empty, or has fewer samples than a batch, which drop_last=True leaves out; "
+            "check where its samples come from, or give a smaller batch_size"
+        )

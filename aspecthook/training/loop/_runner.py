@@ -1,63 +1,44 @@
 """The runner: a training loop whose every step is a mount point.
 
-The invariant: `iter`, `step` and `epoch` count what is complete, hooks included. So in ``after_train_iter`` an
-iteration still has its own number, as in mmcv. `progress` is where a checkpoint that is saved at that moment must
-resume from; it counts an iteration as soon as its body is done.
-
-Imports run one way: from the hooks of all systems to this module, and from here to the modules of the loop, which know
-the runner by small protocols.
+The methods of `Runner` that are mount points are the stages, and `Run`, on which it is built, has what a run is made of
+and the rules of what it does next. Imports run one way: from the hooks of all systems to this module, and from here to
+those of the loop.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
-from math import inf, prod
+from math import inf
 from pathlib import Path
-from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from aspecthook import hookable
-from aspecthook._errors import ConfigError, HookTypeError, brief, described
+from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, optional_number
-from aspecthook.training._ranks import all_gather, broadcast, highest, process_group, rank_and_world_size
-from aspecthook.training.backends._state import is_any
+from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import load, take_folder
 from aspecthook.training.checkpoint._format import packed, write_packed
 
 from . import _state
-from ._checks import check_loader, length_of, seed_of, workflow_of
-from ._dialect import STATE, Registered, attach, bindings_of, name_of
-from ._interrupts import INTERRUPTS, Interrupts, Terminated
-from ._logs import Means, of_mode, without_mode
-from ._reading import Reading, is_divided
-from ._state import Progress
-from ._writes import Writes
-
-if TYPE_CHECKING:
-    from aspecthook.training.backends._backend import Backend
+from ._dialect import STATE, attach, bindings_of
+from ._interrupts import INTERRUPTS
+from ._model import Means, evaluated_on, inputs_of, of_mode, trained_on, without_mode
+from ._reading import check_loader, is_divided, length_of
+from ._run import Registered, Run, name_of
 
 _INTERRUPTED = "interrupted.ckpt"
 # What a validation inside a stage changes.
 _KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
-_SLOTS = """
-__dict__ __weakref__ accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
-inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters meta mode model optimizer outputs
-own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
-world_size writes
-"""
 
 
-# Any, in what follows: models, optimizers, losses, batches and loaders are those of any library; a config of hooks is a
-# string, a mapping, a list of these, a hook, or None.
-class Runner:
+# Any, in what follows: models, losses, batches and loaders are those of any library; a config of hooks is a string, a
+# mapping, a list of these, a hook, or None.
+class Runner(Run):
     """The training of a model, with stages on which hooks see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
@@ -79,8 +60,6 @@ class Runner:
             last group of a run may be smaller.
         amp: Compute in mixed precision; for PyTorch.
         seed: Seeds the generators of Python, NumPy and PyTorch when the run begins.
-        logger: A `logging.Logger`; by default that of the package.
-        meta: What else to keep in checkpoints; JSON values.
 
     Example:
         >>> from aspecthook.training.numpy import SGD, Linear, mse
@@ -88,78 +67,7 @@ class Runner:
         >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=2)
     """
 
-    # Slots, because an object with more than 30 attributes keeps them in a dict that is slower to read; and because
-    # with such a dict, in about one run of twenty, CPython 3.11 does not specialise the lookup of methods.
-    __slots__ = tuple(_SLOTS.split())
-
-    rank: int
-    world_size: int
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        optimizer: Any = None,
-        loss: Any = None,
-        device: str | None = None,
-        work_dir: str | os.PathLike[str] | None = None,
-        max_epochs: int | None = None,
-        max_iters: int | None = None,
-        workflow: Iterable[tuple[str, int]] = (("train", 1),),
-        accumulate: int = 1,
-        amp: bool = False,
-        seed: int | None = None,
-        logger: logging.Logger | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> None:
-        from aspecthook.training.backends import backend_of
-
-        if max_epochs is not None and max_iters is not None:
-            raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
-        # What is trained
-        self.model = model
-        self.optimizer = optimizer
-        self.loss = loss
-        self.backend: Backend = backend_of(model)
-        self.backend.place(model, device)
-        self.amp: Any = self.backend.amp(True, model) if flag("Runner", "amp", amp) else None
-        self.accumulate: int = optional_number("Runner", "accumulate", accumulate, 1) or 1
-        self.seed: int | None = seed_of(seed)
-        self.meta: dict[str, Any] = dict(meta or {})
-        self.identity: str = token_hex(8)  # that of the run it was resumed from, if it was
-        # Where it is
-        self.progress: Progress = Progress()
-        self.mode: str = "train"
-        self.epoch: int = 0
-        self.iter: int = 0
-        self.step: int = 0
-        self.inner_iter: int = 0
-        self.max_epochs: int | None = optional_number("Runner", "max_epochs", max_epochs, 1)
-        self.max_iters: int | None = optional_number("Runner", "max_iters", max_iters, 1)
-        self.by_epoch: bool = max_iters is None
-        self.own_workflow: tuple[tuple[str, int], ...] = workflow_of(workflow)
-        self.workflow: tuple[tuple[str, int], ...] = self.own_workflow  # `prepare` may add a validation
-        self.busy: bool = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
-        self.running: bool = False  # whether the stage `run` has begun and not ended
-        self.stopping: bool = False  # whether `request_stop` was called
-        self.interrupts: Interrupts = Interrupts()
-        self.resumed: bool = False  # whether it was resumed from a checkpoint
-        # What it works on
-        self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
-        self.loaders: dict[str, Any] = {}  # by mode
-        self.data_loader: Any = None
-        self.reading: Reading = Reading()
-        self.batch: Any = None
-        self.outputs: Any = None
-        self.predictions: list[Any] = []
-        self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
-        self.logged: dict[str, Any] = {}  # those of the iteration or the validation under way
-        self.registered: list[Registered] = []
-        # Where it writes
-        self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
-        self.logger: logging.Logger = logging.getLogger("aspecthook.training") if logger is None else logger
-        self.rank, self.world_size = rank_and_world_size()
-        self.writes: Writes = Writes()
+    __slots__ = ()
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -197,89 +105,6 @@ class Runner:
     def finish_saving(self) -> None:
         """Wait until the checkpoint that a thread writes is written, and raise the error if it could not be."""
         self.writes.finish()
-
-    def leave(self) -> None:
-        """Restore the handlers of signals, and what is so outside of a run."""
-        self.interrupts.release()
-        self.busy = self.running = False
-        self.after_stage_calls.clear()
-        self.logged = {}
-        try:
-            self.finish_saving()
-        except Exception:  # logged, since the caller gets the error that has ended the run
-            self.logger.exception("a checkpoint could not be saved in the background")
-
-    def set_mode(self, mode: str) -> None:
-        """Switch the run and its model to a mode, and to the data for it."""
-        self.mode = mode
-        self.data_loader = self.loaders[mode]
-        self.switch_model()
-
-    def switch_model(self) -> None:
-        """Switch the model to the mode of the run."""
-        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
-        if callable(switch):
-            switch()
-
-    def move_to(self, counts: Mapping[str, int]) -> None:
-        """Move the run to where another one was, by the counts of its progress."""
-        self.progress.load_state_dict(counts)
-        self.epoch, self.iter = self.progress.epoch, self.progress.iter
-        self.step, self.inner_iter = self.progress.step, self.progress.inner_iter
-        self.progress.accumulated = False
-        self.resumed = True
-
-    # The workflow
-
-    @property
-    def trained(self) -> int:
-        """How many epochs, or iterations, have been trained."""
-        return self.epoch if self.by_epoch else self.iter
-
-    @property
-    def end(self) -> float:
-        """How many epochs, or iterations, are to be trained; infinity if only a hook can end the run."""
-        end = self.max_epochs if self.by_epoch else self.max_iters
-        return inf if end is None else end
-
-    def row_end(self, progress: Progress) -> float:
-        """Return how many epochs, or iterations, have been trained when the row of the workflow ends."""
-        if len(self.workflow) == 1:
-            return self.end
-        return min(progress.begun + self.workflow[progress.row][1], self.end)
-
-    def validation_follows(self) -> bool:
-        """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
-        progress = self.progress
-        return self._advance(replace(progress), progress.epoch if self.by_epoch else progress.iter) == "val"
-
-    def _advance(self, progress: Progress, trained: int) -> str | None:
-        """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over."""
-        end = self.end
-        # A run that was resumed after the last iteration of an epoch has only the hooks after the epoch left. A hook
-        # that stops it at once had stopped it in that iteration, and the epoch ended all the same.
-        goes_on = not self.stopping or 0 < self.progress.inner_iter == self.progress.length
-        while goes_on and (progress.row or trained > progress.begun or trained < end):
-            mode, times = self.workflow[progress.row]
-            if trained < self.row_end(progress) if mode == "train" else progress.validated < times:
-                return mode
-            progress.row = (progress.row + 1) % len(self.workflow)
-            progress.begun, progress.validated = trained, 0
-        return None
-
-    @property
-    def hooks(self) -> list[Any]:
-        """The hooks, in the order in which they were registered."""
-        return [one.hook for one in self.registered]
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
-        return self.interrupts.came is not None
-
-    def __repr__(self) -> str:
-        end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
-        return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"
 
     # Hooks
 
@@ -346,15 +171,9 @@ class Runner:
         Raises:
             ConfigError: A config that cannot be built.
         """
-        configs = {
-            "lr": lr_config,
-            "momentum": momentum_config,
-            "optimizer": optimizer_config,
-            "checkpoint": checkpoint_config,
-            "timer": timer_config,
-        }
-        mmcv = import_module("aspecthook.training.schedules._mmcv")
-        mmcv.register_training_hooks(self, configs, log_config, custom_hooks)
+        register = import_module("aspecthook.training.schedules._hooks").register_training_hooks
+        usual = lr_config, momentum_config, optimizer_config, checkpoint_config, timer_config
+        register(self, usual, log_config, custom_hooks)
 
     # Entry points
 
@@ -384,14 +203,6 @@ class Runner:
         if self.interrupts.came is not None:  # since the run has last looked
             self.fail(self.interrupts.came, None)
 
-    def check_idle(self, what: str) -> None:
-        """Refuse to begin a run inside another one of the same runner."""
-        if self.busy:
-            raise TrainingError(
-                f"{what} was called while this runner is fitting, validating, testing or predicting; use another "
-                "runner, or wait until it has ended"
-            )
-
     def prepare(self, train: object, val: object) -> None:
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
@@ -405,7 +216,7 @@ class Runner:
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
-        self._note_length(length_of(train), length_of(train))
+        self.note_length(length_of(train), length_of(train))
         if self.seed is not None and not self.resumed and not self.iter:
             random.seed(self.seed)
             self.backend.seed(self.seed)
@@ -530,7 +341,7 @@ class Runner:
         """Train on one batch: forward, backward and, if a group of batches is complete, a step of the optimizer."""
         self.batch = batch
         loss = self.forward(batch)
-        size, complete = self._group()
+        size, complete = self.group()
         self.backward(loss / size if size > 1 else loss)
         progress = self.progress
         if complete:
@@ -543,31 +354,31 @@ class Runner:
     @hookable(provides=STATE)
     def val_iter(self, batch: Any) -> Any:
         """Validate on one batch."""
-        return self._outputs_of(batch)
+        self.batch = batch
+        self.outputs = evaluated_on(self, batch)
+        return self.outputs
 
     @hookable(provides=STATE)
     def test_iter(self, batch: Any) -> Any:
         """Test on one batch."""
-        return self._outputs_of(batch)
+        self.batch = batch
+        self.outputs = evaluated_on(self, batch)
+        return self.outputs
 
     @hookable(provides=STATE)
     def predict_iter(self, batch: Any) -> Any:
         """Return what the model computes for one batch."""
         self.batch = batch
-        if is_any(batch, tuple, list):
-            inputs = batch[0]
-        else:
-            inputs = batch["inputs"] if is_any(batch, Mapping) and "inputs" in batch else batch
-        self.outputs = self.model(inputs)
+        self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
     @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
-        if self.amp is None:
-            return self._loss_of(batch)
-        with self.amp.autocast():
-            return self._loss_of(batch)
+        with nullcontext() if self.amp is None else self.amp.autocast():
+            self.outputs, numbers = trained_on(self, batch)
+        self.log(numbers)
+        return self.outputs["loss"]
 
     @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
@@ -587,22 +398,28 @@ class Runner:
         else:
             self.amp.step(self.optimizer)
 
-    # The rules of the loop, which a session follows too. What counts is no part of the iterator `batches`: it calls
-    # hooks, a StopIteration of which must reach the caller unchanged, and Python turns one that leaves a generator into
-    # a RuntimeError (PEP 479).
+    def _take_step(self) -> None:
+        """Call the optimizer step for the gradients of a group of batches."""
+        if self.amp is not None:
+            self.amp.unscale(self.optimizer)
+        self.optimizer_step()
+        self.optimizer.zero_grad()
+        self.progress.step = self.step + 1
+        self.progress.accumulated = False
 
-    def next_epoch(self) -> str | None:
-        """Return the mode of the next epoch, or None if the run is over.
+    def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
+        """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
+        means = Means()
+        with self.backend.no_grad():
+            for batch in self.batches(mode):
+                means.add(step(batch))
+        if is_divided(self.data_loader):
+            means = Means.of_all(all_gather(means.totals))
+        self.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
 
-        A run that was resumed from a checkpoint may be in the middle of its workflow.
-        """
-        progress = self.progress
-        mode = self._advance(progress, self.trained)
-        if mode is not None:
-            progress.pending_epoch = mode
-        if mode == "train":
-            progress.until = inf if self.by_epoch else self.row_end(progress)
-        return mode
+    # What follows a stage, in a session too. What counts is no part of the iterator `batches`: it calls hooks, a
+    # StopIteration of which must reach the caller unchanged, and Python turns one that leaves a generator into a
+    # RuntimeError (PEP 479).
 
     def count_epoch(self, mode: str) -> None:
         """Count the epoch that `next_epoch` asked for, do what was put off until its end, and raise a noted signal."""
@@ -612,7 +429,7 @@ class Runner:
             if mode == "val":
                 progress.validated += 1
             elif self.by_epoch:
-                self._end_pass()  # otherwise it would be the next one forever
+                self.end_pass()  # otherwise it would be the next one forever
             else:
                 raise TrainingError(
                     "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
@@ -634,7 +451,7 @@ class Runner:
         if mode == "train":
             self.progress.pending_epoch = None
             loader, length = self.reading.begin(loader, self.epoch, start)
-            self._note_length(length, length_of(self.data_loader))
+            self.note_length(length, length_of(self.data_loader))
         empty, move = True, self.backend.mover(self.model)
         for self.inner_iter, batch in enumerate(loader, start):
             self.batch = move(batch)
@@ -646,131 +463,25 @@ class Runner:
                 "an iterator that has only one pass; give a list or a loader"
             )
         if mode == "train":
-            self._end_pass()
+            self.end_pass()
 
     def count_iteration(self) -> bool:
         """Count an iteration, and return whether to leave the epoch after it."""
         progress = self.progress
         # A hook may have skipped this iteration. If its batch was the last of a group, the gradients of the other
         # batches still wait for the optimizer's step.
-        if progress.accumulated and self._group()[1]:
+        if progress.accumulated and self.group()[1]:
             self._take_step()
         progress.iter, progress.inner_iter = self.iter + 1, self.inner_iter + 1
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
         self.iter, self.step, self.logged = progress.iter, progress.step, {}
         if progress.inner_iter == progress.length:
-            self._end_pass()
+            self.end_pass()
             return True
         self.agree_to_end()
-        return self.stopping or self.interrupts.came is not None or self.iter == progress.until
-
-    def agree_to_end(self) -> None:
-        """End the run on all ranks if a hook or a signal ends it on one: the others would wait for that one forever."""
-        if process_group() is None:
-            return
-        signalled = self.interrupts.came is not None
-        most = highest(2 if signalled else int(self.stopping))
-        self.stopping = self.stopping or most > 0
-        if most > 1 and not signalled:
-            self.interrupts.came = Terminated("another rank was interrupted")
-
-    def _end_pass(self) -> None:
-        """Count a complete pass over the data."""
-        self.progress.inner_iter = 0
-        self.progress.epoch = self.epoch + 1
-
-    def _note_length(self, length: int | None, later: int | None) -> None:
-        """Note the length of the epoch that begins or continues, and what it means for the number of iterations.
-
-        The epochs before, and the rest of this one, may have been divided into other batches than those to come, which
-        are assumed to have `later` batches each. Each may have another length, and notes it when it begins.
-        """
-        self.progress.length = length
-        if self.by_epoch and self.max_epochs is not None:
-            before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
-            if length is None or later is None:
-                self.max_iters = None
-            else:
-                self.max_iters = before + length + (left - 1) * later if left > 0 else before
-
-    def _group(self) -> tuple[int, bool]:
-        """Return how many batches share a step with the one under way, and whether it is the last of them."""
-        if self.accumulate == 1:
-            return 1, True
-        place = self.iter % self.accumulate
-        size = self.accumulate
-        if self.max_iters is not None:  # the last group of a run may be smaller
-            size = max(1, min(size, self.max_iters - (self.iter - place)))
-        return size, place + 1 >= size
-
-    def _take_step(self) -> None:
-        """Call the optimizer step for the gradients of a group of batches."""
-        if self.amp is not None:
-            self.amp.unscale(self.optimizer)
-        self.optimizer_step()
-        self.optimizer.zero_grad()
-        self.progress.step = self.step + 1
-        self.progress.accumulated = False
-
-    def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
-        """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
-        means = Means()
-        with self.backend.no_grad():
-            for batch in self.batches(mode):
-                means.add(step(batch))
-        if is_divided(self.data_loader):
-            means = Means.of_all(all_gather(means.totals))
-        self.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
-
-    def _loss_of(self, batch: Any) -> Any:
-        """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
-        if hasattr(self.model, "train_step"):
-            made = self.model.train_step(batch, self.optimizer)
-            if not is_any(made, dict) or "loss" not in made:
-                raise TrainingError(
-                    f"train_step of {type(self.model).__name__} returned {type(made).__name__}, not a dict with a "
-                    "'loss'; return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
-                )
-        else:
-            made = self._computed(batch)
-        self.outputs = made
-        loss, log_vars = made["loss"], made.get("log_vars")
-        if log_vars is None:  # only then: reading a number from a GPU waits until the GPU has computed it
-            size = prod(getattr(loss, "shape", ()))
-            if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
-                what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
-                raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
-            log_vars = {"loss": self.backend.item(loss)}
-        self.log(log_vars)
-        return loss
-
-    def _outputs_of(self, batch: Any) -> Any:
-        """Return what the model computes for a batch that it is validated or tested on."""
-        self.batch = batch
-        if hasattr(self.model, "val_step"):
-            self.outputs = self.model.val_step(batch, self.optimizer)
-        else:
-            self.outputs = self._computed(batch)
-            self.outputs["log_vars"] = {"loss": self.backend.item(self.outputs["loss"])}
-        return self.outputs
-
-    def _computed(self, batch: Any) -> dict[str, Any]:
-        if self.loss is None:
-            raise TrainingError(
-                f"{type(self.model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
-            )
-        if is_any(batch, tuple, list) and len(batch) == 2:
-            inputs, targets = batch
-        elif is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
-            inputs, targets = batch["inputs"], batch["targets"]
-        else:
-            raise TrainingError(
-                f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a "
-                "mapping that has both"
-            )
-        predicted = self.model(inputs)
-        return {"loss": self.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
+        row_ends = not self.by_epoch and self.iter >= self.row_end(progress)
+        return row_ends or self.stopping or self.interrupts.came is not None
 
     # Checkpoints
 
@@ -850,6 +561,19 @@ class Runner:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
         return _state.state_of(self)
+
+    # The end of a run
+
+    def leave(self) -> None:
+        """Restore the handlers of signals, and what is so outside of a run."""
+        self.interrupts.release()
+        self.busy = self.running = False
+        self.after_stage_calls.clear()
+        self.logged = {}
+        try:
+            self.finish_saving()
+        except Exception:  # logged, since the caller gets the error that has ended the run
+            self.logger.exception("a checkpoint could not be saved in the background")
 
     def fail(self, error: BaseException, folder: Path | None) -> NoReturn:
         """Leave a run that an error has ended, and raise it; one that a signal has ended is saved in a folder first."""

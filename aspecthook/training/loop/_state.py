@@ -11,13 +11,9 @@ import platform
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from logging import Logger
-from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple
 
 from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
@@ -25,76 +21,10 @@ from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
-from ._dialect import Registered, named
-from ._reading import Reading
+from ._run import COUNTS, Run, named
 
-if TYPE_CHECKING:
-    from aspecthook.training.backends._backend import Backend
 
 # Any, in what follows: each part has a state of its own kind.
-
-COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
-
-
-@final
-@dataclass(slots=True)
-class Progress:
-    """How far a run has come: where a checkpoint that is saved now must resume from.
-
-    An iteration counts as soon as its body is done, before the hooks after it are called. The run's own `iter`, `step`
-    and `epoch` are counted up only after those hooks.
-    """
-
-    epoch: int = 0
-    iter: int = 0
-    step: int = 0
-    inner_iter: int = 0  # the iterations of the current epoch
-    row: int = 0  # the current row of the workflow
-    begun: int = 0  # the epochs or iterations that had been trained when the row began
-    validated: int = 0  # the validations of the row
-
-    # Of the current epoch, and not in checkpoints:
-    pending_epoch: str | None = None  # the mode of one that the workflow has begun, until its body begins
-    length: int | None = None  # the number of batches when its body began, if it is known
-    until: float = inf  # the iteration that ends the row of the workflow
-    accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the counts that a checkpoint keeps."""
-        return {name: getattr(self, name) for name in COUNTS}
-
-    def load_state_dict(self, counts: Mapping[str, int]) -> None:
-        """Restore the counts from a checkpoint."""
-        for name in COUNTS:
-            count = int(counts[name])
-            if count < 0:
-                raise ValueError(f"the count {name!r} is {count}")
-            setattr(self, name, count)
-
-
-class Restorable(Protocol):
-    """What is kept of a run."""
-
-    model: Any
-    optimizer: Any
-    amp: Any
-    backend: Backend
-    progress: Progress
-    reading: Reading
-    loaders: dict[str, Any]
-    logs: dict[str, Any]
-    logged: dict[str, Any]
-    meta: dict[str, Any]
-    registered: list[Registered]
-    identity: str
-    resumed: bool
-    rank: int
-    work_dir: Path | None
-    logger: Logger
-
-    def move_to(self, counts: Mapping[str, int]) -> None: ...
-
-
 class Part(NamedTuple):
     """A part of a run: what returns its state, and what restores such a state."""
 
@@ -103,17 +33,18 @@ class Part(NamedTuple):
     may_lack: bool = False  # whether a checkpoint may be without it
 
 
-def parts_of(run: Restorable) -> dict[str, Part]:
+def parts_of(run: Run) -> dict[str, Part]:
     """Return the parts of a run by their names in checkpoints, in the order in which they are restored."""
-    backend, model, reading, progress = run.backend, run.model, run.reading, run.progress
+    backend, model, optimizer, amp, progress = run.backend, run.model, run.optimizer, run.amp, run.progress
 
-    def load_optimizer(state: Any) -> None:
-        if run.optimizer is not None:
-            backend.load_optimizer_state(run.optimizer, state)
+    def load_progress(counts: Mapping[str, Any]) -> None:
+        progress.load_state_dict(counts)
+        run.epoch, run.iter = progress.epoch, progress.iter
+        run.step, run.inner_iter = progress.step, progress.inner_iter
 
     def load_amp(state: Any) -> None:
-        if run.amp is not None and state is not None:
-            run.amp.load_state_dict(state)
+        if state is not None:
+            amp.load_state_dict(state)
 
     def load_gradients(gradients: Mapping[str, Any] | None) -> None:
         backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
@@ -122,19 +53,19 @@ def parts_of(run: Restorable) -> dict[str, Part]:
     def load_logs(logs: Mapping[str, Any]) -> None:
         run.logs, run.logged = dict(logs), {}
 
-    return {
-        "model": Part(lambda: backend.state(model), partial(backend.load_state, model)),
-        "optimizer": Part(
-            lambda: {} if run.optimizer is None else backend.optimizer_state(run.optimizer), load_optimizer, True
-        ),
-        "amp": Part(lambda: None if run.amp is None else run.amp.state_dict(), load_amp, True),
-        "progress": Part(progress.state_dict, run.move_to),
+    def data_state() -> Any:
+        return run.reading.state_of(run.loaders.get("train"), progress.epoch, progress.inner_iter)
+
+    parts = {"model": Part(lambda: backend.state(model), partial(backend.load_state, model))}
+    if optimizer is not None:
+        load_optimizer = partial(backend.load_optimizer_state, optimizer)
+        parts["optimizer"] = Part(lambda: backend.optimizer_state(optimizer), load_optimizer, True)
+    if amp is not None:
+        parts["amp"] = Part(amp.state_dict, load_amp, True)
+    return parts | {
+        "progress": Part(progress.state_dict, load_progress),
         "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients, True),
-        "data": Part(
-            lambda: reading.state_of(run.loaders.get("train"), progress.epoch, progress.inner_iter),
-            partial(setattr, reading, "saved"),
-            True,
-        ),
+        "data": Part(data_state, partial(setattr, run.reading, "saved"), True),
         "logs": Part(
             lambda: {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))}, load_logs
         ),
@@ -146,7 +77,7 @@ def parts_of(run: Restorable) -> dict[str, Part]:
     }
 
 
-def state_of(run: Restorable) -> dict[str, Any]:
+def state_of(run: Run) -> dict[str, Any]:
     """Return the state of a run, with copies of its arrays; several ranks call it together."""
     generators = all_gather(run.backend.rng_state())
     return {
@@ -154,7 +85,6 @@ def state_of(run: Restorable) -> dict[str, Any]:
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
             "python": platform.python_version(),
             "backend": run.backend.name,
-            **run.meta,
             "identity": run.identity,
         },
         **{name: part.state() for name, part in parts_of(run).items()},
@@ -163,7 +93,7 @@ def state_of(run: Restorable) -> dict[str, Any]:
     }
 
 
-def restore(run: Restorable, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
+def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
     """Restore the state of a run, or with ``resume=False`` the parameters of its model alone; all of it, or nothing."""
     if "model" not in checkpoint:
         found = ", ".join(map(brief, checkpoint)) or "nothing"
@@ -177,14 +107,14 @@ def restore(run: Restorable, checkpoint: Mapping[str, Any], *, resume: bool, oth
         if name not in checkpoint and not part.may_lack:
             raise TrainingError(f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
     states = {name: checkpoint.get(name) for name in parts}
-    ranks: Any = checkpoint.get("ranks")
-    if resume and is_any(ranks, list):  # if there were fewer ranks, several have the generators of one
-        states["random"] = [checkpoint["random"], *ranks][run.rank % (len(ranks) + 1)]
-    if resume and run.optimizer is not None and states["optimizer"] is None:
+    if "optimizer" in states and states["optimizer"] is None:
         raise TrainingError(
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
+    ranks: Any = checkpoint.get("ranks")
+    if resume and is_any(ranks, list):  # if there were fewer ranks, several have the generators of one
+        states["random"] = [checkpoint["random"], *ranks][run.rank % (len(ranks) + 1)]
     with ExitStack() as undo:
         _note_how_to_undo(run, parts, undo)
         for name, part in parts.items():
@@ -199,10 +129,10 @@ def restore(run: Restorable, checkpoint: Mapping[str, Any], *, resume: bool, oth
                 ) from error
         undo.pop_all()
     if resume:
-        run.identity = identity_of(checkpoint) or run.identity
+        run.identity, run.resumed = identity_of(checkpoint) or run.identity, True
 
 
-def _note_how_to_undo(run: Restorable, parts: Mapping[str, Part], undo: ExitStack) -> None:
+def _note_how_to_undo(run: Run, parts: Mapping[str, Part], undo: ExitStack) -> None:
     """Note how to restore the parts of a run as they are now; what is noted last is done first."""
 
     def keep_items(items: dict[str, Any]) -> None:
@@ -213,11 +143,9 @@ def _note_how_to_undo(run: Restorable, parts: Mapping[str, Part], undo: ExitStac
         with suppress(Exception):
             hook.load_state_dict(state)
 
-    attributes = [
-        (run, "resumed"),
-        (run, "logs"),
-        (run, "logged"),
-        (run.progress, "accumulated"),
+    attributes: list[tuple[Any, str]] = [
+        *((run, name) for name in ("epoch", "iter", "step", "inner_iter", "logs", "logged")),
+        *((run.progress, name) for name in (*COUNTS, "accumulated")),
         (run.reading, "saved"),
     ]
     if run.optimizer is not None:  # the very objects, which schedules hold
@@ -226,9 +154,9 @@ def _note_how_to_undo(run: Restorable, parts: Mapping[str, Part], undo: ExitStac
             keep_items(group)
     for owner, name in attributes:
         undo.callback(setattr, owner, name, getattr(owner, name))
-    for name, part in parts.items():
-        if name not in ("hooks", "data"):
-            undo.callback(part.load, part.state())
+    for name in ("model", "optimizer", "amp", "gradients", "random"):
+        if name in parts:
+            undo.callback(parts[name].load, parts[name].state())
     for _, hook in named(run) if "hooks" in parts else []:
         if hasattr(hook, "load_state_dict"):
             # A hook may fail to load the state that it has now, or have none before the run begins; and many only note
@@ -238,7 +166,7 @@ def _note_how_to_undo(run: Restorable, parts: Mapping[str, Part], undo: ExitStac
                 undo.callback(load_again, hook, deepcopy(hook.state_dict()))
 
 
-def _load_hooks(run: Restorable, states: Mapping[str, Any]) -> None:
+def _load_hooks(run: Run, states: Mapping[str, Any]) -> None:
     hooks = dict(named(run))
     unknown = [name for name in states if states[name] and name not in hooks]
     if unknown:
@@ -256,7 +184,7 @@ def _load_hooks(run: Restorable, states: Mapping[str, Any]) -> None:
                 ) from error
 
 
-def _check_identity(run: Restorable, checkpoint: Mapping[str, Any]) -> None:
+def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made."""
     theirs, held = identity_of(checkpoint), identity_in(run.work_dir)
     ours = run.identity if held is None and run.progress.iter else held

@@ -1,4 +1,4 @@
-"""Hooks that set learning rates and momenta by a policy.
+"""Hooks that set learning rates and momenta by a policy, and mmcv's way to register all hooks of a usual run.
 
 Progress is counted in epochs, or in steps of the optimizer rather than the batches that make up a step. A schedule has
 no state: the values that it started from are in the parameter groups, which the state of the optimizer has.
@@ -6,11 +6,13 @@ no state: the values that it started from are in the parameter groups, which the
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import ceil, inf
 from typing import Any, ClassVar
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._runner import Runner
 
@@ -181,3 +183,46 @@ def _length(runner: Runner, what: str) -> int:
             f"{what} must know how many batches an epoch has, but {brief(runner.data_loader)} has no length; give it "
             "one, or give the run max_iters"
         ) from None
+
+
+# The hooks of a usual run, and the priorities that mmcv gives them.
+_USUAL = {
+    "LrUpdaterHook": 10,
+    "MomentumUpdaterHook": 30,
+    "OptimizerHook": 40,
+    "CheckpointHook": 50,
+    "IterTimerHook": 70,
+}
+_LOGGERS = 90
+
+
+def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, custom: Any) -> None:
+    """Register the hooks of a usual run, each from its config, the loggers and others; all of them, or none.
+
+    A config is that of a hook, a hook of any class, or None for no hook. As in mmcv, the loggers share the options that
+    `log` has beside its ``"hooks"``, and count as the run does.
+    """
+    rows: list[tuple[Any, str | None, int | None]] = [
+        (config, kind, priority) for config, (kind, priority) in zip(usual, _USUAL.items(), strict=True) if config
+    ]
+    if log:
+        if not is_any(log, Mapping):
+            raise ConfigError(f"log_config={brief(log)}: give a mapping with the options of the loggers, and 'hooks'")
+        shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **log}
+        for one in shared.pop("hooks", ["TextLoggerHook"]):
+            own: Any = {"type": one} if isinstance(one, str) else one
+            rows.append(({**shared, **own} if is_any(own, Mapping) else own, None, _LOGGERS))
+    others = custom if is_any(custom, list, tuple) else [] if custom is None else [custom]
+    rows += [(config, None, None) for config in others]  # each has a priority of its own
+    registered: list[Any] = []
+    try:
+        for config, kind, priority in rows:
+            hook: Any = {"type": config} if isinstance(config, str) else config
+            if is_any(hook, Mapping):
+                hook = {"type": kind, **hook} if kind else {**hook}
+                priority = hook.pop("priority", priority)  # noqa: PLW2901  # that of the config wins
+            registered.append(runner.register_hook(hook, priority))
+    except BaseException:
+        for hook in registered:
+            runner.remove_hook(hook)
+        raise

@@ -18,9 +18,10 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
 from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
-from aspecthook.training.loop._checks import check_loader
-from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
-from aspecthook.training.loop._logs import logged_by
+from aspecthook.training.loop._dialect import attach, is_session_hook
+from aspecthook.training.loop._model import logged_by
+from aspecthook.training.loop._reading import check_loader
+from aspecthook.training.loop._run import name_in_list
 from aspecthook.training.loop._runner import Runner
 
 from ._fetches import Feed, Nested, arrays

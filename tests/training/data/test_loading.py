@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import TrainingError
 from aspecthook.training.data._loading import ArrayDataset, DataLoader, permutation
-from aspecthook.training.loop._checks import check_loader
+from aspecthook.training.loop._reading import check_loader
 from tests.training.kit import with_torch
 
 

@@ -93,7 +93,13 @@ class Where(Hook):
 def test_it_is_validated_where_mmcv_does(case: dict[str, Any]) -> None:
     runner = make()
     if case["begin"]:
-        runner.move_to({**runner.progress.state_dict(), "epoch": case["begin"], "iter": 3 * case["begin"]})
+        runner.restore(
+            {
+                **runner.state_dict(),
+                "progress": {**runner.progress.state_dict(), "epoch": case["begin"], "iter": 3 * case["begin"]},
+            },
+            resume=True,
+        )
     where = runner.register_hook(Where())
     runner.register_hook(EvalHook([1.0], start=case["start"], interval=case["interval"], by_epoch=case["by_epoch"]))
     runner.fit([1.0] * 3)

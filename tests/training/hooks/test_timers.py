@@ -132,5 +132,5 @@ def test_the_iterations_that_are_left_are_known_or_there_is_no_estimate(
 ) -> None:
     monkeypatch.setattr(IterTimerHook, "mean", 1.0)
     runner = make(logged, IterTimerHook(), **options)
-    runner.move_to({**runner.progress.state_dict(), **progress})
+    runner.restore({**runner.state_dict(), "progress": {**runner.progress.state_dict(), **progress}}, resume=True)
     assert eta_of(runner) == expected

@@ -55,8 +55,8 @@ REFUSED = [
     (lambda: [(EvalHook(data(2)), None), (EvalHook(data(2)), None)], HookOptionError, 'name="..."'),
     (lambda: [(Counter(1), "a"), (Counter(2), "a")], HookOptionError, "the name is taken; give another one"),
     (lambda: [(Counter(1), None), (Counter(2), "Counter")], HookOptionError, "taken"),
-    (lambda: [(Counter(1), "")], HookOptionError, "the name is empty"),
-    (lambda: [(Counter(1), 3)], HookTypeError, "string"),
+    (lambda: [(Counter(1), "")], HookTypeError, "not empty"),
+    (lambda: [(Counter(1), 3)], HookTypeError, "a name is a string"),
     (lambda: [({"type": CheckpointHook, "name": 3}, None)], HookTypeError, "string"),
 ]
 

@@ -1,4 +1,4 @@
-"""mmcv's way to register all hooks of a run, its names for schedules, and taking hooks off a run."""
+"""mmcv's way to register all hooks of a run, and taking hooks off a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from aspecthook import ConfigError, hooks
-from aspecthook.training import HOOKS, Hook, LrUpdaterHook, MomentumUpdaterHook, Runner, TrainingError
-from aspecthook.training.hooks._hook import load_hooks
+from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training.keras import LambdaCallback
 from tests.training.loop.test_runner import make
 
@@ -72,19 +71,6 @@ def test_the_error_of_a_refused_hook_is_not_hidden_by_what_its_neighbours_have_b
     with pytest.raises(TypeError, match="before_train_iter"):
         runner.register_training_hooks(custom_hooks=[LambdaCallback(on_train_begin=lambda logs: None), Misspelt()])
     assert [type(hook).__name__ for hook in runner.hooks] == ["KerasLifecycle"]
-
-
-def test_each_policy_has_the_names_that_mmcv_gives_its_classes() -> None:
-    load_hooks()
-    lr = [name for name in HOOKS if name.endswith("LrUpdaterHook")]
-    momentum = [name for name in HOOKS if name.endswith("MomentumUpdaterHook")]
-    assert len(lr) == len(momentum) == 12
-    step = HOOKS.build_from_config({"type": "StepLrUpdaterHook", "step": 3})
-    assert isinstance(step, LrUpdaterHook) and step.policy == "step(step=3)"
-    cyclic = HOOKS.build_from_config("CyclicMomentumUpdaterHook")
-    assert isinstance(cyclic, MomentumUpdaterHook)
-    with pytest.raises(ConfigError, match="gama"):
-        HOOKS.build_from_config({"type": "ExpLrUpdaterHook", "gama": 0.9})
 
 
 def test_a_hook_that_is_removed_leaves_nothing_on_the_stages() -> None:

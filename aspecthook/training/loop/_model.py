@@ -1,0 +1,125 @@
+"""What a model computes for a batch, by steps of its own or by the loss of the run, and the numbers that a run logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any
+
+from aspecthook._errors import described
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
+
+from ._run import Run
+
+# Any, in what follows: batches, losses and outputs are those of any library.
+
+
+def trained_on(run: Run, batch: Any) -> tuple[dict[str, Any], Any]:
+    """Return what a model computes for a batch that it is trained on, and the numbers to log."""
+    model = run.model
+    made = model.train_step(batch, run.optimizer) if hasattr(model, "train_step") else _supervised(run, batch)
+    if not is_any(made, dict) or "loss" not in made:
+        raise TrainingError(
+            f"train_step of {type(model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; return "
+            "{'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
+        )
+    loss, numbers = made["loss"], made.get("log_vars")
+    if numbers is None:  # only then: reading a number from a GPU waits until the GPU has computed it
+        size = prod(getattr(loss, "shape", ()))
+        if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
+            what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
+            raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
+        numbers = {"loss": run.backend.item(loss)}
+    return made, numbers
+
+
+def evaluated_on(run: Run, batch: Any) -> Any:
+    """Return what a model computes for a batch that it is validated or tested on."""
+    if hasattr(run.model, "val_step"):
+        return run.model.val_step(batch, run.optimizer)
+    made = _supervised(run, batch)
+    return {**made, "log_vars": {"loss": run.backend.item(made["loss"])}}
+
+
+def inputs_of(batch: Any) -> Any:
+    """Return what a model predicts from: the inputs of a batch, or the batch itself if it has no targets."""
+    if is_any(batch, tuple, list):
+        return batch[0]
+    return batch["inputs"] if is_any(batch, Mapping) and "inputs" in batch else batch
+
+
+def _supervised(run: Run, batch: Any) -> dict[str, Any]:
+    if run.loss is None:
+        raise TrainingError(
+            f"{type(run.model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
+        )
+    if is_any(batch, tuple, list) and len(batch) == 2:
+        inputs, targets = batch
+    elif is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
+        inputs, targets = batch["inputs"], batch["targets"]
+    else:
+        raise TrainingError(
+            f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a "
+            "mapping that has both"
+        )
+    predicted = run.model(inputs)
+    return {"loss": run.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
+
+
+# The numbers that a run logs: their names, which begin with the mode, and their means over batches
+
+VAL = "val_"  # the names of the numbers of a validation begin with it
+
+
+def of_mode(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mode has logged: its name begins the names of the numbers, but for those of training."""
+    return {name: value for name, value in logs.items() if name.startswith(f"{mode}_")}
+
+
+def without_mode(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mode has not logged."""
+    return {name: value for name, value in logs.items() if not name.startswith(f"{mode}_")}
+
+
+def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mode has logged, by names without the mode."""
+    return {name.removeprefix(f"{mode}_"): value for name, value in of_mode(mode, logs).items()}
+
+
+class Means:
+    """Means of what a model logs over many batches, weighted by the samples of each."""
+
+    def __init__(self, totals: Mapping[str, list[float]] | None = None) -> None:
+        # For each name the sum, and the number of samples.
+        self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
+
+    @classmethod
+    def of_all(cls, shares: Iterable[Mapping[str, list[float]]]) -> Means:
+        """Return the means over the batches of all ranks, of the totals of each."""
+        means = cls()
+        for share in shares:
+            for name, (total, count) in share.items():
+                sums = means.totals.setdefault(name, [0.0, 0])
+                sums[0] += total
+                sums[1] += count
+        return means
+
+    def add(self, outputs: Any, logs: Mapping[str, Any] | None = None) -> None:
+        """Add the outputs of a batch; of a model that names no numbers, the loss that the runner has logged."""
+        if outputs.__class__ is not dict and not is_any(outputs, Mapping):  # none, where a hook has skipped the batch
+            return
+        count: int = outputs.get("num_samples", 1)
+        numbers: Mapping[str, Any] | None = outputs.get("log_vars")
+        if numbers is None:
+            numbers = {"loss": logs["loss"]} if logs and "loss" in logs else {}
+        for name in numbers:
+            total = self.totals.get(name)
+            if total is None:
+                self.totals[name] = total = [0.0, 0]
+            total[0] += float(numbers[name]) * count
+            total[1] += count
+
+    def now(self) -> dict[str, Any]:
+        """Return the means so far."""
+        return {name: total / (count or 1) for name, (total, count) in self.totals.items()}
