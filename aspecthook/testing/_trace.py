@@ -129,7 +129,8 @@ def chain_lines(mount: MountPoint, most: int | None = None) -> list[str]:
 
 def _conditions(hook: Hook) -> str:
     parts = [f"priority={hook.priority}"] if hook.priority != 50 else []
-    parts += [f"{name}={shortened(value)}" for name, value in hook.options.items() if name not in ("name", "priority")]
+    given = {name: value for name, value in hook.options.items() if value is not None}  # `after=None` is no condition
+    parts += [f"{name}={shortened(value)}" for name, value in given.items() if name not in ("name", "priority")]
     parts += ["paused"] if hook.paused else []
     return f" ({', '.join(parts)})" if parts else ""
 
