@@ -31,7 +31,7 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
     items is the result.
 
     Raises:
-        HookLookupError: The function is no mount point.
+        HookLookupError: The function is not a mount point.
 
     Example:
         >>> from aspecthook import Args, hookable
