@@ -89,11 +89,7 @@ def _check_outputs(_: click.Context, __: click.Parameter, paths: tuple[Path, ...
 
 # What a pointcut and a file say is checked where they are woven, before the first line of the program runs.
 _targets = click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
-
-
-def _config_option(**more: Any) -> Callable[[Any], Any]:
-    return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
-
+_CONFIG_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True)
 
 _OPTIONS = (
     click.option("--redact", multiple=True, metavar="NAME", help="Show no argument of this name, such as '*token*'."),
@@ -211,7 +207,7 @@ def _detach(process: int, wait: float) -> int:
 
 
 @_aspecthook.command("run", short_help="Run a program with hooks from a file woven into it.", cls=_OfProgram)
-@_config_option(required=True, help="A TOML file that says what to weave.")
+@click.option("--config", type=_CONFIG_FILE, required=True, help="A TOML file that says what to weave.")
 def _run(config: str) -> NoReturn:
     """Run a program with hooks from a TOML file woven into it and into its child processes.
 
@@ -232,7 +228,7 @@ def _run(config: str) -> NoReturn:
 
 
 @_aspecthook.command("list", short_help="Run a program and print its mount points.", cls=_OfProgram)
-@_config_option(help="Weave the hooks of this file first, as `run` does.")
+@click.option("--config", type=_CONFIG_FILE, help="Weave the hooks of this file first, as `run` does.")
 def _list(config: str | None) -> NoReturn:
     """Run a program and print its mount points and their chains when it ends, on standard error.
 

@@ -234,8 +234,7 @@ def test_the_workers_of_xdist_have_the_seed_of_the_header(shop):
     run = shop.pytester.runpytest_subprocess
     together = shop(many, "--hook-orders", "-n2", plugins=("xdist",), how=run, kit_bill=BILL)
     _, seed = str(together.stdout).partition("hook orders: ")[2].split("\n", 1)[0].split("=")
-    alone = outcome_lines(shop(many, f"--hook-orders={seed}", kit_bill=BILL))
-    assert alone == outcome_lines(together)
+    assert outcome_lines(shop(many, f"--hook-orders={seed}", kit_bill=BILL)) == outcome_lines(together)
 
 
 def outcome_lines(result) -> set[str]:

@@ -83,9 +83,6 @@ class Hook:
         return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
 
 
-_WHEN = {"exception": "after a failure of", "always": "after every end of"}
-
-
 def _idle(name: str) -> Callable[..., object]:
     """Return a method that does nothing, or what the general method of its name does."""
     general = GENERAL.get(name)
@@ -96,9 +93,8 @@ def _idle(name: str) -> Callable[..., object]:
         return None if general is None else getattr(self, general)(*args[:1], **kwargs)
 
     idle.__name__, idle.__qualname__ = name, f"Hook.{name}"
-    word, _, stage = name.partition("_")
-    default = f"calls `{general}`" if general else "proceeds" if word == "around" else "does nothing"
-    idle.__doc__ = f"Called {_WHEN.get(word, word)} `{stage}`; by default it {default}."
+    default = f"Call `{general}`" if general else "Proceed" if name.startswith("around_") else "Do nothing"
+    idle.__doc__ = f"{default}, unless overridden."
     return idle
 
 
