@@ -204,12 +204,17 @@ class Shortener(Repr):
     def text(self, value: object) -> str:
         """Return the shortened text of a value in one line, or what kept it from being made."""
         kind = type(value)
-        if kind in _PLAIN_TYPES and not self._redaction.active:
-            if kind is str:
-                if len(cast("str", value)) < self.maxstring - 1 and cast("str", value).isprintable():
+        if not self._redaction.active:
+            if kind in _PLAIN_TYPES:
+                if kind is str:
+                    if len(cast("str", value)) < self.maxstring - 1 and cast("str", value).isprintable():
+                        return repr(value)
+                elif kind is not int or -_BIG < cast("int", value) < _BIG:
                     return repr(value)
-            elif kind is not int or -_BIG < cast("int", value) < _BIG:
-                return repr(value)
+            elif type(kind) is type and kind.__repr__ is object.__repr__:  # which runs no code of the program
+                plain = repr(value)
+                if len(plain) <= self.maxother and plain.isprintable():
+                    return plain
 
         def failed(error: BaseException) -> str:  # a repr that fails must not hide what happened
             return f"<{printable(type(value).__name__)} whose repr raised {printable(type(error).__name__)}>"

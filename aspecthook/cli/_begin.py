@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from contextlib import suppress
+from math import inf
 
 from aspecthook._errors import WarningsTo, WeaveWarning, plural
 from aspecthook._hints import Any
@@ -65,6 +66,7 @@ def _is_of_weaving(_: str, category: type[Warning]) -> bool:
 def _record(options: dict[str, Any]) -> None:
     """Record calls until the process ends; also those of functions that other exit handlers call."""
     from aspecthook.record import record
+    from aspecthook.record._json_lines import JsonLines
 
     from ._tracebacks import hide_frames
 
@@ -73,7 +75,8 @@ def _record(options: dict[str, Any]) -> None:
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
     try:
         with noted(path):
-            tape = record(*targets, to=path, **options)
+            sink = JsonLines(path, time.time(), options.pop("last"), options.pop("texts") or inf)
+            tape = record(*targets, to=sink, **options)
     except BaseException:
         if os.path.exists(path):
             os.unlink(path)

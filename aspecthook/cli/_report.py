@@ -10,7 +10,7 @@ from typing import final
 
 import click
 
-from aspecthook.record._reading import entries_of, first, summary
+from aspecthook.record._reading import first, lines_of, summary
 from aspecthook.record._saving import save
 
 from ._live import LiveTree
@@ -76,7 +76,7 @@ class View:
         total = sum([row.calls for row in table])
         for path in outputs:
             cut = path.suffix == ".html" and total > _MOST_ON_PAGE
-            save(first(self._folder, _MOST_ON_PAGE) if cut else entries_of(self._folder), path)
+            save(first(self._folder, _MOST_ON_PAGE) if cut else lines_of(self._folder), path)
             self._say(f"written: {path}" + (f", the first {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
 
     def _say(self, text: str) -> None:

@@ -78,42 +78,45 @@ def summary(path: str | PathLike[str]) -> Table:
     """Return the table of a recording."""
     totals = Totals()
     labels: dict[int, str] = {}
-    for entry in entries_of(path):
-        if "function" in entry:
-            labels[entry["function"]] = printable(entry["name"])
-        elif "call" in entry:
-            duration = None if entry["duration"] is None else entry["duration"] / 1e9
-            failed, recursive = "error" in entry, "recursive" in entry
-            totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
+    for file in _files(path):
+        for _, entry in _entries(file):
+            if "call" in entry:
+                duration = None if entry["duration"] is None else entry["duration"] / 1e9
+                failed, recursive = "error" in entry, "recursive" in entry
+                totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
+            elif "function" in entry:
+                labels[entry["function"]] = printable(entry["name"])
     return totals.table()
 
 
-def entries_of(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a recording."""
-    for file in _files(path):
-        yield from (entry for _, entry in _entries(file))
+def lines_of(path: str | PathLike[str]) -> Iterator[str]:
+    """Yield the lines of a recording that `summary` has read before, without looking into them again."""
+    for path_of_one in _files(path):
+        with open(path_of_one, encoding="utf-8") as file:
+            yield from (line for line in file if line.endswith("\n"))
 
 
-def first(path: str | PathLike[str], most: int) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a recording, of the calls only those that began first, to which those around them belong."""
+def first(path: str | PathLike[str], most: int) -> Iterator[str]:
+    """Yield the lines of a recording, of the calls only those that began first, to which those around them belong."""
     begins = nsmallest(most, (begin for begin, _ in _begins(path) if begin is not None))
     left_out = 0
-    for begin, entry in _begins(path):
+    for begin, line in _begins(path):
         if begin is None or begin <= begins[-1]:
-            yield entry
+            yield line
         else:
             left_out += 1
     if left_out:
-        yield {"left_out": left_out, "why": "they began later"}
+        yield f'{{"left_out":{left_out},"why":"they began later"}}'
 
 
-def _begins(path: str | PathLike[str]) -> Iterator[tuple[tuple[float, int, int] | None, dict[str, Any]]]:
-    """Yield the entries of a recording, each with when the call began and what distinguishes it from others."""
+def _begins(path: str | PathLike[str]) -> Iterator[tuple[tuple[float, int, int] | None, str]]:
+    """Yield the lines of a recording, each with when the call began and what distinguishes it from others."""
     started, place = 0.0, 0
-    for entry in entries_of(path):
-        if "started" in entry:
-            started, place = entry["started"], place + 1
-        yield (started + entry["begin"] / 1e9, place, entry["call"]) if "call" in entry else None, entry
+    for file in _files(path):
+        for line, entry in _entries(file):
+            if "started" in entry:
+                started, place = entry["started"], place + 1
+            yield (started + entry["begin"] / 1e9, place, entry["call"]) if "call" in entry else None, line
 
 
 def _files(path: str | PathLike[str]) -> list[Path]:
@@ -163,7 +166,7 @@ class _Reader:
         """Read one file."""
         process, started = -1, 0.0
         functions: dict[int, Function] = {}
-        for number, entry in _entries(path):
+        for number, (_, entry) in enumerate(_entries(path), 1):
             try:
                 if "aspecthook" in entry:
                     process, started = _header(entry, path)
@@ -188,18 +191,20 @@ class _Reader:
             raise RecordingError(f"{path} is not a recording of calls: it is empty")
 
 
-def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _entries(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of a file, and what is in each."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                entry: object = json.loads(line)
+                text = line.decode()
+                entry: object = json.loads(text)
             except (ValueError, RecursionError) as error:  # the latter for lists within lists
                 if line.endswith(b"\n"):
                     raise RecordingError(f"{path}:{number} is not JSON: {brief(line)}") from error
                 continue  # the process was killed, or the disk was full, while it was written
-            if not isinstance(entry, dict):
+            if type(entry) is not dict:
                 raise RecordingError(f"{path}:{number} is not an entry of a recording: {brief(line)}")
-            yield number, cast("dict[str, Any]", entry)
+            yield text, cast("dict[str, Any]", entry)
 
 
 def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:

@@ -153,12 +153,13 @@ class Recorder:
     def read_now(self) -> None:
         """Read the notes of this thread at once. What a sink, a predicate or a `repr` calls is not recorded."""
         here = self.here
-        if here.note is not IGNORED:
+        note = here.note
+        if note is not IGNORED:
             here.note = IGNORED
             try:
                 self._read(here.strand)
             finally:
-                here.note = here.strand.notes.extend
+                here.note = note
 
     def _read(self, strand: Strand) -> None:
         """Read the notes of a thread.
@@ -192,16 +193,7 @@ class Recorder:
                 call.parent = self._innermost(why)
                 self._add(strand, call)
             self._push(strand, call)
-        elif what == "start":
-            self._add(strand, about)
-        elif what == "enter":
-            about._entered = at
-            self._push(strand, about)
-        elif what == "leave":
-            self._pop(strand, about, at)
-            if about._entered is not None:
-                about.add_turn(about._entered, at)
-        else:
+        elif what in ("end", "stop"):
             if what == "end":
                 about = self._running(strand, about, at)
                 # It must be found out once which call has ended: if there is no room for the rest, that is still known.
@@ -209,6 +201,15 @@ class Recorder:
             self._pop(strand, about, at)
             if about.kept:
                 self._finish(about, at, why, given)
+        elif what == "start":
+            self._add(strand, about)
+        elif what == "enter":
+            about._entered = at
+            self._push(strand, about)
+        else:
+            self._pop(strand, about, at)
+            if about._entered is not None:
+                about.add_turn(about._entered, at)
 
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""

@@ -1,6 +1,6 @@
 """Files of recorded calls: JSON lines, the page, and Chrome's trace format, which Perfetto and speedscope open.
 
-Each is made of the entries of JSON lines, one after the other, in memory that does not grow with the calls.
+Each is made of JSON lines, one after the other, in memory that does not grow with the calls.
 
 The page is one HTML file with a call tree, a timeline, a flame graph and a table. It loads nothing from elsewhere and
 runs no script but its own, whatever names and values were recorded: it shows them as text only, and its
@@ -13,86 +13,88 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
+from json.encoder import encode_basestring as quoted
 from os import PathLike
 from typing import Any, TypeAlias
 
 from aspecthook._errors import HookOptionError
 
-from ._json_lines import line_of
-
 Path: TypeAlias = "str | PathLike[str]"
 
 
-def save(entries: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write entries of JSON lines in the format that the suffix of the path names."""
+def save(lines: Iterable[str], path: Path) -> None:
+    """Write JSON lines in the format that the suffix of the path names."""
     name = os.fspath(path)
     if name.endswith(".jsonl"):
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.writelines(map(line_of, entries))
+            file.writelines(lines)
     elif name.endswith(".html"):
-        write_page(entries, path)
+        write_page(lines, path)
     elif name.endswith(".json"):
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-            for number, event in enumerate(_events(entries)):
-                file.write(f"{',' if number else ''}{json.dumps(event)}\n")
+            for number, event in enumerate(_events(lines)):
+                file.write(f",{event}\n" if number else f"{event}\n")
             file.write("]}\n")
     else:
         raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of .jsonl, .html, .json")
 
 
-def _events(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _events(lines: Iterable[str]) -> Iterator[str]:
     """Yield the events of Chrome's trace format: a slice for each call, and for each turn of one that has turns."""
     first: float | None = None
     process, shift = 0, 0
     names: dict[int, str] = {}
     threads: dict[tuple[int, str], int] = {}
-    for entry in entries:
-        if "aspecthook" in entry:
-            process, names = entry["process"], {}
-            first = entry["started"] if first is None else first
-            shift = round((entry["started"] - first) * 1e9)
-            yield _named("process_name", process, 0, f"process {process}")
-        elif "function" in entry:
-            names[entry["function"]] = entry["name"]
-        elif "call" in entry:
+    for line in lines:
+        entry: dict[str, Any] = json.loads(line)
+        if "call" in entry:
             lane = process, entry["thread"]
             if lane not in threads:
                 threads[lane] = len(threads) + 1
                 yield _named("thread_name", process, threads[lane], entry["thread"])
-            module, _, name = names[entry["of"]].rpartition(":")
-            shown = dict(entry.get("arguments", ()))
+            shown = entry.get("arguments", {})
             if "error" in entry:
                 shown["(raised)"] = f"{entry['error']['type']}: {entry['error']['message']}"
             elif "result" in entry:
                 shown["(returned)"] = entry["result"]
-            common = {"name": name, "cat": module or "calls", "pid": process, "tid": threads[lane], "args": shown}
+            arguments = ",".join([f"{quoted(name)}:{quoted(text)}" for name, text in shown.items()])
+            common = f'{names[entry["of"]]},"pid":{process},"tid":{threads[lane]},"args":{{{arguments}}}}}'
             for begin, length in entry.get("turns") or [(entry["begin"], entry["duration"])]:
                 # Whole nanoseconds, so that what is inside another slice is so here too. One without an end is open.
-                end = {"ph": "B"} if length is None else {"ph": "X", "dur": length / 1e3}
-                yield {**end, "ts": (shift + begin) / 1e3, **common}
+                end = '"ph":"B"' if length is None else f'"ph":"X","dur":{length / 1e3}'
+                yield f'{{{end},"ts":{(shift + begin) / 1e3},{common}'
+        elif "function" in entry:
+            module, _, name = entry["name"].rpartition(":")
+            names[entry["function"]] = f'"name":{quoted(name)},"cat":{quoted(module or "calls")}'
+        elif "aspecthook" in entry:
+            process, names = entry["process"], {}
+            first = entry["started"] if first is None else first
+            shift = round((entry["started"] - first) * 1e9)
+            yield _named("process_name", process, 0, f"process {process}")
 
 
-def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+def _named(what: str, process: int, thread: int, name: str) -> str:
+    return json.dumps({"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}})
 
 
-def write_page(rows: Iterable[Mapping[str, object]], path: Path) -> None:
+def write_page(lines: Iterable[str], path: Path) -> None:
     """Write recorded calls as a page for the browser.
 
     Args:
-        rows: The objects of the JSON lines; the rows after a header are those of its process.
+        lines: JSON lines; those after a header are those of its process.
         path: The file to write.
     """
     before, after = _template()
-    with open(path, "w", encoding="utf-8", newline="\n") as page:  # the hashes are those of lines that end with "\n"
+    # The hashes are those of lines that end with "\n".
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as page:
         page.write(before)
         separator = ""
-        for row in rows:
+        for line in lines:
             # Nothing but "<" could end the element that the data is in; in JSON it occurs only inside strings.
-            page.write(separator + json.dumps(row, separators=(",", ":")).replace("<", "\\u003c"))
+            page.write(separator + line.rstrip("\n").replace("<", "\\u003c"))
             separator = ",\n"
         page.write(after)
 

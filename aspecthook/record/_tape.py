@@ -158,10 +158,10 @@ class Tape:
         Raises:
             ValueError: The suffix is none of these.
         """
-        from ._json_lines import entries
+        from ._json_lines import lines
         from ._saving import save
 
-        save(entries(self, self.started, self._recorder.headers), path)
+        save(lines(self, self.started, self._recorder.headers), path)
 
     # Showing
 

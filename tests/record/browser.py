@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +37,7 @@ def started() -> Iterator:
 @contextmanager
 def opened(browser, rows: Iterable[Mapping[str, object]], folder: Path, **options):
     """Write the page of recorded calls, and open it."""
-    write_page(rows, folder / "calls.html")
+    write_page(map(json.dumps, rows), folder / "calls.html")
     with shown(browser, folder / "calls.html", **options) as page:
         yield page
 

@@ -24,7 +24,7 @@ def test_the_calls_that_began_first_are_on_a_page_and_the_others_counted(program
     folder = tmp_path_factory.mktemp("calls")
     with record(*TARGETS, to=folder / "calls.jsonl"):
         start(program)
-    whole, part = list(read(folder)), [*first(folder, most)]
+    whole, part = list(read(folder)), [*map(json.loads, first(folder, most))]
     begins = sorted(one["begin"] for one in part if "call" in one)
     assert begins == [round(call.begin * 1e9) for call in whole[:most]]
     assert sum(one["left_out"] for one in part if "left_out" in one) == max(0, len(whole) - most)

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError
-from aspecthook.record import RecordingError, RecordWarning, read, record
+from aspecthook.record import RecordingError, RecordWarning, _json_lines, read, record
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,6 +84,59 @@ def test_of_many_calls_the_last_can_be_kept_alone(tmp_path):
     assert [call.shown_arguments()["item"] for call in read(path)] == ["7", "8", "9"]
     with pytest.raises(HookOptionError, match="last=3 needs a recording on disk; give its path"):
         record(price, last=3)
+
+
+def test_lines_are_written_together_and_none_waits_when_the_outermost_call_has_ended(tmp_path):
+    path, seen = tmp_path / "calls.jsonl", []
+
+    def work():
+        for number in range(2_000):
+            price(number)
+        seen.append(len(read(path)))
+
+    with record(price, work, to=path):
+        work()
+        assert len(read(path)) == 2_001
+    assert 1_500 <= seen[0] < 2_000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_no_line_of_a_child_waits_when_its_outermost_call_has_ended(tmp_path):
+    path = tmp_path / "calls.jsonl"
+
+    def work():
+        child = os.fork()
+        if child == 0:
+            for number in range(3):
+                price(number)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    with record(price, work, to=path):
+        work()
+    assert len(read(tmp_path).calls("price")) == 3
+
+
+def test_a_line_waits_no_longer_than_until_a_call_that_ends_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(_json_lines, "_SECONDS", 0.0)
+    path, seen = tmp_path / "calls.jsonl", []
+
+    def work():
+        for number in range(10):
+            price(number)
+            seen.append(len(read(path)))
+
+    with record(price, work, to=path):
+        work()
+    assert seen == [*range(1, 11)]
+
+
+def test_values_are_written_of_the_first_calls_alone(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(price, to=_json_lines.JsonLines(path, 0.0, texts=2)):
+        for number in range(4):
+            price(number)
+    assert [call.has_values for call in read(path)] == [True, True, False, False]
 
 
 SLOW = """

@@ -30,7 +30,7 @@ NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=12))
 @given(st.lists(st.dictionaries(NAMES, st.one_of(NAMES, st.integers(-(2**53), 2**53), st.none())), max_size=5))
 def test_the_data_of_a_page_is_what_was_written(tmp_path_factory, rows):
     file = tmp_path_factory.getbasetemp() / "page.html"
-    write_page(rows, file)
+    write_page(map(json.dumps, rows), file)
     text = file.read_text("utf-8")
     inside = text.partition('<script type="application/json" id="data">')[2].partition("</script>")[0]
     assert json.loads(inside) == rows

@@ -156,6 +156,8 @@ class Signature:
 
     def join(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:
         """Return the values of all parameters, of which `split` has made these."""
+        if self.positional == len(self.names):
+            return args
         rest = dict(kwargs)
         values = [*args[: self.positional], *map(rest.pop, self.names[self.positional : self.regular])]
         if self.varargs is not None:
