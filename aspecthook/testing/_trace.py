@@ -112,19 +112,14 @@ def untraced(mount: MountPoint, given: Given, trace: Trace | None = None) -> Tra
     return trace
 
 
-def draw_chain(mount: MountPoint) -> str:
-    """Draw the chain of a mount point: a line a hook, in the order in which a call may run them."""
-    return "\n".join(chain_lines(mount))
-
-
-def chain_lines(mount: MountPoint, most: int | None = None) -> list[str]:
-    """Return the lines of that drawing, for the first ``most`` hooks."""
+def draw_chain(mount: MountPoint, most: int | None = None) -> str:
+    """Draw the first ``most`` hooks of a mount point, one per line, in the order in which a call may run them."""
     chain = list(mount)
     rows = [(hook.kind, hook.name, _conditions(hook)) for hook in chain[:most]]
     width = max((len(kind) for kind, _, _ in rows), default=0)
     lines = [f"  {kind:<{width}}  {name}{conditions}" for kind, name, conditions in rows]
     lines += [f"  ... and {len(chain) - len(rows)} more"] if len(rows) < len(chain) else []
-    return [f"{mount.name}, {plural(len(chain), 'hook')}", *lines]
+    return "\n".join([f"{mount.name}, {plural(len(chain), 'hook')}", *lines])
 
 
 def _conditions(hook: Hook) -> str:
