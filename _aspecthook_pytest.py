@@ -138,7 +138,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         const="random",
         metavar="SEED",
         help="run each test with the hooks of each mount point in another order that priorities, before= and after= "
-        "allow, by a random seed or this one; 'all': in each order, at most 120",
+        "allow, chosen by SEED or at random; 'all': in every such order, at most 120",
     )
 
 
@@ -149,7 +149,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"hook_leaks is {mode!r}; give one of {', '.join(_MODES)}")
     seed: str | None = config.option.hook_orders
     if seed == "random":
-        config.option.hook_orders = str(int.from_bytes(os.urandom(3)))  # the workers of xdist are given it
+        # A worker of xdist parses the command line again, and must not draw a seed of its own.
+        drawn = getattr(config, "workerinput", {}).get("hook_orders", str(int.from_bytes(os.urandom(3))))
+        config.option.hook_orders = drawn
     elif seed not in (None, "all") and not seed.isdigit():
         # pytest takes the word that follows for the seed, be it a path.
         raise pytest.UsageError(f"--hook-orders={seed}: give a whole number or 'all'; paths go before --hook-orders")
@@ -161,6 +163,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: watches.remove(watch))
     if mounts or mode != "off":
         watch.start()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # Any: a `WorkerController` of xdist, which may not be installed
+    """Give a worker of xdist the seed that this process has drawn."""
+    node.workerinput["hook_orders"] = node.config.option.hook_orders
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

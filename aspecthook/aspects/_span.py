@@ -26,7 +26,7 @@ def span(
     kind: str = "internal",
     tracer: Any = None,
 ) -> Aspect:
-    """Make a span of each call, by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects it.
+    """Create a span for each call, with the API of [OpenTelemetry](https://opentelemetry.io); any SDK collects it.
 
     The span is the current one while the function runs; for a generator, only while it makes an item. Its attributes
     are the place of the function and the thread, by the semantic conventions, and a status after a failure.

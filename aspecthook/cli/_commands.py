@@ -73,8 +73,8 @@ def _aspecthook() -> None:
 
     \b
     aspecthook trace app.py                         show what a program calls
-    aspecthook run --config aspects.toml -- app.py  weave retries into a program
-    aspecthook match 'shop.*:*'                     show what a pointcut takes
+    aspecthook run --config aspects.toml -- app.py  weave hooks from a file into a program
+    aspecthook match 'shop.*:*'                     list what a pointcut selects
     """
 
 
@@ -89,16 +89,12 @@ def _check_outputs(_: click.Context, __: click.Parameter, paths: tuple[Path, ...
 
 # What a pointcut and a file say is checked where they are woven, before the first line of the program runs.
 _targets = click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
-
-
-def _config_option(**more: Any) -> Callable[[Any], Any]:
-    return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
-
+_CONFIG_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True)
 
 _OPTIONS = (
     click.option("--redact", multiple=True, metavar="NAME", help="Show no argument of this name, such as '*token*'."),
-    click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record this many levels of the tree."),
-    click.option("--arguments/--no-arguments", default=True, help="Record values too [so], or times alone: faster."),
+    click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record only this many levels of the tree."),
+    click.option("--arguments/--no-arguments", default=True, help="Record values too [default], or only times."),
     click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200]."),
     click.option(
         *("-o", "--output", "outputs"),
@@ -121,11 +117,11 @@ def _recording(command: Callable[..., int]) -> Callable[..., int]:
 @_aspecthook.command("trace", short_help="Run a program and show what it calls.", cls=_OfProgram)
 @_targets
 @_recording
-@click.option("--last", type=click.IntRange(1), metavar="N", help="Keep the last N calls of each process alone.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Keep only the last N calls of each process.")
 def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **options: Any) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
 
-    Without a pointcut it is the program's own code: its file, and the modules and packages in the same folder (for
+    Without a pointcut, it shows the program's own code: its file, and the modules and packages in the same folder (for
     -m, -c and commands such as pytest, the current folder).
 
     A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
@@ -182,9 +178,9 @@ _wait_option = click.option(
 @_wait_option
 @_recording
 def _attach(process: int, targets: tuple[str, ...], **given: Any) -> int:
-    """Trace a running process. It needs Python 3.14 or later, here and there.
+    """Trace a running process. Both processes need Python 3.14 or later.
 
-    The program is neither changed nor restarted, and when it is detached nothing is left in it.
+    The program is not restarted, and detaching leaves nothing behind in it.
 
     \b
     examples:
@@ -213,10 +209,10 @@ def _detach(process: int, wait: float) -> int:
     return detach(process, wait=wait)
 
 
-@_aspecthook.command("run", short_help="Run a program with what a file names woven into it.", cls=_OfProgram)
-@_config_option(required=True, help="What to weave: a TOML file.")
+@_aspecthook.command("run", short_help="Run a program with hooks from a file woven into it.", cls=_OfProgram)
+@click.option("--config", type=_CONFIG_FILE, required=True, help="A TOML file that says what to weave.")
 def _run(config: str) -> NoReturn:
-    """Run a program with what a TOML file names woven into it, in each of its processes.
+    """Run a program with hooks from a TOML file woven into it and into its child processes.
 
     \b
     examples:
@@ -235,7 +231,7 @@ def _run(config: str) -> NoReturn:
 
 
 @_aspecthook.command("list", short_help="Run a program and print its mount points.", cls=_OfProgram)
-@_config_option(help="A file for `run`, which is woven first.")
+@click.option("--config", type=_CONFIG_FILE, help="Weave the hooks of this file first, as `run` does.")
 def _list(config: str | None) -> NoReturn:
     """Run a program and print its mount points and their chains when it ends, on standard error.
 
@@ -259,16 +255,18 @@ def _explain(target: str) -> int:
     from aspecthook import explain
     from aspecthook.training.registry._configs import import_path
 
+    if ":" not in target:
+        raise click.BadParameter(f"{target!r} is not of the form 'module:function', such as 'shop.cart:Cart.save'")
     sys.path.insert(0, os.getcwd())  # as `python -m` does
     explain(import_path(target, "explain"))
     return 0
 
 
-@_aspecthook.command("match", short_help="Print what a pointcut takes, what it leaves, and why.")
+@_aspecthook.command("match", short_help="List what a pointcut selects and leaves out.")
 @click.argument("pointcut")
-@click.option("--all", "everything", is_flag=True, help="Show what is left too, which is counted otherwise.")
+@click.option("--all", "everything", is_flag=True, help="List what is left out too, with the reasons.")
 def _match(pointcut: str, *, everything: bool) -> int:
-    """Print what a pointcut takes, what it leaves, and why; what it names is imported.
+    """List the functions that a pointcut selects; the modules that it names are imported.
 
     A pointcut is 'module:function'. Both may be globs; commas join several, and '!' excludes.
 
@@ -288,7 +286,7 @@ def _match(pointcut: str, *, everything: bool) -> int:
     hint = "; --all shows why" if left and not everything else ""
     if not found:
         hint = "; only a package whose name is spelt out is imported, as in 'shop:*, shop.*:*'"
-    click.echo(f"{len(taken)} taken, {len(left)} left{hint}")
+    click.echo(f"{len(taken)} selected, {len(left)} left out{hint}")
     for one in left if everything else ():
         click.echo(f"{one.label}: {one.why}")
     return 0 if taken else 1
@@ -341,17 +339,16 @@ def _train(
 
     \b
     examples:
-      aspecthook train                                      25 epochs with NumPy, in some seconds
+      aspecthook train                                      25 epochs with NumPy, in a few seconds
       aspecthook train --epochs 5 --set optimizer.lr=0.01
       aspecthook train --backend torch --work-dir work_dirs/torch
       aspecthook train --resume                             continue the run in work_dirs/digits
       aspecthook train --print-config > run.toml            write all settings to a file, to edit them
       aspecthook train --config run.toml                    train with them
 
-    What is trusted as code: --config and --set, which may name classes and functions to import and call, and the
-    plugins that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a
-    folder that is resumed. That may name no imports, files or addresses;
-    if it is your own, name it by --config.
+    These are trusted as code: --config and --set, which may name classes and functions to import and call, and the
+    installed plugins. These are not: checkpoints, the names of runs and metrics, and the config.json in a folder that
+    is resumed, which may not name imports, files or addresses. If that file is your own, name it by --config.
     """
     from aspecthook.training.job._command import run
 

@@ -1,4 +1,4 @@
-"""What a pointcut takes of the modules that it names, what it leaves, and why."""
+"""What a pointcut selects in the modules that it names, what it leaves out, and why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aspecthook.weave._spots import spot_of
 
 
 class Match(NamedTuple):
-    """A function that a pointcut takes, or leaves."""
+    """A function that a pointcut selects, or leaves out."""
 
     key: tuple[object, ...]
     label: str
@@ -28,7 +28,7 @@ class Match(NamedTuple):
 
 
 def match(text: str) -> list[Match]:
-    """Return what a pointcut takes and leaves, after importing what it names.
+    """Return what a pointcut selects and leaves out, after importing the modules that it names.
 
     Raises:
         WeaveError: It is no pointcut, or names what does not exist.

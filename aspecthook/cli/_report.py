@@ -67,7 +67,7 @@ class View:
             self._say(f"\n{table}")
         elif not notes:
             notes = [
-                f"no call of {', '.join(targets)}; 'aspecthook match --all' shows what a pointcut takes and leaves; "
+                f"no call of {', '.join(targets)}; 'aspecthook match --all' shows what a pointcut leaves out; "
                 f"calls that a module makes while it is imported are not recorded"
             ]
         for why in notes:

@@ -45,7 +45,7 @@ def _slots(event: Any) -> list[Slot]:
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
     """An uncaught exception is about to be reported.
 
-    It ends the program, or it ends a thread (and is no `SystemExit`), or it is unraisable, such as an exception in
+    It ends the program, or it ends a thread (and is not a `SystemExit`), or it is unraisable, such as an exception in
     ``__del__``. If a subscriber answers anything but None, it has handled the exception; otherwise the report follows,
     a traceback on stderr or that of another hook. The program or the thread ends in any case. If a subscriber fails,
     that is logged, and the next one runs; `SystemExit` and `KeyboardInterrupt` are raised after the report, and no

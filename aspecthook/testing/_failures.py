@@ -10,7 +10,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, cast
 
 from ._mount import InstanceMountPoint, MountPoint
-from ._trace import chain_lines
+from ._trace import draw_chain
 
 if TYPE_CHECKING:
     from aspecthook.record import Tape
@@ -59,7 +59,7 @@ def _draw_chains(found: set[MountPoint]) -> str:
     """Draw the chains of some mount points, the newest first."""
     mounts = [mount for mount in found if mount.members]
     mounts.sort(key=lambda mount: max(hook.added for hook in mount.members), reverse=True)
-    chains = ["\n".join(map(_fit, chain_lines(mount, _HOOKS))) for mount in mounts[:_CHAINS]]
+    chains = ["\n".join(map(_fit, draw_chain(mount, _HOOKS).split("\n"))) for mount in mounts[:_CHAINS]]
     chains += [f"... and {len(mounts) - _CHAINS} more mount points"] if len(mounts) > _CHAINS else []
     return "\n\n".join(chains)
 

@@ -94,9 +94,9 @@ class HookMachine(RuleBasedStateMachine):
     Subclass it, make the mount point in `make`, list the hooks in `candidates`, state what must be true of every call
     with `law`, and run it: ``TestHandling = Handling.TestCase``.
 
-    It begins with short stories, the same ones in each run: it adds up to four candidates in each order (and more in
-    many orders), calls with several arguments, removes one hook, and calls again. Then Hypothesis makes up longer
-    stories, which add, remove, pause and resume hooks, call, and use your own ``@rule`` methods.
+    It begins with short stories, the same ones in each run: it adds up to four candidates in each order (larger sets in
+    a sample of orders), calls with several arguments, removes one hook, and calls again. Then Hypothesis makes up
+    longer stories, which add, remove, pause and resume hooks, call, and use your own ``@rule`` methods.
 
     The target is called for real, on a new mount point for each story: about 50 times for two candidates, and 190 times
     for five. If a law is broken, the error ends with a test to paste that repeats it.

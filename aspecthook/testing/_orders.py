@@ -39,7 +39,7 @@ def orders_of(function: Any, /) -> Iterator[tuple[str, ...]]:
     another hook. The method of an instance has the hooks of its class too.
 
     Raises:
-        HookLookupError: The function is no mount point.
+        HookLookupError: The function is not a mount point.
 
     Example:
         >>> from aspecthook import hookable
@@ -113,7 +113,7 @@ def assert_order_free(function: Any, /, *, args: Sequence[Any] = (), kwargs: Map
         AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
             that was given or answered something else. The two differ only in the order of two neighbours.
         NotRepeatableError: The same call, in the same order, had two outcomes.
-        HookLookupError: The function is no mount point.
+        HookLookupError: The function is not a mount point.
 
     Example:
         >>> from aspecthook import Args, hookable
@@ -284,7 +284,7 @@ def underconstrained(
 
     Raises:
         NotRepeatableError: The same call, in the same order, had two outcomes.
-        HookLookupError: The function is no mount point.
+        HookLookupError: The function is not a mount point.
 
     Example:
         >>> from aspecthook import hookable

@@ -31,7 +31,7 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
     items is the result.
 
     Raises:
-        HookLookupError: The function is no mount point.
+        HookLookupError: The function is not a mount point.
 
     Example:
         >>> from aspecthook import Args, hookable
@@ -112,24 +112,20 @@ def untraced(mount: MountPoint, given: Given, trace: Trace | None = None) -> Tra
     return trace
 
 
-def draw_chain(mount: MountPoint) -> str:
-    """Draw the chain of a mount point: a line a hook, in the order in which a call may run them."""
-    return "\n".join(chain_lines(mount))
-
-
-def chain_lines(mount: MountPoint, most: int | None = None) -> list[str]:
-    """Return the lines of that drawing, for the first ``most`` hooks."""
+def draw_chain(mount: MountPoint, most: int | None = None) -> str:
+    """Draw the first ``most`` hooks of a mount point, one per line, in the order in which a call may run them."""
     chain = list(mount)
     rows = [(hook.kind, hook.name, _conditions(hook)) for hook in chain[:most]]
     width = max((len(kind) for kind, _, _ in rows), default=0)
     lines = [f"  {kind:<{width}}  {name}{conditions}" for kind, name, conditions in rows]
     lines += [f"  ... and {len(chain) - len(rows)} more"] if len(rows) < len(chain) else []
-    return [f"{mount.name}, {plural(len(chain), 'hook')}", *lines]
+    return "\n".join([f"{mount.name}, {plural(len(chain), 'hook')}", *lines])
 
 
 def _conditions(hook: Hook) -> str:
     parts = [f"priority={hook.priority}"] if hook.priority != 50 else []
-    parts += [f"{name}={shortened(value)}" for name, value in hook.options.items() if name not in ("name", "priority")]
+    given = {name: value for name, value in hook.options.items() if value is not None}  # `after=None` is no condition
+    parts += [f"{name}={shortened(value)}" for name, value in given.items() if name not in ("name", "priority")]
     parts += ["paused"] if hook.paused else []
     return f" ({', '.join(parts)})" if parts else ""
 

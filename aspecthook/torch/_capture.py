@@ -112,7 +112,7 @@ def capture(
     each: Each = copied,
     **options: Unpack[Options],
 ) -> Generator[dict[str, Seen]]:
-    """Collect the outputs of modules, and the gradients of them, for the length of a ``with`` block.
+    """Collect the outputs of modules, and their gradients, inside a ``with`` block.
 
     What was collected stays after the block, by the name of each module, and the gradients of calls inside the block
     are collected even after it.

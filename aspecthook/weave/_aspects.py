@@ -135,7 +135,7 @@ def wrap(decorator: Decorator, /) -> Wrap:
 pre: Marker = _marker("pre", "a pre hook")
 around: AroundMarker = _marker("around", "an around hook")
 around.wrap = wrap
-on: Marker = _marker("on", "a subscriber of an event; in a plugin, without a name, of the event named as the method is")
+on: Marker = _marker("on", "a subscriber of an event; in a plugin, by default of the event with the method's name")
 item: Marker = _marker("item", "an item hook, for generators")
 exception: ExceptionMarker = _marker("exception", "an exception hook, for the types that are named or for `Exception`")
 post: Marker = _marker("post", "a post hook")

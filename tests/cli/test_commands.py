@@ -92,7 +92,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("a glob below an unknown package", ["match", "jsn.*:*"], "did you mean 'json'?"),
     ("an unknown function", ["explain", "shop:pric"], "did you mean 'price'?"),
     ("a function without hooks", ["explain", "shop:order"], "not a mount point"),
-    ("a function without a colon", ["explain", "shop.price"], "nor an import path of the form"),
+    ("a function without a colon", ["explain", "shop.price"], "not of the form 'module:function'"),
 ]
 
 
@@ -133,7 +133,7 @@ def test_without_click_one_line_says_what_to_install(
 def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, shop: Path) -> None:
     done = aspecthook("match", "--all", "shop:*, !shop:Cart.clear, json:loads, shop:price")
     assert done.returncode == 0, done.stderr
-    taken, _, left = done.stdout.partition(" taken, ")
+    taken, _, left = done.stdout.partition(" selected, ")
     assert [line.partition("  ")[0] for line in taken.splitlines()[:-1]] == [
         "json:loads",
         "shop:Cart.add",
@@ -155,7 +155,7 @@ def test_match_imports_what_is_below_a_package(aspecthook: Run, tmp_path: Path) 
     (package / "one.py").write_text("def f(): ...")
     (package / "broken.py").write_text("raise ValueError('no')")
     done = aspecthook("match", "pkg.*:*")
-    assert done.stdout.startswith("pkg.one:f  ") and "1 taken, 0 left" in done.stdout
+    assert done.stdout.startswith("pkg.one:f  ") and "1 selected, 0 left out" in done.stdout
     assert "pkg.broken cannot be imported: ValueError: no" in done.stderr and "it ran" not in done.stderr
 
 
@@ -163,7 +163,7 @@ def test_match_says_that_a_glob_for_a_package_imports_nothing(aspecthook: Run, s
     done = aspecthook("match", "sho*:*")
     assert (done.returncode, done.stdout) == (
         1,
-        "0 taken, 0 left; only a package whose name is spelt out is imported, as in 'shop:*, shop.*:*'\n",
+        "0 selected, 0 left out; only a package whose name is spelt out is imported, as in 'shop:*, shop.*:*'\n",
     )
 
 
@@ -218,7 +218,7 @@ def elsewhere(tmp_path: Path, shop: Path) -> dict[str, str]:
         (["--version"], "aspecthook "),
         (["--help"], "Commands:"),
         (["doctor"], "aspecthook "),
-        (["match", "shop:*"], "5 taken"),
+        (["match", "shop:*"], "5 selected"),
         (["explain", "shop:price"], "# shop:price, 1 hook"),
         (["trace", "shop:*", "--", "-c", "import shop; shop.order(1)"], "shop:order(item=1)"),
         (["list", "--", "-c", "import shop"], "1 mount point"),

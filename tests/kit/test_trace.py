@@ -156,7 +156,7 @@ def test_a_trace_is_drawn_with_what_each_step_saw_and_answered() -> None:
 
 def test_a_chain_is_drawn_with_its_conditions() -> None:
     price = make()
-    price.pre(priority="LOW", after="at_least_one", name="late")(lambda: None)
+    price.pre(priority="LOW", after="at_least_one", before=None, name="late")(lambda: None)
     lines = draw_chain(hooks(price)).splitlines()
     assert lines[0].endswith("price, 6 hooks")
     assert lines[1:3] == ["  pre        at_least_one", "  pre        late (priority=70, after='at_least_one')"]

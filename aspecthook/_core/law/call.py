@@ -78,7 +78,7 @@ class Site:
 
 @final
 class Call:
-    """One call of a mount point, passed to the hooks that ask for ``call``. It is made only if some hook does.
+    """One call of a mount point, passed to the hooks that ask for ``call``. It is created only if a hook asks for it.
 
     It is read-only: to change something, a hook returns `Args`, `Return` or a value.
 

@@ -93,7 +93,8 @@ def _idle(name: str) -> Callable[..., object]:
         return None if general is None else getattr(self, general)(*args[:1], **kwargs)
 
     idle.__name__, idle.__qualname__ = name, f"Hook.{name}"
-    idle.__doc__ = f"Called {name.replace('_', ' ')}; what `{general}` does, unless overridden."
+    default = f"Call `{general}`" if general else "Proceed" if name.startswith("around_") else "Do nothing"
+    idle.__doc__ = f"{default}, unless overridden."
     return idle
 
 

@@ -1,4 +1,4 @@
-"""Keras's callbacks on our runner, and ours in a fit of Keras.
+"""Keras callbacks on a `Runner`, and the callbacks of this package in ``keras.Model.fit``.
 
 Register a callback by ``runner.register_hook(callback)``, whether it is one of these or one of the real
 ``keras.callbacks``. Keras need not be installed.

@@ -161,7 +161,7 @@ class Callback:
     both, and so do the callbacks of Keras itself.
 
     Attributes:
-        model: What is trained: on our runner an object with what callbacks use of a ``keras.Model``, else that itself.
+        model: On a `Runner`, an object with what callbacks use of a ``keras.Model``; otherwise that model itself.
         params: ``epochs``, ``steps`` (batches in an epoch; None if not known) and ``verbose``.
         priority: From 0, which is called first, to 100, or a name; callbacks of one priority keep their order.
 

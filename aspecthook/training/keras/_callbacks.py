@@ -249,7 +249,7 @@ class LearningRateScheduler(Callback):
 
 @HOOKS.register
 class TerminateOnNaN(Callback):
-    """Stop training when the loss is infinite or NaN; on all ranks, if it is so on one.
+    """Stop training on all ranks when the loss is infinite or NaN on any of them.
 
     Args:
         raise_error: Whether to raise an error instead; `on_train_end` is not called then.
@@ -280,7 +280,7 @@ class TerminateOnNaN(Callback):
 @final
 @HOOKS.register
 class LambdaCallback(Callback):
-    """Make a callback of functions.
+    """Make a callback from functions.
 
     Args:
         functions: Functions by the names of the methods, such as ``on_epoch_end``, which are called as those are.

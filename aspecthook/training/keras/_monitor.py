@@ -104,7 +104,7 @@ class EarlyStopping(MonitorCallback):
         verbose: 1 to print when training ends.
         mode: Whether a lesser (``"min"``) or a greater (``"max"``) number is better. ``"auto"`` asks the metrics that
             ``keras.Model`` has compiled, and else goes by the name, such as ``loss`` or ``accuracy``. A name that
-            shows neither is an error: on our runner before the first epoch, in a fit of Keras after it.
+            shows neither is an error: on a `Runner` before the first epoch, in a fit of Keras after it.
         baseline: A number that an improvement must be better than, too, for the epochs to be counted from 0 again.
         restore_best_weights: Whether the model gets the weights of the best epoch when training ends, however it ends.
         start_from_epoch: How many epochs to ignore at first.
@@ -269,7 +269,7 @@ class ReduceLROnPlateau(MonitorCallback):
 class ModelCheckpoint(MonitorCallback):
     """Save the model after each epoch or every so many batches: always, or only when it is the best so far.
 
-    On our runner the files are checkpoints, from which a run can be resumed, whatever their suffix.
+    On a `Runner` the files are checkpoints, from which a run can be resumed, whatever their suffix.
 
     Args:
         filepath: A template for the names of the files, filled by `str.format` with ``epoch`` and ``batch``, both from
@@ -279,7 +279,7 @@ class ModelCheckpoint(MonitorCallback):
         verbose: 1 to print what is saved.
         save_best_only: Whether to save only when that number is better than all before. If it is missing, the model is
             saved, and a warning logged.
-        save_weights_only: Whether to call ``save_weights`` of the model; on our runner the files are the same.
+        save_weights_only: Whether to call ``save_weights`` of the model; on a `Runner` the files are the same.
         mode: See `EarlyStopping`.
         save_freq: ``"epoch"``, or the number of batches.
         initial_value_threshold: The best number at first.

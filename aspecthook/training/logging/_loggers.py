@@ -145,7 +145,7 @@ class LoggerHook(Hook):
 
     A training row has the means over the iterations since the last row, weighted by ``num_samples``. Each validation
     and each test adds a row of its own. Only rank 0 logs. If a sink raises, the run continues with a warning, and the
-    sink gets what it has missed as soon as it can take it.
+    sink gets the missed rows as soon as it accepts rows again.
 
     Args:
         sink: Where the rows go.

@@ -45,7 +45,7 @@ _FOLDER = "aspecthook.training.logging"  # of the template
 
 @HOOKS.register
 class PlotHook(FileLoggerHook):
-    """Draw the loss, the metrics and the learning rate as a PNG, now and then and when the run ends.
+    """Draw the loss, the metrics and the learning rate as a PNG, from time to time and when the run ends.
 
     Each number has a chart, of the training and of validations. A resumed run continues its curves. Needs matplotlib.
 
@@ -182,7 +182,7 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
 class ReportHook(PlotHook):
     """Write a report of the run as one HTML file: its outcome, its curves, what ran, and links to its log and config.
 
-    It is written now and then, and when the run ends, even if it fails or is interrupted. Tests after the run are
+    It is written from time to time, and when the run ends, even if it fails or is interrupted. Tests after the run are
     added. The page runs no scripts. Needs Jinja and matplotlib.
 
     Args:

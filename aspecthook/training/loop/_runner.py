@@ -39,7 +39,7 @@ _KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "pr
 # Any, in what follows: models, losses, batches and loaders are those of any library; a config of hooks is a string, a
 # mapping, a list of these, a hook, or None.
 class Runner(Run):
-    """The training of a model, with stages on which hooks see and change everything.
+    """A training run of a model; hooks on its stages can see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
     same for ``val``, ``test`` and ``predict``; ``forward``, ``backward``, ``optimizer_step``; ``save_checkpoint``,
@@ -124,7 +124,7 @@ class Runner(Run):
             HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
                 with a state has the same class, and neither has a name.
             HookTypeError: The priority is neither an int nor a string, or the name is not a string.
-            ConfigError: A config that cannot be built.
+            ConfigError: A config cannot be built.
         """
         if isinstance(hook, (str, Mapping)):
             hook, own_name = import_module("aspecthook.training.hooks._hook").build_hook(hook)
@@ -169,7 +169,7 @@ class Runner(Run):
         loggers. `custom_hooks` is a list of others, each with a priority of its own.
 
         Raises:
-            ConfigError: A config that cannot be built.
+            ConfigError: A config cannot be built.
         """
         register = import_module("aspecthook.training.schedules._hooks").register_training_hooks
         usual = lr_config, momentum_config, optimizer_config, checkpoint_config, timer_config

@@ -196,7 +196,7 @@ class Caller(SessionRunHook):
 
 
 class OutOfRangeError(TrainingError):
-    """There are no more data. Raised in a step, it ends the run without an error, and `end` of the hooks is called.
+    """There is no more data. Raised in a step, it ends the run without an error, and `end` of the hooks is called.
 
     Example:
         >>> class Budget(SessionRunHook):
