@@ -158,9 +158,16 @@ def test_a_run_inside_a_run_is_refused(stage: str, again: Callable[[Runner], Any
 
 @pytest.mark.parametrize("kind", [nn.SGD, nn.AdamW])
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("lr", "fast"), ("lr", -1), ("lr", None), ("lr", float("nan")), ("lr", True), ("weight_decay", "x")],
+    ("name", "value", "error", "says"),
+    [
+        ("lr", "fast", HookTypeError, "lr='fast' is not a number"),
+        ("lr", -1, HookOptionError, "lr=-1; give a number from 0 up"),
+        ("lr", None, HookTypeError, "lr=None is not a number"),
+        ("lr", float("nan"), HookOptionError, "lr=nan; give a number"),
+        ("lr", True, HookTypeError, "lr=True is not a number"),
+        ("weight_decay", "x", HookTypeError, "weight_decay='x' is not a number"),
+    ],
 )
-def test_options_of_optimizers_are_numbers(kind: Any, name: str, value: Any) -> None:
+def test_options_of_optimizers_are_numbers(kind: Any, name: str, value: Any, error: type[Exception], says: str) -> None:
     parameters = model_of("numpy").parameters()
-    check(lambda: kind(parameters, **{name: value}), TrainingError, f"({name}={value!r}): give a number from 0 up")
+    check(lambda: kind(parameters, **{name: value}), error, f"{kind.__name__}: {says}")
