@@ -67,6 +67,23 @@ class Runner(Run):
         >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=2)
     """
 
+    # What the stages assign; a type checker takes an assignment in a subclass for a declaration of its own.
+    batch: Any
+    busy: bool
+    epoch: int
+    identity: str
+    inner_iter: int
+    iter: int
+    loaders: dict[str, Any]
+    logged: dict[str, Any]
+    logs: dict[str, Any]
+    outputs: Any
+    predictions: list[Any]
+    running: bool
+    step: int
+    stopping: bool
+    workflow: tuple[tuple[str, int], ...]
+
     __slots__ = ()
 
     def request_stop(self) -> None:
