@@ -193,7 +193,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     watches[-1].begin(item)
     marker = item.get_closest_marker("hook_orders")
     seed = marker.args[0] if marker is not None and marker.args else item.config.option.hook_orders
-    if seed is None or seed is False:
+    if seed is None or seed is False or hasattr(getattr(item, "cls", None), "tries_orders"):
         return None
     from aspecthook.testing._hook_orders import run_item
 

@@ -56,6 +56,7 @@ def _case_of(machine: Any) -> Any:
 
     class Case(plain):  # type: ignore[misc]
         settings = _LONG
+        tries_orders = True  # itself, so that --hook-orders leaves it alone
 
         @wraps(plain.runTest)
         def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for

@@ -271,6 +271,33 @@ def test_the_marker_asks_for_orders_and_forbids_them(shop):
     )
 
 
+def test_a_machine_which_tries_orders_itself_is_left_alone(shop):
+    text = outcome(
+        shop(
+            """
+            from aspecthook import hookable, post
+            from aspecthook.testing import HookMachine, law
+            class Bill(HookMachine):
+                def make(self):
+                    @hookable
+                    def bill(amount: int): return amount
+                    return bill
+                @post
+                def double(self, result): return result * 2
+                @post
+                def one_more(self, result): return result + 1
+                @law
+                def in_the_order_of_adding(trace):
+                    return trace.before("double", "one_more")
+            TestBill = Bill.TestCase
+            """,
+            "--hook-orders=3",
+        ),
+        failed=1,
+    )
+    assert "in_the_order_of_adding" in text and "from the same state" not in text
+
+
 def test_the_fixture_makes_a_check_in_each_order_and_leaves_that_of_adding(shop):
     text = outcome(
         shop(

@@ -101,6 +101,7 @@ def test_lines_are_written_together_and_none_waits_when_the_outermost_call_has_e
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # pytest-xdist has threads
 def test_no_line_of_a_child_waits_when_its_outermost_call_has_ended(tmp_path):
     path = tmp_path / "calls.jsonl"
 
