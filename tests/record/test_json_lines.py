@@ -86,7 +86,8 @@ def test_of_many_calls_the_last_can_be_kept_alone(tmp_path):
         record(price, last=3)
 
 
-def test_lines_are_written_together_and_none_waits_when_the_outermost_call_has_ended(tmp_path):
+def test_lines_are_written_together_and_none_waits_when_the_outermost_call_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(_json_lines, "_SECONDS", 1_000.0)
     path, seen = tmp_path / "calls.jsonl", []
 
     def work():
