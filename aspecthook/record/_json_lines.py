@@ -30,6 +30,8 @@ VERSION = 1
 _MOST_WAITING = 500
 _SECONDS = 0.01
 
+_ENCODING = ("utf-8", "backslashreplace")
+
 
 @final
 class JsonLines:
@@ -58,10 +60,10 @@ class JsonLines:
         self._numbers = count()
         # The lines that wait, and the block of them that is being written.
         self._lines: deque[str] = deque(maxlen=self._last)
-        self._block = b""
+        self._block = _header(os.getpid(), parent, self._started).encode(*_ENCODING)
         self._writing = Lock()
         self._due = 0.0
-        self._write(_header(os.getpid(), parent, self._started))
+        self._write()
 
     def write(self, call: RecordedCall) -> None:
         """Write one call, now or with later ones."""
@@ -78,18 +80,22 @@ class JsonLines:
         outermost = around is None or around.process != call.process
         if self._last is None and (outermost or end >= self._due or len(self._lines) > _MOST_WAITING):
             self._due = end + _SECONDS
-            self._flush()
+            try:
+                self._flush()
+            except RecursionError:  # there is no room here, and the line waits; a second attempt would write it twice
+                pass
 
     def _flush(self, wait: float = -1) -> None:
         """Write the lines that wait, unless another thread does, or what is interrupted in this thread."""
         while (self._lines or self._block) and self._writing.acquire(wait > 0, wait):
             try:
-                self._write("".join([self._lines.popleft() for _ in range(len(self._lines))]))
+                # Once a line is taken, no call of ours comes in between, for which there may be no room.
+                self._block += "".join([self._lines.popleft() for _ in range(len(self._lines))]).encode(*_ENCODING)
+                self._write()
             finally:
                 self._writing.release()
 
-    def _write(self, text: str) -> None:
-        self._block += text.encode("utf-8", "backslashreplace")
+    def _write(self) -> None:
         file = self._file
         if file is not None and not file.is_ours():
             file.number = -1  # which is nobody's: the file that is opened now may get the number again
@@ -106,7 +112,7 @@ class JsonLines:
     def close(self) -> None:
         """Close the file."""
         if self._last is not None:
-            self._write("".join([_function_line(*row) for row in self._functions.items()]))
+            self._block += "".join([_function_line(*row) for row in self._functions.copy().items()]).encode(*_ENCODING)
         self._flush(wait=1)
         self._file = None
 

@@ -86,51 +86,31 @@ def test_of_many_calls_the_last_can_be_kept_alone(tmp_path):
         record(price, last=3)
 
 
+def read_while_it_runs(path, calls, every):
+    """Return how many calls were in the file after each so many, inside a call that had not ended."""
+    seen = []
+
+    def work():
+        for number in range(1, calls + 1):
+            price(number)
+            if number % every == 0:
+                seen.append(len(read(path)))
+
+    with record(price, work, to=path):
+        work()
+        assert len(read(path)) == calls + 1
+    return seen
+
+
 def test_lines_are_written_together_and_none_waits_when_the_outermost_call_has_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(_json_lines, "_SECONDS", 1_000.0)
-    path, seen = tmp_path / "calls.jsonl", []
-
-    def work():
-        for number in range(2_000):
-            price(number)
-        seen.append(len(read(path)))
-
-    with record(price, work, to=path):
-        work()
-        assert len(read(path)) == 2_001
-    assert 1_500 <= seen[0] < 2_000
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # pytest-xdist has threads
-def test_no_line_of_a_child_waits_when_its_outermost_call_has_ended(tmp_path):
-    path = tmp_path / "calls.jsonl"
-
-    def work():
-        child = os.fork()
-        if child == 0:
-            for number in range(3):
-                price(number)
-            os._exit(0)
-        os.waitpid(child, 0)
-
-    with record(price, work, to=path):
-        work()
-    assert len(read(tmp_path).calls("price")) == 3
+    (seen,) = read_while_it_runs(tmp_path / "calls.jsonl", 2_000, every=2_000)
+    assert 1_500 <= seen < 2_000
 
 
 def test_a_line_waits_no_longer_than_until_a_call_that_ends_later(tmp_path, monkeypatch):
     monkeypatch.setattr(_json_lines, "_SECONDS", 0.0)
-    path, seen = tmp_path / "calls.jsonl", []
-
-    def work():
-        for number in range(10):
-            price(number)
-            seen.append(len(read(path)))
-
-    with record(price, work, to=path):
-        work()
-    assert seen == [*range(1, 11)]
+    assert read_while_it_runs(tmp_path / "calls.jsonl", 10, every=1) == [*range(1, 11)]
 
 
 def test_values_are_written_of_the_first_calls_alone(tmp_path):
