@@ -394,14 +394,15 @@ class MountPoint(Attribute):
         self.discard(tuple(found))
 
     @under_lock
-    def discard(self, hooks: tuple[Hook, ...]) -> None:
-        """Remove hooks; those that are gone already are skipped."""
+    def discard(self, hooks: tuple[Hook, ...]) -> bool:
+        """Remove hooks; those that are gone already are skipped. Return whether there were any."""
         gone = {*hooks}
         off = [*filter(gone.__contains__, self.members)]
         if off:
             self._change(partial(self._store, gone))
         for hook in off:
             self.count(hook, -1)
+        return bool(off)
 
     def clear(self) -> None:
         """Remove all hooks."""
