@@ -266,11 +266,11 @@ class Source(Writer):
                 self.line(f"{self.awaits}$source.{self.a}close()")
 
     def _relay_loop(self, hooks: Sequence[Hook]) -> None:
-        self.line("$sent = $thrown = None")
+        self.line("$send, $sent, $thrown = $source.send, None, None")
         with self.block("while True:"):
             with self.block("try:"):
                 with self.block("if $thrown is None:"):
-                    self.line("$item = $source.send($sent)")
+                    self.line("$item = $send($sent)")
                 with self.block("else:"):
                     self.line("$step, $thrown = $source.throw, [$thrown]")
                     self.line("$item = $step($thrown.pop())")
