@@ -304,7 +304,7 @@ class CheckpointLoaderHook(Hook):
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None
         file = broadcast(file)  # the ranks may see a network file system at different moments
-        missing = f"there is no checkpoint in {self.path}" if self.path.is_dir() else f"there is no {self.path}"
+        missing = f"there is no checkpoint {'in ' if self.path.is_dir() else ''}{self.path}"
         if file is not None:
             (runner.resume if self.resume else runner.load_checkpoint)(file)
             runner.logger.info("loaded %s; the run continues after iteration %d", file, runner.iter)
