@@ -13,7 +13,7 @@ ourselves, such as that of one instance, can have its objects in cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 
@@ -311,19 +311,23 @@ def _settled(code: CodeType, shift: int) -> CodeType:
 
 def _without_columns(code: CodeType) -> bytes:
     """Return the location table of a code object without columns (InternalDocs/code_objects.md in CPython)."""
-    table = bytearray()
-    before = code.co_firstlineno
+    table: list[int] = []
+    before, step = code.co_firstlineno, 0
     for start, end, line in code.co_lines():
-        for at in range(start, end, 16):  # an entry is for at most eight instructions of two bytes
-            count = (min(end, at + 16) - at) // 2 - 1
-            if line is None:
-                table.append(0xF8 | count)  # code 15: no location
-                continue
-            table.append(0xE8 | count)  # code 13: no columns
+        if line is not None:
             step = 2 * (line - before) if line >= before else 2 * (before - line) + 1
+            before = line
+        count = (end - start) // 2
+        while count > 0:  # an entry is for at most eight instructions of two bytes
+            entry = count - 1 if count < 8 else 7
+            count -= 8
+            if line is None:
+                table.append(0xF8 | entry)  # code 15: no location
+                continue
+            table.append(0xE8 | entry)  # code 13: no columns
             while step > 63:
                 table.append(step & 63 | 64)
                 step >>= 6
             table.append(step)
-            before = line
+            step = 0
     return bytes(table)
