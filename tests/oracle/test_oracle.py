@@ -187,9 +187,17 @@ def stock() -> Any:
         await asyncio.sleep(0)
         if qty == 0:
             raise OutOfStock(item)
-        return 10 * qty
+        return SPENT if qty == 3 else 10 * qty
 
     return fetch
+
+
+async def _nothing() -> None: ...
+
+
+# A result that nobody may await, as it has been.
+SPENT = _nothing()
+SPENT.close()
 
 
 async def few(qty: int) -> bool:
