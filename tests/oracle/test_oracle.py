@@ -441,4 +441,4 @@ def test_nothing_differs_on_a_function_without_python_code() -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.__name__)
 def test_nothing_differs_in_long_stories(machine: type[OracleMachine]) -> None:
-    explore(type(machine.__name__, (machine,), {}), settings(SETTINGS, max_examples=50))
+    explore(type(machine.__name__, (machine,), {}), settings(SETTINGS, max_examples=40))

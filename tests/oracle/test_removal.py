@@ -222,4 +222,4 @@ class Removal(RuleBasedStateMachine):
 
 
 TestRemoval = Removal.TestCase
-TestRemoval.settings = settings(max_examples=4 * settings().max_examples, stateful_step_count=20)
+TestRemoval.settings = settings(max_examples=3 * settings().max_examples, stateful_step_count=20)
