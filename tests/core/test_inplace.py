@@ -327,6 +327,18 @@ def test_our_code_put_back_long_after_the_removal_is_replaced_too(target: types.
     assert target.__code__ is code
 
 
+def test_kept_code_is_stale_although_a_kept_stand_in_has_had_newer_code_linked_since() -> None:
+    # The code that the second call had replaced was never told of the removal, and ran the hook for ever.
+    target = make(lasting=True)
+    hook = hooks(target).add("pre", noting("hook"))
+    stand_in = types.FunctionType(target.__code__, globals(), argdefs=(1,))
+    noted(stand_in)
+    kept = types.FunctionType(target.__code__, globals(), argdefs=(1,))
+    noted(stand_in)
+    hook.remove()
+    assert noted(kept) == []
+
+
 def test_arguments_may_be_named_as_ours_are_when_stale_code_leaves_its_calls_to_us() -> None:
     # `self` was refused: "got multiple values for argument".
     def function(**fields: int) -> dict[str, int]:

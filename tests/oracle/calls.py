@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import partial
 from itertools import chain, repeat
 from types import CodeType
@@ -190,6 +190,28 @@ def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
     """Call a plain function, and return its result and what it raised."""
     function = target if callable(target) else hooks(target).function
     return attempt(lambda: function(*given.args, **given.kwargs))
+
+
+# Any: a target of any sort, and what waits for anything.
+def ended(target: Any, given: Given, style: str, wait_for: Callable[[Any], Any]) -> list[object]:
+    """Call a target; return its result or its items, the type of what it raised, and what a sync stream returned."""
+    function = target if callable(target) else hooks(target).function
+    returned: list[object] = []
+
+    # Any: items of any sort.
+    def followed() -> Generator[Any, Any, None]:
+        returned.append((yield from function(*given.args, **given.kwargs)))
+
+    async def collected() -> list[object]:
+        return [item async for item in function(*given.args, **given.kwargs)]
+
+    ways: dict[str, Callable[[], object]] = {
+        "generator": lambda: list(followed()),
+        "async generator": lambda: wait_for(collected()),
+        "coroutine": lambda: wait_for(function(*given.args, **given.kwargs)),
+    }
+    result, exc = attempt(ways.get(style, lambda: function(*given.args, **given.kwargs)))
+    return [result, type(exc), *returned]
 
 
 def attempt(act: Callable[[], object]) -> tuple[object, BaseException | None]:

@@ -290,4 +290,6 @@ class OracleMachine(MachineState, RuleBasedStateMachine):
             if self.has_own_hooks:
                 self.check_live_call(given)
                 self.check_call_of_another(given)
+            elif not drive:
+                self.check_same_call(given)
         self._check(calls=False)

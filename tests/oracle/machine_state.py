@@ -22,14 +22,14 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError
 from aspecthook.testing._calls import Given, blank_of, bound_of, finished, quiet
 from aspecthook.testing._stories import samples_of
-from tests.oracle.calls import AT_ONCE, drives_of, make_call, outcome
+from tests.oracle.calls import AT_ONCE, drives_of, ended, make_call, outcome
 from tests.oracle.candidates import Candidate, Ran, answering_hooks, asking_hooks, silent_hooks, variants
 from tests.oracle.guests import ADDS, AGAIN, REMOVES, Guest, PlannedError, PlannedStop, function_of, guests_of
 from tests.oracle.laws import check_call, check_plain, traces
 from tests.oracle.model import differs, interpreted
 from tests.oracle.recording import NotedTrace as Trace
 from tests.oracle.rows import Counts, Expected, Row, law_error, row_of
-from tests.oracle.traced_call import TracedCall
+from tests.oracle.traced_call import COUNTED, TracedCall
 
 _SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known
 
@@ -43,6 +43,7 @@ class MachineState:
 
     _loop: asyncio.Runner | None = None
     _had_hooks = False
+    _last: TracedCall
     plays_short_stories = False
     # The oracle's own hooks and the arguments of calls, which are made once for all machines of a class.
     _own_hooks: tuple[list[Candidate], Ran]
@@ -159,6 +160,7 @@ class MachineState:
             traces = self._traced(given, drive)
             check_call(*[self._call_of(trace, rows) for trace in traces])
         self._drop_used_up()
+        self._last = self._call_of(traces[0], rows)
 
     def _traced(self, given: Given, drive: str = "") -> list[Trace]:
         if drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
@@ -178,6 +180,25 @@ class MachineState:
         gone = [row for row, off in used_up if (id(row.hook) not in present if off is None else off)]
         self.expected.drop(gone)
         self.expected.check("after a call")
+
+    def check_same_call(self, given: Given) -> None:
+        """Call the function itself: it ends as the call did that was traced, and counts as many failures."""
+        rows, last = self._last.rows, self._last.trace
+        if last.values is None or any(row.hook.options.keys() & COUNTED for row in rows):
+            return
+        isolated = {(row.kind, row.name) for row in rows if row.hook.isolate}
+        failed = [step for step in last.steps if isinstance(step.raised, Exception)]
+        should: list[object] = [sum((step.kind, step.name) in isolated for step in failed)]
+        should += [last.result, type(last.exc)]
+        style = self.mount.site().signature.style
+        if style == "generator":
+            should += [one.answer for one in last.resumed[-1:] if one.came == "end"]
+        before = sum(row.hook.failures for row in rows)
+        with quiet():
+            found = ended(self.target, given, style, self.wait_for)
+        found.insert(0, sum(row.hook.failures for row in rows) - before)
+        if found != should:
+            raise law_error("a call", self.mount, f"a call gives {found}, and should give {should}", last)
 
     def check_call_of_another(self, given: Given) -> None:
         """Call the method of another instance: the hooks of this one do not act there."""

@@ -57,7 +57,15 @@ def differs(*calls: TracedCall) -> str | None:
                     playing.remove(turn)
         found = next((replay.wrong for replay in replays if replay.wrong is not None), None)
         found = found or next(filter(None, (compare() for compare in contexts)), None)
+        found = found or next(filter(None, map(_keeps, calls)), None)
     return found or next(filter(None, map(_changes, calls)), None)
+
+
+def _keeps(call: TracedCall) -> str | None:
+    """Return what is wrong if a call object still refers to the exception of its call."""
+    seen = [one for step in call.trace.steps for one in step.given.values() if isinstance(one, Call)]
+    kept = next((one.exc for one in seen if one.exc is not None), None)
+    return None if kept is None else f"when the call has ended, `call.exc` should be None, and is {shortened(kept)}"
 
 
 def _unfit(call: TracedCall) -> str | None:

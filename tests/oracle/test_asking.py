@@ -179,3 +179,24 @@ def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
     steps.insert(1 if kind in ("item", "exception", "post", "always") else 0, should)
     assert seen == (steps[:1] if values is None else steps)
     assert after == [values if kind == "pre" and values is not None else dict(bound.arguments)]
+
+
+STYLES = {"function": "def", "generator": "def", "coroutine": "async def", "async generator": "async def"}
+
+
+@pytest.mark.parametrize("kind", ["pre", "item", "exception", "post", "always"])
+@pytest.mark.parametrize("own", STYLES)
+@pytest.mark.parametrize("style", STYLES)
+def test_a_hook_that_could_never_work_is_refused(style: str, own: str, kind: Any) -> None:
+    space: dict[str, Any] = {}
+    for name, how in (("target", style), ("hook", own)):
+        exec(f"{STYLES[how]} {name}(): {'yield' if 'generator' in how else 'pass'}", space)
+    target = hookable(space["target"])
+    yields_nothing = kind == "item" and "generator" not in style
+    cannot_wait = own == "coroutine" and style in ("function", "generator")
+    if "generator" in own or yields_nothing or cannot_wait:
+        with pytest.raises(HookTypeError):
+            hooks(target).add(kind, space["hook"])
+        assert len(hooks(target)) == 0
+    else:
+        assert hooks(target).add(kind, space["hook"]) in list(hooks(target))

@@ -187,9 +187,17 @@ def stock() -> Any:
         await asyncio.sleep(0)
         if qty == 0:
             raise OutOfStock(item)
-        return 10 * qty
+        return SPENT if qty == 3 else 10 * qty
 
     return fetch
+
+
+async def _nothing() -> None: ...
+
+
+# A result that nobody may await, as it has been.
+SPENT = _nothing()
+SPENT.close()
 
 
 async def few(qty: int) -> bool:
@@ -433,4 +441,4 @@ def test_nothing_differs_on_a_function_without_python_code() -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.__name__)
 def test_nothing_differs_in_long_stories(machine: type[OracleMachine]) -> None:
-    explore(type(machine.__name__, (machine,), {}), settings(SETTINGS, max_examples=50))
+    explore(type(machine.__name__, (machine,), {}), settings(SETTINGS, max_examples=40))

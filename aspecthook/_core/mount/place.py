@@ -189,8 +189,7 @@ class Place(Occupancy):
         function, stub = self._ref(), self._stub_code
         if stub is None and self.ours is not self.before:
             self._keeps = True
-        if self.moved is not None:
-            self.moved.run, self.moved.links = self.site.enter, None
+        self._outdate()
         if function is None or function.__code__ is stub:
             return
         if FREE_THREADED:
@@ -204,6 +203,11 @@ class Place(Occupancy):
         code = function.__code__
         if code is self.before or self.is_ours(code):
             self.put(stub)
+
+    def _outdate(self) -> None:
+        """Let copies of the code that was linked last hand their calls to us."""
+        if self.moved is not None:
+            self.moved.run, self.moved.links = self.site.enter, None
 
     # The place, as all places that others may take too
 
@@ -282,6 +286,7 @@ class Place(Occupancy):
                 return self._aside
             # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
             # It then marks this code as stale, and the loop begins again.
+            self._outdate()  # somebody may have called a stand-in that they kept, although there is newer code
             moved = self.moved = Moved()
             code, linked = self._link(chain(), moved)
             if self.moved is moved:

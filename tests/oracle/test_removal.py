@@ -7,19 +7,44 @@ since: then the hooks act where their code calls ours, and the mount point says 
 
 from __future__ import annotations
 
+import copy
 import gc
+import inspect
 import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from aspecthook import Hook, hookable, hooks
+from aspecthook._core.compile.copies import Attribute
+from aspecthook._core.mount.point import MountPoint
 
 log: list[str] = []
 INNER: dict[int, Callable[..., int]] = {}
+
+
+def made(text: str) -> types.FunctionType:
+    """Make a function that seems to live as long as its module."""
+    space: dict[str, Any] = {}
+    exec(f"def target(x=1, *, y=2): return {text}", globals(), space)
+    return space["target"]  # type: ignore[no-any-return]
+
+
+def run(code: types.CodeType) -> types.FunctionType:
+    """Return a function that runs a code."""
+    function = types.FunctionType(code, globals(), "inner", (1,))
+    function.__kwdefaults__ = {"y": 2}
+    return function
+
+
+def copied(function: types.FunctionType) -> types.FunctionType:
+    """Return a function that may die before its module."""
+    function.__code__ = function.__code__.replace(co_qualname="made.<locals>.target")
+    return function
 
 
 class Removal(RuleBasedStateMachine):
@@ -34,13 +59,15 @@ class Removal(RuleBasedStateMachine):
         self.pauses: list[AbstractContextManager[None]] = []
         self.open = False
 
-    @initialize(lasting=st.booleans())
-    def begin(self, lasting: bool) -> None:
+    @initialize(lasting=st.booleans(), woven=st.booleans())
+    def begin(self, lasting: bool, woven: bool) -> None:
         # The first seems to live as long as its module, so that its code may hold hooks; the second does not.
-        self.function = hookable(eval("lambda x=1: x")) if lasting else hookable(lambda x=1: x)
-        self.mount = hooks(self.function)
+        self.function = made("x") if lasting else copied(made("x"))
         self.plain = self.function.__code__
-        self.space = dict(vars(self.function))
+        self.signature = inspect.signature(self.function)
+        self.attributes: dict[str, object] = {}  # what others have set
+        self.bare = vars(self.function) if woven else None
+        self.mount = MountPoint(self.function) if woven else hooks(hookable(self.function))
 
     # What is in the place
 
@@ -76,10 +103,19 @@ class Removal(RuleBasedStateMachine):
             assert self.is_ours(after), "there are hooks, and nothing was put in the place"
         elif was_open:
             assert after is self.base, "the last hook was removed, and ours stayed in the place"
+        self.seen()
         if self.open:
             assert self.mount.displaced == (not can_act)
         elif was_open and after is not self.plain:
             assert self.mount.displaced == (after is not self.base)
+
+    def seen(self) -> None:
+        """Check what tools see of the function: no hooks, and the attributes of others."""
+        code, space = self.function.__code__, vars(self.function)
+        assert code.co_name == "target"
+        assert inspect.signature(self.function) == self.signature
+        shown = {name: value for name, value in {**space}.items() if not isinstance(value, Attribute)}
+        assert shown == copy.copy(space) == self.attributes
 
     # Steps of ours
 
@@ -125,8 +161,8 @@ class Removal(RuleBasedStateMachine):
     @rule()
     def put_theirs(self) -> None:
         before, key = self.function.__code__, len(INNER)
-        INNER[key] = types.FunctionType(before, globals(), "inner", (1,))
-        code = eval(f"lambda x=1: log.append('theirs') or INNER[{key}](x)").__code__
+        INNER[key] = run(before)
+        code = made(f"log.append('theirs') or INNER[{key}](x)").__code__
         self.theirs[code] = before
         self.applied.append(code)
         self.function.__code__ = code
@@ -136,6 +172,25 @@ class Removal(RuleBasedStateMachine):
     def take_theirs_off(self, data: st.DataObject) -> None:
         code = self.applied.pop(data.draw(st.integers(0, len(self.applied) - 1)))
         self.function.__code__ = self.theirs[code]
+
+    @rule(name=st.sampled_from("ab"), value=st.integers())
+    def set_attribute(self, name: str, value: int) -> None:
+        self.attributes[name] = value
+        setattr(self.function, name, value)
+
+    @rule(name=st.sampled_from("ab"))
+    def delete_attribute(self, name: str) -> None:
+        if self.attributes.pop(name, None) is not None:
+            delattr(self.function, name)
+
+    @rule()
+    def call_kept(self) -> None:
+        for code in [*self.ours.values()]:
+            expected = self.expected(code)
+            log.clear()
+            assert run(code)(5) == 5
+            self.look()
+            assert log == expected
 
     @rule()
     def call(self) -> None:
@@ -160,11 +215,11 @@ class Removal(RuleBasedStateMachine):
                 self.function.__code__ = self.theirs[self.applied.pop()]
             self.call()
             assert not self.is_ours(self.function.__code__), "our code stayed in the place when no hook was left"
-            space = vars(self.function)
-            assert [(name, space[name]) for name in space] == list(self.space.items())
+            self.seen()
+            assert self.bare is None or vars(self.function) is self.bare
         log.clear()
         INNER.clear()
 
 
 TestRemoval = Removal.TestCase
-TestRemoval.settings = settings(stateful_step_count=15)  # as many examples as the profile says
+TestRemoval.settings = settings(max_examples=3 * settings().max_examples, stateful_step_count=20)
