@@ -766,11 +766,7 @@ class Runner:
             return
         self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
-            self.logger.warning(
-                "the hooks after it had not all been called, so the run that is resumed from %s lacks what they would "
-                "have done; for an exact one, resume from an earlier checkpoint",
-                path,
-            )
+            self.logger.warning("the hooks after it had not all been called, so resuming from that file is not exact")
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
