@@ -684,6 +684,10 @@ class Runner:
         def data_state() -> Any:
             return self.reading.state_of(self.loaders.get("train"), progress.epoch, progress.inner_iter)
 
+        def load_amp(state: Any) -> None:
+            if state is not None:
+                amp.load_state_dict(state)
+
         load_data, saved = partial(setattr, self.reading, "saved"), self.reading.saved
 
         def logs_state() -> dict[str, Any]:
@@ -699,7 +703,7 @@ class Runner:
             groups = [(optimizer, "param_groups"), *((group, "") for group in optimizer.param_groups)]
             parts["optimizer"] = Part(state, load, may_lack=True, keeps=groups)
         if amp is not None:
-            parts["amp"] = Part(amp.state_dict, lambda state: state and amp.load_state_dict(state), may_lack=True)
+            parts["amp"] = Part(amp.state_dict, load_amp, may_lack=True)
         counts: list[tuple[Any, str]] = [(progress, name) for name in (*COUNTS, "accumulated")]
         counts += [(self, name) for name in ("epoch", "iter", "step", "inner_iter")]
         return parts | {
