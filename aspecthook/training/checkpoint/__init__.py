@@ -6,7 +6,7 @@ a folder are those of the run that it belongs to.
 
 from __future__ import annotations
 
-from ._folder import is_checkpoint, load, newest
+from ._folder import load, newest
 from ._format import save
 
-__all__ = ["is_checkpoint", "load", "newest", "save"]
+__all__ = ["load", "newest", "save"]

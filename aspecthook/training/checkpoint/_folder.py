@@ -144,16 +144,6 @@ def saved_by(path: Path) -> str | None:
         return None
 
 
-def is_checkpoint(path: AnyPath) -> bool:
-    """Whether a file is a complete checkpoint; only its header is read.
-
-    Example:
-        >>> is_checkpoint("nowhere.safetensors")
-        False
-    """
-    return saved_by(Path(path)) is not None
-
-
 # The run
 
 

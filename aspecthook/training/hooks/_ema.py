@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Args
 from aspecthook.training._options import finite_number, one_of, whole_number
-from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook
@@ -208,7 +207,7 @@ class EMAHook(Hook):
         return self._changed(runner, checkpoint, model if aside else {**model, **weights}, own)
 
     def _name(self, runner: Runner) -> str:
-        return next(name for name, hook in named(runner) if hook is self)
+        return next(one.name for one in runner.registered if one.hook is self)
 
     def _changed(self, runner: Runner, checkpoint: dict[str, Any], model: Arrays, own: dict[str, Any]) -> Args:
         hooks = {**checkpoint["hooks"], self._name(runner): own}

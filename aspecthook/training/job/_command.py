@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,7 +36,6 @@ def _fail(message: str, error: BaseException, status: int) -> int:
 
 def _run(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool, print_config: bool) -> int:
     from aspecthook.training.checkpoint._files import own_path
-    from aspecthook.training.checkpoint._folder import newest
 
     from ._settings import default_text, load_settings
     from ._train import train
@@ -55,15 +52,7 @@ def _run(config: str | None, changes: list[str], resume: str | None, *, overwrit
     if print_config:
         print(json.dumps(settings, indent=2, ensure_ascii=False))
         return 0
-    try:
-        outcome = train(settings, resume=resume, overwrite=overwrite)
-    except (OSError, KeyboardInterrupt) as error:
-        with suppress(AspecthookError, OSError):
-            if (saved := newest(folder)) is not None:
-                own = [] if config is None else ["--config", config]
-                command = shlex.join(["aspecthook", "train", "--resume", *own, "--work-dir", str(folder)])
-                error.add_note(f"the newest checkpoint is {saved}; continue with: {command}")
-        raise
+    outcome = train(settings, resume=resume, overwrite=overwrite)
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
     print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}")
     report = folder / "report.html"

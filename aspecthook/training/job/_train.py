@@ -66,9 +66,9 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
         place = Path(resume or folder)
         saved = newest(place) if place.is_dir() else place
         if saved is None or not saved.exists():
-            earlier = "".join(f"; that of an earlier run is in {one}" for one in sorted(folder.glob("run.*[0-9]"))[-1:])
             raise TrainingError(
-                f"there is no checkpoint to resume from in {place}; start a new run without --resume{earlier}"
+                f"there is no checkpoint to resume from in {place}; start a new run without --resume, or name that of "
+                "an earlier run, which is in its folders run.1, run.2, if any"
             )
     seed = whole_number("[run]", "seed", settings["run"]["seed"], 0)
     data, held_out, test = _data(settings["data"], seed)

@@ -22,7 +22,6 @@ from aspecthook.training.logging._loggers import values_of
 from aspecthook.training.loop._dialect import Binding, Method, Stage
 from aspecthook.training.loop._model import Means, logged_by, of_mode
 from aspecthook.training.loop._reading import length_of
-from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._callback import KERAS, RunModel, has_state, is_of_keras, methods_of
@@ -72,7 +71,7 @@ class KerasLifecycle(Hook):
 
     def _named(self) -> list[tuple[str, Any]]:
         """Return the callbacks that are registered, with their names in checkpoints."""
-        return [(name, hook) for name, hook in named(self.model.runner) if id(hook) in self.callbacks]
+        return [(one.name, one.hook) for one in self.model.runner.registered if id(one.hook) in self.callbacks]
 
     # The run
 

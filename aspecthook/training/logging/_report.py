@@ -26,7 +26,6 @@ from aspecthook.training.checkpoint._files import put
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import EarlyStoppingHook
 from aspecthook.training.loop._interrupts import INTERRUPTS
-from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
 
 from ._files import FileLoggerHook, LineFile
@@ -257,7 +256,7 @@ def _facts_of(runner: Runner) -> list[tuple[str, str]]:
         ("seed", "none" if runner.seed is None else str(runner.seed)),
         ("model", type(runner.model).__name__),
         ("optimizer", type(runner.optimizer).__name__),
-        ("hooks", ", ".join(name for name, _ in named(runner))),
+        ("hooks", ", ".join(one.name for one in runner.registered)),
         ("backend", f"{runner.backend.name}, {runner.world_size} ranks"),
         ("Python", f"{platform.python_version()} on {platform.platform()}, {sys.executable}"),
         ("packages", ", ".join(f"{name} {getattr(sys.modules[name], '__version__', '')}" for name in packages)),

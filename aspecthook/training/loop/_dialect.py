@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
+from itertools import count
 from typing import Any, NamedTuple, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import priority_of
-from aspecthook._errors import HookSignatureError, nearest
+from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 
@@ -166,3 +167,50 @@ def attach(
             undo.callback(handles[-1].remove)
         undo.pop_all()
     return tuple(handles)
+
+
+# The names of hooks in checkpoints: those that they were given, or else their classes
+
+
+class Registered(NamedTuple):
+    """A hook of a run."""
+
+    hook: Any
+    name: str  # in checkpoints
+    handles: tuple[Handle, ...]  # of its methods
+
+
+def name_in_list(registered: Iterable[Registered], hook: object) -> str:
+    """Return a name for the next hook of a list that is registered whole, so that its order tells hooks apart."""
+    kind, taken = type(hook).__name__, {one.name for one in registered if one.hook is not hook}
+    return next(name for n in count(1) if (name := kind if n == 1 else f"{kind} {n}") not in taken)
+
+
+def name_of(registered: Iterable[Registered], hook: object, given: object) -> str:
+    """Return the name of a hook that is registered next; refuse one that would not tell it apart.
+
+    Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only one
+    may go without a name of its own.
+    """
+    kind, name = type(hook).__name__, name_in_list(registered, hook)
+    if given is None:
+        if name != kind and _has_state(hook):
+            raise HookOptionError(
+                f"the run has another {kind} without a name; each has a state, and a resumed run could not tell them "
+                'apart; name one: register_hook(hook, name="...")'
+            )
+        return name
+    if not isinstance(given, str) or not given:
+        raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string that is not empty")
+    if any(one.name == given and one.hook is not hook for one in registered):
+        raise HookOptionError(f"register_hook({kind}, name={given!r}): the name is taken; give another one")
+    return given
+
+
+def _has_state(hook: object) -> bool:
+    state_of = getattr(hook, "state_dict", None)
+    if state_of is None:
+        return False
+    with suppress(Exception):  # it may have one only when the run has begun
+        return bool(state_of())
+    return True

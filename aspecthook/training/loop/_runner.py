@@ -1,44 +1,63 @@
 """The runner: a training loop whose every step is a mount point.
 
-The methods of `Runner` that are mount points are the stages, and `Run`, on which it is built, has what a run is made of
-and the rules of what it does next. Imports run one way: from the hooks of all systems to this module, and from here to
-those of the loop.
+The methods of `Runner` that are mount points are the stages. They stand in the order in which a training passes them,
+and are followed by what counts after them. All is one class, since what the stages share is its attributes.
+
+The invariant: `iter`, `step` and `epoch` count what is complete, hooks included. So in ``after_train_iter`` an
+iteration still has its own number, as in mmcv. `progress` is where a checkpoint that is saved at that moment must
+resume from; it counts an iteration as soon as its body is done.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import platform
 import random
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from math import inf
 from pathlib import Path
-from typing import Any, NoReturn
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aspecthook import hookable
-from aspecthook._errors import HookTypeError, brief, described
+from aspecthook._errors import ConfigError, HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._ranks import all_gather, broadcast, process_group
+from aspecthook.training._options import flag, optional_number
+from aspecthook.training._ranks import all_gather, broadcast, highest, process_group, rank_and_world_size
 from aspecthook.training.checkpoint._files import own_path, path_of
-from aspecthook.training.checkpoint._folder import load, take_folder
+from aspecthook.training.checkpoint._folder import identity_of, load, take_folder
 from aspecthook.training.checkpoint._format import save
 
-from . import _state
-from ._dialect import STATE, attach, bindings_of
-from ._interrupts import INTERRUPTS
-from ._model import Means, evaluated_on, inputs_of, of_mode, trained_on, without_mode
-from ._reading import check_loader, is_divided, length_of
-from ._run import Registered, Run, name_of
+from ._dialect import STATE, Registered, attach, bindings_of, name_of
+from ._interrupts import INTERRUPTS, Interrupts, Terminated
+from ._model import Means, computed, inputs_of, numbers_of, of_mode, without_mode
+from ._progress import COUNTS, Progress, workflow_of
+from ._reading import Reading, check_loader, is_divided, length_of
+from ._state import Part, check_identity, hooks_part, restore
+
+if TYPE_CHECKING:
+    from aspecthook.training.backends._backend import Backend
 
 _INTERRUPTED = "interrupted.ckpt"
 # What a validation inside a stage changes.
 _KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
+_SLOTS = """
+__dict__ __weakref__ accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
+inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
+own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
+world_size
+"""
 
 
 # Any, in what follows: models, losses, batches and loaders are those of any library; a config of hooks is a string, a
 # mapping, a list of these, a hook, or None.
-class Runner(Run):
+class Runner:
     """A training run of a model; hooks on its stages can see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
@@ -67,24 +86,88 @@ class Runner(Run):
         >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=2)
     """
 
-    # What the stages assign; a type checker takes an assignment in a subclass for a declaration of its own.
-    batch: Any
-    busy: bool
-    epoch: int
-    identity: str
-    inner_iter: int
-    iter: int
-    loaders: dict[str, Any]
-    logged: dict[str, Any]
-    logs: dict[str, Any]
-    outputs: Any
-    predictions: list[Any]
-    running: bool
-    step: int
-    stopping: bool
-    workflow: tuple[tuple[str, int], ...]
+    # Slots, because an object with more than 30 attributes keeps them in a dict that is slower to read; and because
+    # with such a dict, in about one run of twenty, CPython 3.11 does not specialise the lookup of methods.
+    __slots__ = tuple(_SLOTS.split())
 
-    __slots__ = ()
+    rank: int
+    world_size: int
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        optimizer: Any = None,
+        loss: Any = None,
+        device: str | None = None,
+        work_dir: str | os.PathLike[str] | None = None,
+        max_epochs: int | None = None,
+        max_iters: int | None = None,
+        workflow: Iterable[tuple[str, int]] = (("train", 1),),
+        accumulate: int = 1,
+        amp: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        from aspecthook.training.backends import backend_of
+
+        if max_epochs is not None and max_iters is not None:
+            raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
+        # What is trained
+        self.model = model
+        self.optimizer = optimizer
+        self.loss = loss
+        self.backend: Backend = backend_of(model)
+        self.backend.place(model, device)
+        self.amp: Any = self.backend.amp(True, model) if flag("Runner", "amp", amp) else None
+        self.accumulate: int = optional_number("Runner", "accumulate", accumulate, 1) or 1
+        self.seed: int | None = optional_number("Runner", "seed", seed, 0)
+        self.identity: str = token_hex(8)  # that of the run it was resumed from, if it was
+        # Where it is
+        self.progress: Progress = Progress()
+        self.mode: str = "train"
+        self.epoch: int = 0
+        self.iter: int = 0
+        self.step: int = 0
+        self.inner_iter: int = 0
+        self.max_epochs: int | None = optional_number("Runner", "max_epochs", max_epochs, 1)
+        self.max_iters: int | None = optional_number("Runner", "max_iters", max_iters, 1)
+        self.by_epoch: bool = max_iters is None
+        self.own_workflow: tuple[tuple[str, int], ...] = workflow_of(workflow)
+        self.workflow: tuple[tuple[str, int], ...] = self.own_workflow  # `fit` may add a validation
+        self.busy: bool = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
+        self.running: bool = False  # whether the stage `run` has begun and not ended
+        self.stopping: bool = False  # whether `request_stop` was called
+        self.interrupts: Interrupts = Interrupts()
+        self.resumed: bool = False  # whether it was resumed from a checkpoint
+        # What it works on
+        self.registered: list[Registered] = []
+        self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
+        self.loaders: dict[str, Any] = {}  # by mode
+        self.data_loader: Any = None
+        self.reading: Reading = Reading()
+        self.batch: Any = None
+        self.outputs: Any = None
+        self.predictions: list[Any] = []
+        self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
+        self.logged: dict[str, Any] = {}  # those of the iteration or the validation under way
+        # Where it writes
+        self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
+        self.logger: logging.Logger = logging.getLogger("aspecthook.training")
+        self.rank, self.world_size = rank_and_world_size()
+
+    def __repr__(self) -> str:
+        end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
+        return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"
+
+    @property
+    def hooks(self) -> list[Any]:
+        """The hooks, in the order in which they were registered."""
+        return [one.hook for one in self.registered]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
+        return self.interrupts.came is not None
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -119,74 +202,13 @@ class Runner(Run):
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
 
-    # Hooks
-
-    def register_hook(self, hook: Any, priority: int | str | None = None, *, name: str | None = None) -> Any:
-        """Add the methods of a hook to the stages that they are named after, and return the hook.
-
-        Args:
-            hook: A `Hook`, or the config of one, ``{"type": "EMAHook", "momentum": 0.1, "priority": "LOW"}``, which may
-                have a ``"name"`` too.
-            priority: From 0, which is first, to 100, or a name; wins over the hook's own. Hooks of one priority keep
-                the order in which they were registered.
-            name: What the hook is called in checkpoints, so that a resumed run gives it its own state; otherwise its
-                class. A second hook of a class with a state needs one.
-
-        Raises:
-            HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
-            HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
-                with a state has the same class, and neither has a name.
-            HookTypeError: The priority is neither an int nor a string, or the name is not a string.
-            ConfigError: A config cannot be built.
-        """
-        if isinstance(hook, (str, Mapping)):
-            hook, own_name = import_module("aspecthook.training.hooks._hook").build_hook(hook)
-            name = own_name if name is None else name
-        if isinstance(hook, type):
-            raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
-        name = name_of(self, hook, name)
-        bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
-        self.registered.append(Registered(hook, name, attach(self, hook, bindings, priority, "training hook")))
-        return hook
-
-    def remove_hook(self, hook: object) -> None:
-        """Remove the methods of a hook from the stages; a stage that has begun still calls them.
-
-        Raises:
-            TrainingError: It is not registered.
-        """
-        for place in reversed(range(len(self.registered))):
-            if self.registered[place].hook is hook:
-                for handle in self.registered.pop(place).handles:
-                    handle.remove()
-                return
-        names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
-        raise TrainingError(
-            f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
-        )
-
-    def register_training_hooks(
-        self,
-        lr_config: Any = None,
-        optimizer_config: Any = None,
-        checkpoint_config: Any = None,
-        log_config: Any = None,
-        momentum_config: Any = None,
-        timer_config: Any = "IterTimerHook",
-        custom_hooks: Any = None,
-    ) -> None:
-        """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
-
-        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over mmcv's: 10 for the
-        learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for the timer and 90 for the
-        loggers. `custom_hooks` is a list of others, each with a priority of its own.
-
-        Raises:
-            ConfigError: A config cannot be built.
-        """
-        register = import_module("aspecthook.training.schedules._hooks").register_training_hooks
-        usual = lr_config, momentum_config, optimizer_config, checkpoint_config, timer_config
-        register(self, usual, log_config, custom_hooks)
+    def check_idle(self, what: str) -> None:
+        """Refuse to begin a run inside another one of the same runner."""
+        if self.busy:
+            raise TrainingError(
+                f"{what} was called while this runner is fitting, validating, testing or predicting; use another "
+                "runner, or wait until it has ended"
+            )
 
     # Entry points
 
@@ -282,7 +304,19 @@ class Runner(Run):
             for module, was_training in zip(modules, training, strict=True):
                 module.training = was_training
 
-    # Stages
+    def set_mode(self, mode: str) -> None:
+        """Switch the run and its model to a mode, and to the data for it."""
+        self.mode = mode
+        self.data_loader = self.loaders[mode]
+        self.switch_model()
+
+    def switch_model(self) -> None:
+        """Switch the model to the mode of the run."""
+        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
+        if callable(switch):
+            switch()
+
+    # The stages of a training, in the order in which a step passes them
 
     @hookable(provides=STATE)
     def run(self) -> None:
@@ -304,49 +338,12 @@ class Runner(Run):
             self.count_epoch(mode)
 
     @hookable(provides=STATE)
-    def val_loop(self) -> None:
-        """Validate once."""
-        self.val_epoch()
-
-    @hookable(provides=STATE)
-    def test_loop(self) -> None:
-        """Test once."""
-        self.test_epoch()
-
-    @hookable(provides=STATE)
-    def predict_loop(self) -> None:
-        """Predict once."""
-        self.predict_epoch()
-
-    @hookable(provides=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
         for batch in self.batches("train"):
             self.train_iter(batch)
             if self.count_iteration():
                 break
-
-    @hookable(provides=STATE)
-    def val_epoch(self) -> None:
-        """Validate on one pass over the data."""
-        # Whether it is a validation of the workflow, and not one that a hook or a user makes.
-        counts = self.progress.pending_epoch == "val"
-        if counts:
-            self.progress.pending_epoch = None
-        self._evaluate("val", self.val_iter)
-        if counts:
-            self.interrupts.patience = 2
-            self.progress.validated += 1
-
-    @hookable(provides=STATE)
-    def test_epoch(self) -> None:
-        """Test on one pass over the data."""
-        self._evaluate("test", self.test_iter)
-
-    @hookable(provides=STATE)
-    def predict_epoch(self) -> None:
-        """Predict on one pass over the data."""
-        self._evaluate("predict", lambda batch: self.predictions.append(self.predict_iter(batch)))
 
     @hookable(provides=STATE)
     def train_iter(self, batch: Any) -> Any:
@@ -364,33 +361,16 @@ class Runner(Run):
         return self.outputs
 
     @hookable(provides=STATE)
-    def val_iter(self, batch: Any) -> Any:
-        """Validate on one batch."""
-        self.batch = batch
-        self.outputs = evaluated_on(self, batch)
-        return self.outputs
-
-    @hookable(provides=STATE)
-    def test_iter(self, batch: Any) -> Any:
-        """Test on one batch."""
-        self.batch = batch
-        self.outputs = evaluated_on(self, batch)
-        return self.outputs
-
-    @hookable(provides=STATE)
-    def predict_iter(self, batch: Any) -> Any:
-        """Return what the model computes for one batch."""
-        self.batch = batch
-        self.outputs = self.model(inputs_of(batch))
-        return self.outputs
-
-    @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
-        with nullcontext() if self.amp is None else self.amp.autocast():
-            self.outputs, numbers = trained_on(self, batch)
-        self.log(numbers)
-        return self.outputs["loss"]
+        if self.amp is None:
+            outputs = computed("train_step", self.model, batch, self.optimizer, self.loss)
+        else:
+            with self.amp.autocast():
+                outputs = computed("train_step", self.model, batch, self.optimizer, self.loss)
+        self.outputs = outputs
+        self.log(numbers_of(outputs, self.backend))
+        return outputs["loss"]
 
     @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
@@ -419,6 +399,70 @@ class Runner(Run):
         self.progress.step = self.step + 1
         self.progress.accumulated = False
 
+    # The stages of a validation, a test and a prediction
+
+    @hookable(provides=STATE)
+    def val_loop(self) -> None:
+        """Validate once."""
+        self.val_epoch()
+
+    @hookable(provides=STATE)
+    def val_epoch(self) -> None:
+        """Validate on one pass over the data."""
+        # Whether it is a validation of the workflow, and not one that a hook or a user makes.
+        counts = self.progress.pending_epoch == "val"
+        if counts:
+            self.progress.pending_epoch = None
+        self._evaluate("val", self.val_iter)
+        if counts:
+            self.interrupts.patience = 2
+            self.progress.validated += 1
+
+    @hookable(provides=STATE)
+    def val_iter(self, batch: Any) -> Any:
+        """Validate on one batch."""
+        return self._evaluated(batch)
+
+    @hookable(provides=STATE)
+    def test_loop(self) -> None:
+        """Test once."""
+        self.test_epoch()
+
+    @hookable(provides=STATE)
+    def test_epoch(self) -> None:
+        """Test on one pass over the data."""
+        self._evaluate("test", self.test_iter)
+
+    @hookable(provides=STATE)
+    def test_iter(self, batch: Any) -> Any:
+        """Test on one batch."""
+        return self._evaluated(batch)
+
+    @hookable(provides=STATE)
+    def predict_loop(self) -> None:
+        """Predict once."""
+        self.predict_epoch()
+
+    @hookable(provides=STATE)
+    def predict_epoch(self) -> None:
+        """Predict on one pass over the data."""
+        self._evaluate("predict", lambda batch: self.predictions.append(self.predict_iter(batch)))
+
+    @hookable(provides=STATE)
+    def predict_iter(self, batch: Any) -> Any:
+        """Return what the model computes for one batch."""
+        self.batch = batch
+        self.outputs = self.model(inputs_of(batch))
+        return self.outputs
+
+    def _evaluated(self, batch: Any) -> Any:
+        """Return what a model computes for a batch that it is validated or tested on."""
+        self.batch = batch
+        self.outputs = computed("val_step", self.model, batch, self.optimizer, self.loss)
+        if not hasattr(self.model, "val_step"):
+            self.outputs["log_vars"] = {"loss": self.backend.item(self.outputs["loss"])}
+        return self.outputs
+
     def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
         """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
         means = Means()
@@ -433,28 +477,31 @@ class Runner(Run):
     # StopIteration of which must reach the caller unchanged, and Python turns one that leaves a generator into a
     # RuntimeError (PEP 479).
 
-    def count_epoch(self, mode: str) -> None:
-        """Count the epoch that `next_epoch` asked for, do what was put off until its end, and raise a noted signal."""
+    @property
+    def trained(self) -> int:
+        """How many epochs, or iterations, have been trained."""
+        return self.epoch if self.by_epoch else self.iter
+
+    @property
+    def end(self) -> float:
+        """How many epochs, or iterations, are to be trained; infinity if only a hook can end the run."""
+        end = self.max_epochs if self.by_epoch else self.max_iters
+        return inf if end is None else end
+
+    def next_epoch(self) -> str | None:
+        """Return the mode of the next epoch, or None if the run is over.
+
+        A run that was resumed from a checkpoint may be in the middle of its workflow.
+        """
         progress = self.progress
-        if progress.pending_epoch is not None:  # a hook has skipped it
-            progress.pending_epoch = None
-            if mode == "val":
-                progress.validated += 1
-            elif self.by_epoch:
-                self.end_pass()  # otherwise it would be the next one forever
-            else:
-                raise TrainingError(
-                    "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
-                    "train_iter in the hook, or call request_stop()"
-                )
-        while self.after_stage_calls:
-            self.after_stage_calls.pop(0)()
-        self.interrupts.patience, self.logged = 1, {}
-        self.epoch = progress.epoch
-        self.agree_to_end()
-        self.interrupts.raise_noted()
-        if mode == "train" and self.row_end(progress) == inf and hasattr(self.loaders["train"], "__next__"):
-            self.request_stop()  # the data are an iterator, which has only one pass
+        progress.pending_epoch = progress.advance(self.workflow, self.trained, self.end, stopping=self.stopping)
+        return progress.pending_epoch
+
+    def validation_follows(self) -> bool:
+        """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
+        progress = self.progress
+        trained = progress.epoch if self.by_epoch else progress.iter
+        return replace(progress).advance(self.workflow, trained, self.end, stopping=self.stopping) == "val"
 
     def batches(self, mode: str) -> Iterator[Any]:
         """Yield the batches of one pass over the data, but those that a resumed run has seen, and count the pass."""
@@ -477,6 +524,16 @@ class Runner(Run):
         if mode == "train":
             self.end_pass()
 
+    def group(self) -> tuple[int, bool]:
+        """Return how many batches share a step with the one under way, and whether it is the last of them."""
+        if self.accumulate == 1:
+            return 1, True
+        place = self.iter % self.accumulate
+        size = self.accumulate
+        if self.max_iters is not None:  # the last group of a run may be smaller
+            size = max(1, min(size, self.max_iters - (self.iter - place)))
+        return size, place + 1 >= size
+
     def count_iteration(self) -> bool:
         """Count an iteration, and return whether to leave the epoch after it."""
         progress = self.progress
@@ -492,8 +549,61 @@ class Runner(Run):
             self.end_pass()
             return True
         self.agree_to_end()
-        row_ends = not self.by_epoch and self.iter >= self.row_end(progress)
+        row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
         return row_ends or self.stopping or self.interrupts.came is not None
+
+    def end_pass(self) -> None:
+        """Count a complete pass over the data."""
+        self.progress.inner_iter = 0
+        self.progress.epoch = self.epoch + 1
+
+    def count_epoch(self, mode: str) -> None:
+        """Count the epoch that `next_epoch` asked for, do what was put off until its end, and raise a noted signal."""
+        progress = self.progress
+        if progress.pending_epoch is not None:  # a hook has skipped it
+            progress.pending_epoch = None
+            if mode == "val":
+                progress.validated += 1
+            elif self.by_epoch:
+                self.end_pass()  # otherwise it would be the next one forever
+            else:
+                raise TrainingError(
+                    "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
+                    "train_iter in the hook, or call request_stop()"
+                )
+        while self.after_stage_calls:
+            self.after_stage_calls.pop(0)()
+        self.interrupts.patience, self.logged = 1, {}
+        self.epoch = progress.epoch
+        self.agree_to_end()
+        self.interrupts.raise_noted()
+        endless = progress.row_end(self.workflow, self.end) == inf
+        if mode == "train" and endless and hasattr(self.loaders["train"], "__next__"):
+            self.request_stop()  # the data are an iterator, which has only one pass
+
+    def note_length(self, length: int | None, later: int | None) -> None:
+        """Note the length of the epoch that begins or continues, and what it means for the number of iterations.
+
+        The epochs before, and the rest of this one, may have been divided into other batches than those to come, which
+        are assumed to have `later` batches each. Each may have another length, and notes it when it begins.
+        """
+        self.progress.length = length
+        if self.by_epoch and self.max_epochs is not None:
+            before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
+            if length is None or later is None:
+                self.max_iters = None
+            else:
+                self.max_iters = before + length + (left - 1) * later if left > 0 else before
+
+    def agree_to_end(self) -> None:
+        """End the run on all ranks if a hook or a signal ends it on one: the others would wait for that one forever."""
+        if process_group() is None:
+            return
+        signalled = self.interrupts.came is not None
+        most = highest(2 if signalled else int(self.stopping))
+        self.stopping = self.stopping or most > 0
+        if most > 1 and not signalled:
+            self.interrupts.came = Terminated("another rank was interrupted")
 
     # Checkpoints
 
@@ -517,11 +627,6 @@ class Runner(Run):
         """Load the model's parameters from a file; with `resume`, everything else too: see `resume`."""
         self.restore(load(path_of("load_checkpoint", path)), resume=resume, other_run=other_run)
 
-    @hookable(provides=STATE)
-    def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
-        """Restore what `state_dict` has returned; a pre hook may change it."""
-        _state.restore(self, checkpoint, resume=resume, other_run=other_run)
-
     def resume(self, path: str | os.PathLike[str], *, other_run: bool = False) -> None:
         """Continue from a checkpoint, as if the run had never ended.
 
@@ -535,6 +640,83 @@ class Runner(Run):
         """
         file = path_of("resume", path, if_none="; newest(folder) returns None if the folder has no checkpoint")
         self.load_checkpoint(file, resume=True, other_run=other_run)
+
+    @hookable(provides=STATE)
+    def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
+        """Restore what `state_dict` has returned; a pre hook may change it."""
+        parts = self._parts()
+        if not resume:
+            parts = {"model": parts["model"]}
+        elif not other_run:
+            check_identity(checkpoint, self.identity if self.progress.iter else None, self.work_dir)
+        restore(parts, checkpoint, self.rank)
+        if resume:
+            self.identity, self.resumed = identity_of(checkpoint) or self.identity, True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
+        generators = all_gather(self.backend.rng_state())
+        return {
+            "meta": {
+                "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+                "python": platform.python_version(),
+                "backend": self.backend.name,
+                "identity": self.identity,
+            },
+            **{name: part.state() for name, part in self._parts().items()},
+            "random": generators[0],
+            "ranks": generators[1:],  # the random generators of the others
+        }
+
+    def _parts(self) -> dict[str, Part]:
+        """Return the parts of the run by their names in checkpoints, in the order in which they are restored."""
+        backend, model, optimizer, amp, progress = self.backend, self.model, self.optimizer, self.amp, self.progress
+
+        def load_progress(counts: Mapping[str, Any]) -> None:
+            progress.load_state_dict(counts)
+            self.epoch, self.iter = progress.epoch, progress.iter
+            self.step, self.inner_iter = progress.step, progress.inner_iter
+
+        def load_gradients(gradients: Mapping[str, Any] | None) -> None:
+            backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
+            progress.accumulated = bool(gradients)
+
+        def data_state() -> Any:
+            return self.reading.state_of(self.loaders.get("train"), progress.epoch, progress.inner_iter)
+
+        def load_amp(state: Any) -> None:
+            if state is not None:
+                amp.load_state_dict(state)
+
+        load_data, saved = partial(setattr, self.reading, "saved"), self.reading.saved
+
+        def logs_state() -> dict[str, Any]:
+            return {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
+
+        def load_logs(logs: Mapping[str, Any]) -> None:
+            self.logs, self.logged = dict(logs), {}
+
+        parts = {"model": Part(lambda: backend.state(model), partial(backend.load_state, model))}
+        if optimizer is not None:
+            state, load = partial(backend.optimizer_state, optimizer), partial(backend.load_optimizer_state, optimizer)
+            # The very groups come back, which schedules hold.
+            groups = [(optimizer, "param_groups"), *((group, "") for group in optimizer.param_groups)]
+            parts["optimizer"] = Part(state, load, may_lack=True, keeps=groups)
+        if amp is not None:
+            parts["amp"] = Part(amp.state_dict, load_amp, may_lack=True)
+        counts: list[tuple[Any, str]] = [(progress, name) for name in (*COUNTS, "accumulated")]
+        counts += [(self, name) for name in ("epoch", "iter", "step", "inner_iter")]
+        return parts | {
+            "progress": Part(progress.state_dict, load_progress, keeps=counts),
+            "gradients": Part(
+                lambda: backend.gradients(model) if progress.accumulated else None, load_gradients, may_lack=True
+            ),
+            # The states of loaders are the user's, and are not asked for where nothing is saved.
+            "data": Part(data_state, load_data, may_lack=True, again=lambda: partial(load_data, saved)),
+            "logs": Part(logs_state, load_logs, keeps=[(self, "logs"), (self, "logged")]),
+            "hooks": hooks_part([(one.name, one.hook) for one in self.registered], self.logger),
+            "random": Part(backend.rng_state, backend.set_rng_state),
+        }
 
     def take_folder(self) -> Path | None:
         """Make the ``work_dir`` the folder of this run; each run does so when it begins.
@@ -551,10 +733,6 @@ class Runner(Run):
                 "%s held checkpoints that this run does not continue, which were moved to %s", self.work_dir, aside
             )
         return aside
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        return _state.state_of(self)
 
     # The end of a run
 
@@ -592,14 +770,79 @@ class Runner(Run):
             return
         self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
-            self.logger.warning(
-                "the hooks after it had not all been called, so the run that is resumed from %s lacks what they would "
-                "have done; for an exact one, resume from an earlier checkpoint",
-                path,
-            )
+            self.logger.warning("the hooks after it had not all been called, so resuming from that file is not exact")
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
         if folder is not None and self.rank == 0:
             with suppress(OSError):  # the run is complete all the same
                 (folder / _INTERRUPTED).unlink(missing_ok=True)
+
+    # Hooks
+
+    def register_hook(self, hook: Any, priority: int | str | None = None, *, name: str | None = None) -> Any:
+        """Add the methods of a hook to the stages that they are named after, and return the hook.
+
+        Args:
+            hook: A `Hook`, or the config of one, ``{"type": "EMAHook", "momentum": 0.1, "priority": "LOW"}``, which may
+                have a ``"name"`` too.
+            priority: From 0, which is first, to 100, or a name; wins over the hook's own. Hooks of one priority keep
+                the order in which they were registered.
+            name: What the hook is called in checkpoints, so that a resumed run gives it its own state; otherwise its
+                class. A second hook of a class with a state needs one.
+
+        Raises:
+            HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
+            HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
+                with a state has the same class, and neither has a name.
+            HookTypeError: The priority is neither an int nor a string, or the name is not a string.
+            ConfigError: A config cannot be built.
+        """
+        if isinstance(hook, (str, Mapping)):
+            hook, own_name = import_module("aspecthook.training.hooks._hook").build_hook(hook)
+            name = own_name if name is None else name
+        if isinstance(hook, type):
+            raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
+        name = name_of(self.registered, hook, name)
+        bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
+        self.registered.append(Registered(hook, name, attach(self, hook, bindings, priority, "training hook")))
+        return hook
+
+    def remove_hook(self, hook: object) -> None:
+        """Remove the methods of a hook from the stages; a stage that has begun still calls them.
+
+        Raises:
+            TrainingError: It is not registered.
+        """
+        for place in reversed(range(len(self.registered))):
+            if self.registered[place].hook is hook:
+                for handle in self.registered.pop(place).handles:
+                    handle.remove()
+                return
+        names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
+        raise TrainingError(
+            f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
+        )
+
+    def register_training_hooks(
+        self,
+        lr_config: Any = None,
+        optimizer_config: Any = None,
+        checkpoint_config: Any = None,
+        log_config: Any = None,
+        momentum_config: Any = None,
+        timer_config: Any = "IterTimerHook",
+        custom_hooks: Any = None,
+    ) -> None:
+        """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
+
+        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over mmcv's: 10 for the
+        learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for the timer and 90 for the
+        loggers. `custom_hooks` is a list of others, each with a priority of its own.
+
+        Raises:
+            ConfigError: A config cannot be built.
+        """
+        register = import_module("aspecthook.training.schedules._hooks").register_training_hooks
+        usual = lr_config, momentum_config, optimizer_config, checkpoint_config, timer_config
+        register(self, usual, log_config, custom_hooks)

@@ -34,7 +34,6 @@ class LrUpdaterHook(Hook):
         warmup: ``"constant"``, ``"linear"``, ``"exp"`` or None: how the first steps approach the policy's values.
         warmup_iters: The length of the warm-up, in steps (not in the batches that make up a step).
         warmup_ratio: The factor of the first step; 0.1 unless given.
-        warmup_by_epoch: `warmup_iters` counts epochs.
         **options: The options of the policy. Where mmcv has ``min_lr`` and ``min_lr_ratio``, exactly one is given.
 
     Raises:
@@ -63,7 +62,6 @@ class LrUpdaterHook(Hook):
         warmup: str | None = None,
         warmup_iters: int = 0,
         warmup_ratio: float | None = None,
-        warmup_by_epoch: bool = False,
         **options: Any,
     ) -> None:
         who = type(self).__name__
@@ -75,9 +73,8 @@ class LrUpdaterHook(Hook):
         self.warmup = warmup
         self.warmup_iters = warmup_iters
         self.warmup_ratio: float = self._ratio if warmup_ratio is None else warmup_ratio
-        self.warmup_by_epoch = warmup_by_epoch
         # Without a warm-up its other options have no effect; a config may have inherited them.
-        checked = ("warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch") if warmup is not None else ()
+        checked = ("warmup", "warmup_iters", "warmup_ratio") if warmup is not None else ()
         for option in checked if by_epoch is None else ("by_epoch", *checked):
             check(who, option, getattr(self, option))
         if by_epoch and self._name in BY_STEP:
@@ -90,14 +87,9 @@ class LrUpdaterHook(Hook):
 
     def before_train_iter(self, runner: Runner) -> None:
         """Set the values of this step, if the schedule counts steps or the warm-up is not over."""
-        if self.warmup is not None:
-            length: float = self.warmup_iters
-            if self.warmup_by_epoch:
-                length = ceil(length * _length(runner, "warmup_by_epoch=True") / runner.accumulate)
-            if runner.step <= length:
-                self._set(runner, warmup_factor(self.warmup, runner.step, length, self.warmup_ratio))
-                return
-        if not self._counts_epochs(runner):
+        if self.warmup is not None and runner.step <= self.warmup_iters:
+            self._set(runner, warmup_factor(self.warmup, runner.step, self.warmup_iters, self.warmup_ratio))
+        elif not self._counts_epochs(runner):
             self._set(runner, 1.0)
 
     def _counts_epochs(self, runner: Runner) -> bool:
@@ -172,17 +164,10 @@ def _steps(runner: Runner) -> float:
         return ceil(runner.max_iters / runner.accumulate)
     if runner.max_epochs is None:
         return inf
-    return ceil(runner.max_epochs * _length(runner, "a schedule by steps") / runner.accumulate)
-
-
-def _length(runner: Runner, what: str) -> int:
-    try:
-        return len(runner.data_loader)
-    except TypeError:
-        raise TrainingError(
-            f"{what} must know how many batches an epoch has, but {brief(runner.data_loader)} has no length; give it "
-            "one, or give the run max_iters"
-        ) from None
+    raise TrainingError(
+        f"a schedule by steps must know how many batches an epoch has, but {brief(runner.data_loader)} has no length; "
+        "give it one, or give the run max_iters"
+    )
 
 
 # The hooks of a usual run, and the priorities that mmcv gives them.

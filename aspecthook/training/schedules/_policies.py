@@ -262,13 +262,13 @@ _CHECKS: dict[str, Callable[[str, str, Any], Any]] = {
     **dict.fromkeys(("step", "periods", "cyclic_times", "warmup_iters"), _count),
     **dict.fromkeys(("start_percent", "step_ratio_up", "pct_start"), share),
     **dict.fromkeys(("div_factor", "final_div_factor", "max_lr", "max_momentum", "base_momentum"), _positive),
-    **dict.fromkeys(("three_phase", "by_epoch", "warmup_by_epoch"), flag),
+    **dict.fromkeys(("three_phase", "by_epoch"), flag),
     "warmup": partial(one_of, choices=("constant", "linear", "exp")),
     "warmup_ratio": lambda who, name, value: _positive(who, name, share(who, name, value)),
 }
 _LISTS, _ONE_OR_MANY = ("periods", "restart_weights"), ("step", "target_ratio")
 # Options of the hooks themselves, which a config gives beside those of the policy.
-_OF_HOOKS = ("policy", "by_epoch", "warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch")
+_OF_HOOKS = ("policy", "by_epoch", "warmup", "warmup_iters", "warmup_ratio")
 
 
 # Any: the value comes from a config.

@@ -14,7 +14,7 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training._ranks import any_rank, broadcast
 from aspecthook.training.backends._state import is_any
-from aspecthook.training.checkpoint._folder import is_checkpoint
+from aspecthook.training.checkpoint._folder import saved_by
 from aspecthook.training.hooks._checkpoint import KeptFiles, check_names
 from aspecthook.training.hooks._hook import HOOKS
 
@@ -137,7 +137,7 @@ class CheckpointSaverHook(TimedHook):
         step: int = session.run("global_step")
         if not resumed:  # a resumed run saves at the steps at which it would have saved without the interruption
             self.acts(step)
-        if not (resumed and self.path(step).name in self._files.names and is_checkpoint(self.path(step))):
+        if not (resumed and self.path(step).name in self._files.names and saved_by(self.path(step)) is not None):
             self._save(session, step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002

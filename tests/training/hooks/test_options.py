@@ -57,8 +57,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "LoggingTensorHook": {"tensors": ["loss"], "every_n_iter": 1},
     "ModelCheckpoint": {"filepath": "best"},
 }
-# `warmup_by_epoch` has no effect without a warm-up.
-OTHERWISE = {name: {"warmup_by_epoch"} for name in ("LrUpdaterHook", "MomentumUpdaterHook")}
 
 
 def flags() -> list[tuple[str, str]]:
@@ -66,9 +64,7 @@ def flags() -> list[tuple[str, str]]:
     load_hooks()
     kinds = {name: kind for name in HOOKS if isinstance(kind := HOOKS[name], type) and ours(kind)}
     rows = [(name, one) for name, kind in kinds.items() for one in signature(kind).parameters.values()]
-    return [
-        (name, one.name) for name, one in rows if one.annotation == "bool" and one.name not in OTHERWISE.get(name, ())
-    ]
+    return [(name, one.name) for name, one in rows if one.annotation == "bool"]
 
 
 def ours(kind: type) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
-from aspecthook.training.checkpoint import load, save
+from aspecthook.training.checkpoint import load
 from aspecthook.training.job import _train
 from aspecthook.training.job._settings import default_text, load_settings
 from aspecthook.training.job._train import train
@@ -202,7 +202,7 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     if number == signal.SIGINT:
-        assert process.returncode == 130 and "continue with" in said and "--resume" in said
+        assert process.returncode == 130 and said.rstrip().endswith("interrupted")
     else:
         assert process.returncode == -signal.SIGTERM
     assert (folder / "interrupted.ckpt").exists()
@@ -213,19 +213,15 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
     assert load(folder / f"epoch_{stood['epoch'] + 1}.safetensors")["progress"]["epoch"] == stood["epoch"] + 1
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_an_error_names_a_checkpoint_only_if_there_is_one(
-    saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_error_of_the_system_ends_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(**_: object) -> None:
-        if saved:
-            save(tmp_path / "a run" / "epoch_1.safetensors", {"epoch": 1})
         raise OSError(5, "Input/output error")
 
     monkeypatch.setitem(_train.DATA, "digits", fail)
-    assert aspecthook(["train", "--work-dir", str(tmp_path / "a run")]) == 1
-    said = capsys.readouterr().err
-    assert "Input/output error" in said and (f"--resume --work-dir '{tmp_path / 'a run'}'" in said) == saved
+    assert aspecthook(["train", "--work-dir", str(tmp_path)]) == 1
+    assert "Input/output error" in capsys.readouterr().err
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

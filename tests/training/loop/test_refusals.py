@@ -13,7 +13,7 @@ from aspecthook import ConfigError, HookOptionError, HookTypeError, hooks
 from aspecthook.training import EvalHook, Runner, TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import newest
-from aspecthook.training.loop._run import COUNTS
+from aspecthook.training.loop._progress import COUNTS
 from aspecthook.training.session import MonitoredTrainingSession
 from tests.training.kit import both, data, model_of, run_of
 

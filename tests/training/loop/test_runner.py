@@ -23,7 +23,7 @@ from aspecthook import (
     hooks,
 )
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.loop import _run
+from aspecthook.training.loop import _runner
 from aspecthook.training.loop._interrupts import Terminated
 from tests.training.kit import registered
 
@@ -494,8 +494,8 @@ def test_the_first_rank_alone_writes_a_checkpoint(tmp_path: Path) -> None:
 
 def test_a_run_ends_when_another_rank_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make()
-    monkeypatch.setattr(_run, "process_group", lambda: "two ranks")
-    monkeypatch.setattr(_run, "highest", lambda number: 2 if runner.iter == 1 else number)
+    monkeypatch.setattr(_runner, "process_group", lambda: "two ranks")
+    monkeypatch.setattr(_runner, "highest", lambda number: 2 if runner.iter == 1 else number)
     with pytest.raises(Terminated, match="another rank was interrupted"):
         runner.fit([1.0, 2.0, 3.0])
     assert runner.iter == 1

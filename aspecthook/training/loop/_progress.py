@@ -1,0 +1,90 @@
+"""How far a run has come, and what its workflow does next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook.training._options import whole_number
+from aspecthook.training.backends._state import is_any
+
+Workflow: TypeAlias = tuple[tuple[str, int], ...]
+
+COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
+
+
+@final
+@dataclass(slots=True)
+class Progress:
+    """How far a run has come: where a checkpoint that is saved now must resume from.
+
+    An iteration counts as soon as its body is done, before the hooks after it are called. The run's own `iter`, `step`
+    and `epoch` are counted up only after those hooks.
+    """
+
+    epoch: int = 0
+    iter: int = 0
+    step: int = 0
+    inner_iter: int = 0  # the iterations of the current epoch
+    row: int = 0  # the current row of the workflow
+    begun: int = 0  # the epochs or iterations that had been trained when the row began
+    validated: int = 0  # the validations of the row
+
+    # Of the current epoch, and not in checkpoints:
+    pending_epoch: str | None = None  # the mode of one that the workflow has begun, until its body begins
+    length: int | None = None  # the number of batches when its body began, if it is known
+    accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the counts that a checkpoint keeps."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    def load_state_dict(self, counts: Mapping[str, Any]) -> None:
+        """Restore the counts from a checkpoint."""
+        for name in COUNTS:
+            found = int(counts[name])
+            if found < 0:
+                raise ValueError(f"the count {name!r} is {found}")
+            setattr(self, name, found)
+
+    # The workflow: rows of a mode and a number of epochs, or of iterations, which are repeated until the end
+
+    def row_end(self, workflow: Workflow, end: float) -> float:
+        """Return how many epochs, or iterations, have been trained when the row of the workflow ends."""
+        if len(workflow) == 1:
+            return end
+        return min(self.begun + workflow[self.row][1], end)
+
+    def advance(self, workflow: Workflow, trained: int, end: float, *, stopping: bool) -> str | None:
+        """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over.
+
+        A run that was resumed from a checkpoint may be in the middle of its workflow.
+        """
+        # A run that was resumed after the last iteration of an epoch has only the hooks after the epoch left. A hook
+        # that stops it at once had stopped it in that iteration, and the epoch ended all the same.
+        goes_on = not stopping or 0 < self.inner_iter == self.length
+        while goes_on and (self.row or trained > self.begun or trained < end):
+            mode, times = workflow[self.row]
+            if trained < self.row_end(workflow, end) if mode == "train" else self.validated < times:
+                return mode
+            self.row = (self.row + 1) % len(workflow)
+            self.begun, self.validated = trained, 0
+        return None
+
+
+def workflow_of(rows: Iterable[Any]) -> Workflow:
+    """Return the rows of a workflow: pairs of a mode and the number of epochs or iterations in it."""
+    found: list[tuple[str, int]] = []
+    for row in rows:
+        pair: list[Any] = list(row) if is_any(row, tuple, list) else [row]
+        if len(pair) != 2 or pair[0] not in ("train", "val"):
+            near = nearest(str(pair[0]), ["train", "val"]) if pair else ""
+            raise ConfigError(
+                f"workflow={brief(row)}: give pairs of 'train' or 'val' and a number, such as ('train', 1){near}"
+            )
+        found.append((pair[0], whole_number("Runner", f"workflow: the number after {pair[0]!r}", pair[1], 1)))
+    if not any(mode == "train" for mode, _ in found):
+        raise ConfigError("a workflow without 'train' never ends; use validate()")
+    return tuple(found)
