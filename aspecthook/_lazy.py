@@ -53,12 +53,10 @@ def load_lazily(package: str, homes: Mapping[str, str]) -> None:
     def load(name: str) -> Any:  # any public name of the package
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        # Imported here, since most programs never need it.
-        from importlib import import_module
-
+        home = f"{package}.{modules[name]}"
         with NamesTheLibrary(f"{package}.{name}"):
-            module = import_module(f"{package}.{modules[name]}")
-        found = getattr(module, name)
+            __import__(home)  # `importlib`, which would do it as well, loads `warnings`
+        found = getattr(sys.modules[home], name)
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
         return found
 

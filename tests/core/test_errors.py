@@ -363,7 +363,7 @@ from types import FunctionType
 from aspecthook import Args, hookable, hooks
 
 NAMES = ["x); import os; os.abort(", "a b", "class", "None", "", ".0", "__debug__", "gr\xf6\xdfe", "\ufb01", "\ud800",
-         "\0aspecthook target", "\0aspecthook slot"]
+         "\1target", "\1slot"]
 compiled = []
 
 

@@ -32,7 +32,7 @@ def facts(code: CodeType) -> tuple[Any, ...]:
 def _seen(operand: object) -> object:
     if isinstance(operand, CodeType):
         return "code"
-    return "a pin" if isinstance(operand, str) and operand.startswith("\0") else operand
+    return "a pin" if isinstance(operand, str) and operand.startswith("\1") else operand
 
 
 LEADS = {
@@ -82,7 +82,7 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
         layers_at = source.find(f"${LINKED}") if f"${LINKED}" in source else len(source)
         text = found.text._replace(template=words.sub(name, source))
         code, layers = compiled(text)
-        values: Any = {pin: "\0" for pin, _ in found.open_pins}
+        values: Any = {pin: "\1" for pin, *_ in found.open_pins}
         linker = Linker(signature, code, "", {}, {})
         assert facts(linker._put(found.code, values, "")) == facts(code)
         assert (found.layers is None) == (layers is None)

@@ -13,7 +13,7 @@ ourselves, such as that of one instance, can have its objects in cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 
@@ -86,19 +86,21 @@ class Template:
     `traced`.
     """
 
-    __slots__ = ("cells", "code", "layers", "links", "open_pins", "places", "text")
+    __slots__ = ("cells", "code", "layers", "links", "named", "open_pins", "pinned", "text")
 
     def __init__(self, text: Text, *, free: int = 0, cells: bool = False, traced: bool = False) -> None:
         self.text = text
         self.cells = cells
         in_cells = [pin for pin in text.pins if traced or pin not in TABLE] if cells else []
         self.code, self.layers = compiled(text, free=free, cells=in_cells)
-        # The pins whose objects come with a chain.
-        self.open_pins = [(pin, role) for pin, role in text.pins.items() if pin not in TABLE]
+        # The pins whose objects come with a chain; plain tuples, which are unpacked in a third of the time.
+        self.open_pins = [(pin, *role) for pin, role in text.pins.items() if pin not in TABLE]
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
-        # The places of the constants that linking may replace.
-        self.places = [n for n, const in enumerate(self.code.co_consts) if type(const) in (str, tuple, CodeType)]
+        # The places of the constants that are pins, and of those with names of parameters or code in them.
+        consts = list(enumerate(self.code.co_consts))
+        self.pinned = [(n, const.removeprefix(PIN)) for n, const in consts if _is_pin(const)]
+        self.named = [n for n, const in consts if _has_names(const) and not _is_pin(const)]
 
 
 # Linked code, by its template. Only code whose constants are the same for all chains of its shape is kept here.
@@ -133,18 +135,17 @@ class Linker:
         With `codes`, code is taken from there if it was made before for a chain of this shape.
         """
         values: dict[str, object] = {}
-        for pin, role in template.open_pins:
-            what = role.what
+        for pin, what, kind, first, last, fields in template.open_pins:
             if what == "hook":
-                value = getattr(getattr(chain, role.kind)[role.first], role.fields[0])
+                value = getattr(getattr(chain, kind)[first], fields[0])
                 values[pin] = value.holds if type(value) is Predicate else value
             elif what == "row":
-                values[pin] = _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
+                values[pin] = _rows(getattr(chain, kind)[first : last + 1], fields)
             elif what == "names":
-                values[pin] = role.fields
+                values[pin] = fields
             elif what == "default":
                 shown = cast("Site", self.facts["site"]).shown()
-                values[pin] = None if shown is None else shown.default(role.fields[0])
+                values[pin] = None if shown is None else shown.default(fields[0])
             elif what in ("on_hooks", "exception_hooks", "always_hooks"):
                 values[pin] = getattr(chain, what.removesuffix("_hooks"))
             else:
@@ -175,16 +176,25 @@ class Linker:
 
     def _finished(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         """Return the code of a template with objects in place, as code of the target."""
-        model = self.model
+        model, names, code = self.model, self.signature.names, template.code
         # Picklers may meet all code but that in cells, which belongs to a function that nobody can name.
-        code = self._put(template.code, values, filename, template.places, ours=not template.cells)
+        ours = not template.cells
+        consts: list[Any] = list(code.co_consts)
+        for place, pin in template.pinned:
+            consts[place] = values[pin]
+        for place in template.named:
+            consts[place] = self._filled(consts[place], values, filename, ours=ours)
         return code.replace(
             co_name=model.co_name,
             co_qualname=model.co_qualname,
-            co_freevars=code.co_freevars if template.cells else model.co_freevars,
+            co_consts=Constants((*consts, self.facts["first"], model)) if ours else tuple(consts),
+            co_varnames=_all_named(code.co_varnames, names),
+            co_cellvars=_all_named(code.co_cellvars, names),
+            co_freevars=model.co_freevars if ours else _all_named(code.co_freevars, names),
             # The code never loads those of the target: they are for tools that ask which modules it may need.
             co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
+            co_filename=filename,
         )
 
     def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
@@ -196,33 +206,30 @@ class Linker:
         code, links = self.link(template, chain, codes, facts)
         return FunctionType(code, self.space, self.model.co_name, None, tuple(map(CellType, links)))
 
-    def _put(
-        self,
-        code: CodeType,
-        values: dict[str, object],
-        filename: str,
-        places: Iterable[int] | None = None,
-        *,
-        ours: bool = False,
-    ) -> CodeType:
-        """Return code of a template, and all code inside it, with objects and names in place."""
+    def _put(self, code: CodeType, values: dict[str, object], filename: str, *, ours: bool = False) -> CodeType:
+        """Return code that is inside a template, and all code inside that, with objects and names in place."""
         names = self.signature.names
-        consts: list[Any] = list(code.co_consts)
-        for place in range(len(consts)) if places is None else places:
-            const = consts[place]
-            if isinstance(const, str) and const.startswith(PIN):
-                consts[place] = values[const.removeprefix(PIN)]
-            elif isinstance(const, (str, tuple)):
-                consts[place] = _filled(const, names)
-            elif isinstance(const, CodeType):
-                consts[place] = self._put(const, values, filename, ours=ours)
+        consts = tuple([self._filled(const, values, filename, ours=ours) for const in code.co_consts])
         return code.replace(
-            co_consts=Constants((*consts, self.facts["first"], self.model)) if ours else tuple(consts),
+            co_consts=Constants((*consts, self.facts["first"], self.model)) if ours else consts,
             co_varnames=_all_named(code.co_varnames, names),
             co_cellvars=_all_named(code.co_cellvars, names),
             co_freevars=_all_named(code.co_freevars, names),
             co_filename=filename,
         )
+
+    def _filled(self, const: Any, values: dict[str, object], filename: str, *, ours: bool = False) -> Any:
+        """Return a constant of a template with objects, and with names of parameters, in place."""
+        if type(const) is CodeType:
+            return self._put(const, values, filename, ours=ours)
+        if type(const) is tuple:
+            row = cast("tuple[object, ...]", const)
+            return tuple([self._filled(one, values, filename) for one in row])
+        if type(const) is not str:
+            return const
+        if const.startswith(PIN):
+            return values[const.removeprefix(PIN)]
+        return _name_of(const, self.signature.names) if const.startswith(PLACEHOLDER) else const
 
 
 def _rows(hooks: tuple[object, ...], fields: tuple[str, ...]) -> tuple[object, ...]:
@@ -247,11 +254,16 @@ def _all_named(variables: tuple[str, ...], names: tuple[str, ...]) -> tuple[str,
     return tuple([_name_of(one, names) for one in variables])
 
 
-def _filled(const: Any, names: tuple[str, ...]) -> Any:
-    """Return a constant, in which names of parameters replace their placeholders."""
-    if type(const) is tuple:
-        return tuple([_filled(one, names) for one in cast("tuple[object, ...]", const)])
-    return _name_of(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
+def _is_pin(const: object) -> bool:
+    """Whether a constant of a template stands for an object."""
+    return isinstance(const, str) and const.startswith(PIN)
+
+
+def _has_names(const: object) -> bool:
+    """Whether a constant of a template is the name of a parameter, or has some in it, or may have."""
+    if isinstance(const, tuple):
+        return any(map(_has_names, cast("tuple[object, ...]", const)))
+    return isinstance(const, CodeType) or (isinstance(const, str) and const.startswith(PLACEHOLDER))
 
 
 # Compiling a text.
@@ -299,19 +311,23 @@ def _settled(code: CodeType, shift: int) -> CodeType:
 
 def _without_columns(code: CodeType) -> bytes:
     """Return the location table of a code object without columns (InternalDocs/code_objects.md in CPython)."""
-    table = bytearray()
-    before = code.co_firstlineno
+    table: list[int] = []
+    before, step = code.co_firstlineno, 0
     for start, end, line in code.co_lines():
-        for at in range(start, end, 16):  # an entry is for at most eight instructions of two bytes
-            count = (min(end, at + 16) - at) // 2 - 1
-            if line is None:
-                table.append(0xF8 | count)  # code 15: no location
-                continue
-            table.append(0xE8 | count)  # code 13: no columns
+        if line is not None:
             step = 2 * (line - before) if line >= before else 2 * (before - line) + 1
+            before = line
+        count = (end - start) // 2
+        while count > 0:  # an entry is for at most eight instructions of two bytes
+            entry = count - 1 if count < 8 else 7
+            count -= 8
+            if line is None:
+                table.append(0xF8 | entry)  # code 15: no location
+                continue
+            table.append(0xE8 | entry)  # code 13: no columns
             while step > 63:
                 table.append(step & 63 | 64)
                 step >>= 6
             table.append(step)
-            before = line
+            step = 0
     return bytes(table)

@@ -1,7 +1,8 @@
 """Law 1, written out as source: one flat function for one signature and one chain.
 
 The invariant: the text depends only on the shapes of the signature and of the hooks, so chains of one shape share it.
-Read it beside `law`, which does the same by interpretation, and beside `tests/snapshots`, which show what comes out.
+Read it beside `tests/oracle/law.py`, which does the same by interpretation, and beside `tests/core/snapshots`, which
+show what comes out.
 """
 
 from __future__ import annotations
@@ -265,11 +266,11 @@ class Source(Writer):
                 self.line(f"{self.awaits}$source.{self.a}close()")
 
     def _relay_loop(self, hooks: Sequence[Hook]) -> None:
-        self.line("$sent = $thrown = None")
+        self.line("$send, $sent, $thrown = $source.send, None, None")
         with self.block("while True:"):
             with self.block("try:"):
                 with self.block("if $thrown is None:"):
-                    self.line("$item = $source.send($sent)")
+                    self.line("$item = $send($sent)")
                 with self.block("else:"):
                     self.line("$step, $thrown = $source.throw, [$thrown]")
                     self.line("$item = $step($thrown.pop())")

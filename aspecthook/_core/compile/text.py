@@ -74,19 +74,22 @@ class Text(NamedTuple):
     def compiled(self, constants: Container[str]) -> tuple[str, str]:
         """Return the source that is compiled: that of the function, and that of the function that links its layers.
 
-        Parameters have placeholders for names. Where a pin is to be a constant, an expression stands of which the
-        compiler makes a string constant: a conditional one, as it would warn of a call of a bare string.
+        Parameters have placeholders for names. Where a pin is to be a constant, a string stands. Where the compiler
+        would warn of a bare one, take one character of it, or make one constant of two in a tuple, that is in a
+        conditional expression. This becomes one constant, too, but it takes longer to compile.
         """
         first, *parts = self.template.split("$")
-        in_layers = False
-        for place, part in enumerate(parts):
-            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+        in_layers, before = False, first
+        for place, (word, part) in enumerate(zip(_words(self.template), parts, strict=True)):
             in_layers = in_layers or word == LINKED
             if word.isdigit():
                 parts[place] = PLACEHOLDER + part
             elif word in constants and not in_layers:
-                constant = f'"\\0{PIN[1:]}{word}"'
-                parts[place] = f"({constant} if {constant} else None){part[len(word) :]}"
+                constant, rest = f'"{PIN}{word}"', part[len(word) :]
+                if rest.startswith(("(", "[", "):")) or before.endswith((" is ", " is not ", "except (")):
+                    constant = f"({constant} if {constant} else None)"
+                parts[place] = constant + rest
+            before = part
         source, head, layers = (first + "".join(parts)).partition(f"def {LINKED}(")
         return source, head + layers
 
@@ -96,20 +99,25 @@ class Text(NamedTuple):
             name if is_plain(name) else unlike(f"{PLACEHOLDER}{place}", names) for place, name in enumerate(names)
         ]
         first, *parts = self.template.split("$")
-        for place, part in enumerate(parts):
-            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+        for place, (word, part) in enumerate(zip(_words(self.template), parts, strict=True)):
             parts[place] = (idents[int(word)] if word.isdigit() else unlike(word, names)) + part[len(word) :]
         return first + "".join(parts)
 
 
 # The names of the parameters in the source that is compiled: this, and their places. The constants that stand for pins
-# begin with this, and then have the pin's word. And the name of the function that links the layers.
+# begin with this character, which is in no other constant, and then have the pin's word. And the name of the function
+# that links the layers.
 PLACEHOLDER = "argument_"
-PIN = "\0aspecthook "
+PIN = "\1"
 LINKED = "linked"
 
 # Spaces for all characters of a template that are in no word.
 _NOT_IN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in "$_"}
+
+
+def _words(template: str) -> list[str]:
+    """Return the words of a template, in the order in which they stand there."""
+    return [part.partition(" ")[0] for part in template.translate(_NOT_IN_WORDS).split("$")[1:]]
 
 
 def unlike(word: str, names: Container[str]) -> str:
@@ -178,9 +186,10 @@ class Writer:
 
     def pins_in(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Return the pins among the words of some lines, noting those that are the same for every chain."""
-        parts = " ".join(lines).translate(_NOT_IN_WORDS).split()
-        words = dict.fromkeys([part[1:] for part in parts if part[0] == "$"])
+        words = dict.fromkeys(_words(" ".join(lines)))
         for word in words:
+            if word in self.pins:
+                continue
             if word in TABLE:
                 self.pin(word, Role("library " + word))
             elif word in FACTS:

@@ -115,13 +115,12 @@ class Mentions(dict[object, int]):
 
     def count(self, hook: Hook, step: int) -> None:
         """Count a hook in (1) or out (-1)."""
-        mentions: list[object] = []
-        if not hook.again:
-            mentions.append(hook.identity)
-        for where, keys in (("before", hook.conditions.before), ("after", hook.conditions.after)):
-            for key in keys:
-                mentions.append((where, hook.kind, key))
-                mentions.append(ORDERS)
+        mentions: list[object] = [] if hook.again else [hook.identity]
+        conditions = hook.conditions
+        if conditions.before or conditions.after:
+            for where, keys in (("before", conditions.before), ("after", conditions.after)):
+                for key in keys:
+                    mentions += [(where, hook.kind, key), ORDERS]
         for mention in mentions:
             total = self.get(mention, 0) + step
             if total:
@@ -159,14 +158,18 @@ class Chain:
     always: tuple[Hook, ...]
 
     def __init__(self, members: tuple[Hook, ...]) -> None:
-        by_kind: dict[Kind, list[Hook]] = {}
-        for hook in members:
-            by_kind.setdefault(hook.kind, []).append(hook)
         self.pre = self.around = self.on = self.item = self.exception = self.post = self.always = ()
-        for kind, hooks in by_kind.items():
-            setattr(self, kind, arrange(hooks) if len(hooks) > 1 else tuple(hooks))
-        self.hooks = self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
-        self.shapes = tuple(map(attrgetter("shape"), self.hooks))
+        self.hooks = members
+        if len(members) == 1:  # as most chains are
+            setattr(self, members[0].kind, members)
+        elif members:
+            by_kind: dict[Kind, list[Hook]] = {}
+            for hook in members:
+                by_kind.setdefault(hook.kind, []).append(hook)
+            for kind, hooks in by_kind.items():
+                setattr(self, kind, arrange(hooks) if len(hooks) > 1 else tuple(hooks))
+            self.hooks = self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
+        self.shapes = tuple([hook.shape for hook in self.hooks])
 
     # Any: a kind, which callers may have as any string.
     def replaced(self, by_kind: Mapping[Any, tuple[Hook, ...]]) -> Chain:

@@ -205,15 +205,14 @@ def test_a_validation_that_a_hook_skips_has_no_best(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["best_val_acc_epoch_2.safetensors"]
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_run_killed_between_two_files_of_one_moment_saves_the_other_once_it_is_resumed(
-    asynchronous: bool, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """The first file lacked the score that the other hook had yet to judge, and the resumed run had another best."""
 
     def left_by(folder: Path, killed_after: int | None) -> Any:
         best = EvalHook(data(1, seed=5), interval=2, by_epoch=False, save_best="loss", out_dir=folder / "best")
-        saving = CheckpointHook(2, by_epoch=False, max_keep=1, save_best="loss", asynchronous=asynchronous)
+        saving = CheckpointHook(2, by_epoch=False, max_keep=1, save_best="loss")
         runner = run_of("numpy", hooks=[CheckpointLoaderHook(folder, missing_ok=True), saving, best], work_dir=folder)
         saved = count(1)
         hooks(runner.write_checkpoint).post(lambda: 1 / (next(saved) != killed_after) and None)
