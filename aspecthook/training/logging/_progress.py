@@ -128,7 +128,8 @@ class ProgressHook(LoggerHook):
     needs: ClassVar[tuple[str, ...]] = ("rich",)
 
     def __init__(self) -> None:
-        super().__init__(Lines(), 0, ignore_last=False)
+        super().__init__(None, 0, ignore_last=False)
+        self.sink: Any = Lines()
         self._running = False
         self._bar: Bar | None = None
         self._printed_at = self._drawn_at = 0.0
