@@ -1,8 +1,7 @@
 """The hook that averages the parameters over the steps of a run, and validates with the average.
 
-One of the two sets, the average and the trained parameters, is in the model, and the hook holds the other. A checkpoint
-has the average in the place of the model's tensors, so that loading it yields the model that was validated, and the
-trained parameters in the state of the hook.
+One of the two sets, the average and the trained parameters, is in the model. A checkpoint has the average in the place
+of the model's tensors, so that loading it yields the model that was validated, and both sets in the state of the hook.
 """
 
 from __future__ import annotations
@@ -91,6 +90,7 @@ class EMAHook(Hook):
         self._average: Arrays | None = None
         self._aside: Arrays | None = None  # the parameters, while the average is in the model
         self._stays = False
+        self._is_lent = False  # whether the average is in the model only because a checkpoint has it there
 
     @property
     def average(self) -> dict[str, NDArray[Any]]:
@@ -163,7 +163,7 @@ class EMAHook(Hook):
     def _put_back(self, runner: Runner) -> None:
         if self._aside is not None:
             runner.backend.swap(runner.model, self._aside)
-            self._aside = None
+            self._aside, self._is_lent = None, False
 
     def _copy(self, runner: Runner) -> None:
         """Start the average from the parameters; from float16, in which small steps are lost, as float32."""
@@ -172,53 +172,38 @@ class EMAHook(Hook):
         values = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
         self._average = runner.backend.to_device(values, runner.model)
 
+    # Checkpoints
+
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> Args | None:
-        """Swap the averaged and the trained parameters in the checkpoint."""
-        if self._average is None:
+        """Put the average into the checkpoint as its model, as if it were in the model at this moment."""
+        if self._average is None or self._aside is not None:
             return None
-        was_in = self._aside is not None
         # Through the model: only the model knows which tensors have several names.
         self._put_in(runner)
-        averaged: Arrays = {**runner.backend.state(runner.model), **_frozen(self._average)}
+        model, own = runner.backend.state(runner.model), {**self.state_dict(), "is_lent": True}
         self._put_back(runner)
-        weights = runner.backend.state(runner.model)
-        if was_in:
-            self._put_in(runner)
-        own = {"steps": self.steps, "averaged": list(self._average), "weights": weights, "inside": was_in}
-        model = {key: averaged.get(key, value) for key, value in checkpoint["model"].items()}
-        return self._changed(runner, checkpoint, model, own)
+        name = next(one.name for one in runner.registered if one.hook is self)
+        return Args(checkpoint={**checkpoint, "model": model, "hooks": {**checkpoint["hooks"], name: own}})
 
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any], resume: bool) -> Args | None:
-        """Put both sets back where they were, if the run is resumed; otherwise start a new average."""
-        state = checkpoint.get("hooks", {}).get(self._name(runner))
-        if not resume or state is None:
-            if resume:
-                runner.logger.warning("the checkpoint has no average; EMAHook starts from its parameters")
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any], resume: bool) -> None:
+        """Start a new average, unless the run is resumed from a checkpoint that has one."""
+        names = [one.name for one in runner.registered if one.hook is self]
+        if not resume or not checkpoint.get("hooks", {}).keys() & names:
             self._average = self._aside = None
             self.steps = 0
-            return None
-        if "weights" not in state:
-            return None
-        model, weights = checkpoint["model"], state["weights"]
-        average = {key: model[key] for key in state["averaged"]}
-        aside = {key: weights[key] for key in average} if state["inside"] else {}
-        placed = runner.backend.to_device({"average": average, "aside": aside}, runner.model)
-        own = {"steps": state["steps"], **placed}
-        return self._changed(runner, checkpoint, model if aside else {**model, **weights}, own)
 
-    def _name(self, runner: Runner) -> str:
-        return next(one.name for one in runner.registered if one.hook is self)
-
-    def _changed(self, runner: Runner, checkpoint: dict[str, Any], model: Arrays, own: dict[str, Any]) -> Args:
-        hooks = {**checkpoint["hooks"], self._name(runner): own}
-        return Args(checkpoint={**checkpoint, "model": model, "hooks": hooks})
+    def before_run(self, runner: Runner) -> None:
+        """Put the parameters into the model, where they were when the checkpoint was saved."""
+        if self._is_lent:
+            self._put_back(runner)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the average, and the parameters if the average is in the model."""
-        return {"steps": self.steps, "average": _frozen(self._average), "aside": _frozen(self._aside)}
+        sets = {"average": _frozen(self._average), "aside": _frozen(self._aside)}
+        return {"steps": self.steps, "is_lent": self._is_lent, **sets}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.steps = int(state["steps"])
+        self.steps, self._is_lent = int(state["steps"]), bool(state["is_lent"])
         # Copies: the model is restored from the same arrays.
         self._average, self._aside = deepcopy(state["average"]) or None, deepcopy(state["aside"]) or None
 

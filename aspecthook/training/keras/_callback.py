@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, SupportsFloat, TypeAlias, final
-from weakref import ref
+from weakref import proxy
 
 from aspecthook._errors import HookSignatureError
 from aspecthook.training._errors import TrainingError
@@ -28,17 +28,9 @@ class RunModel:
     resumed = False  # whether the run continues another one, so that callbacks keep the states that they have
 
     def __init__(self, runner: Runner) -> None:
-        # A weak reference, which does not keep the run alive: callbacks hold the model, and are hooks of the run.
-        self._find = ref(runner)
+        # A proxy does not keep the run alive: callbacks hold the model, and are hooks of the run.
+        self.runner: Runner = proxy(runner)
         self.history: object = None
-
-    @property
-    def runner(self) -> Runner:
-        """The run; a ReferenceError if it was deleted."""
-        runner = self._find()
-        if runner is None:
-            raise ReferenceError("the runner of this model was deleted; keep a reference to the Runner")
-        return runner
 
     # What is trained
 
@@ -87,16 +79,9 @@ class RunModel:
         return self.runner.model(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if "_find" not in vars(self):  # `copy` looks for methods before the copy has attributes
+        if "runner" not in vars(self):  # `copy` looks for methods before the copy has attributes
             raise AttributeError(name)
-        try:
-            return getattr(self.runner.model, name)
-        except AttributeError:
-            what = type(self.runner.model).__name__
-            raise AttributeError(
-                f"the model of a callback on our runner has no {name!r}, nor has {what}; of a keras.Model it has what "
-                "callbacks use: see the reference of aspecthook.training.keras"
-            ) from None
+        return getattr(self.runner.model, name)
 
 
 @final
@@ -123,8 +108,6 @@ class Optimizer:
                 group["lr"].fill_(scaled)
             else:
                 group["lr"] = scaled
-
-    lr = learning_rate  # its older name
 
     @property
     def iterations(self) -> int:

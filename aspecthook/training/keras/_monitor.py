@@ -34,7 +34,7 @@ def save_freq_of(who: str, value: object) -> Literal["epoch"] | int:
 class MonitorCallback(Callback):
     """The base of callbacks that watch a number in `logs`, and know the best one so far."""
 
-    _compares = False  # whether it is known to ask `is_better`, later
+    _compares = True  # whether it will ask `is_better`
 
     def __init__(
         self, monitor: str = "val_loss", mode: Mode = "auto", baseline: float | None = None, min_delta: float = 0.0
@@ -124,7 +124,6 @@ class EarlyStopping(MonitorCallback):
         aspecthook.HookOptionError: EarlyStopping(mode='maximum'): give 'min', 'max' or 'auto'; did you mean 'max'?
     """
 
-    _compares = True
     _kept = ("wait", "stopped_epoch", "best", "best_epoch", "best_weights")
 
     def __init__(
@@ -213,7 +212,6 @@ class ReduceLROnPlateau(MonitorCallback):
         aspecthook.HookOptionError: ReduceLROnPlateau: factor=2.0; give a number below 1
     """
 
-    _compares = True
     _kept = ("best", "wait", "cooldown_counter")
 
     def __init__(

@@ -184,18 +184,13 @@ class TextLoggerHook(_LineLoggerHook):
         length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
         place = f"Epoch{mode} [{row.epoch}]" if self.by_epoch else f"Iter{mode} "
         place += f"[{row.iter}{'' if length is None or mode else f'/{length}'}]"
-        numbers = [f"{name}: {_number(name, value)}" for name, value in row.numbers.items()]
+        numbers = [f"{name}: {number_text(value)}" for name, value in row.numbers.items()]
         eta = None if mode else eta_of(runner)
         if eta is not None:
             numbers.append(f"eta: {duration_text(eta)}")
         line = one_line(f"{place}  {', '.join(numbers)}")
         runner.logger.info("%s", line)
         self._send(runner, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
-
-
-def _number(name: str, value: float | str) -> str:
-    is_rate = name == "lr" or name.startswith("lr_")
-    return f"{value:.3e}" if is_rate and not isinstance(value, str) else number_text(value)
 
 
 @HOOKS.register

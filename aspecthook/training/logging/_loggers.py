@@ -383,7 +383,6 @@ class IterTimerHook(Hook):
 
     def __init__(self) -> None:
         self._since = 0.0  # the end of the last iteration
-        self._inside = False  # whether an iteration is under way
         self._count, self._total = 0, 0.0
 
     @property
@@ -393,7 +392,6 @@ class IterTimerHook(Hook):
 
     def before_run(self) -> None:
         """Start over: earlier measurements may come from another machine."""
-        self._inside = False
         self._count, self._total = 0, 0.0
 
     def before_train_epoch(self) -> None:
@@ -402,16 +400,14 @@ class IterTimerHook(Hook):
 
     def before_train_iter(self, runner: Runner) -> None:
         """Log how long the batch took to arrive."""
-        self._inside = True
         runner.log(data_time=perf_counter() - self._since)
 
     def after_train_iter(self, runner: Runner) -> None:
-        """Log how long the iteration took, unless a hook has skipped it."""
+        """Log how long the iteration took."""
         now = perf_counter()
-        if self._inside:
-            runner.log(time=now - self._since)
-            self._count, self._total = self._count + 1, self._total + now - self._since
-        self._inside, self._since = False, now
+        runner.log(time=now - self._since)
+        self._count, self._total = self._count + 1, self._total + now - self._since
+        self._since = now
 
     def around_val_epoch(self, proceed: Callable[[], object]) -> object:
         """Stop the clock: a hook may validate within an iteration, or between two."""

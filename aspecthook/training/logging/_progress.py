@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
@@ -86,6 +85,19 @@ class Bar:
             handler.setStream(stream)
 
 
+class Lines:
+    """The sink of the lines that stay."""
+
+    path = "the progress"  # as messages call it
+
+    def write(self, line: str) -> None:
+        """Print a line, above the bar if there is one."""
+        print(line, flush=True)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 def _fit(text: str) -> str:
     """Return a text as a line that stdout can show; while there is a bar, rich stands in its place."""
     return one_line(text, getattr(getattr(sys.stdout, "rich_proxied_file", sys.stdout), "encoding", None))
@@ -117,9 +129,9 @@ class ProgressHook(LoggerHook):
 
     def __init__(self) -> None:
         super().__init__(None, 0, ignore_last=False)
+        self.sink: Any = Lines()
         self._running = False
         self._bar: Bar | None = None
-        self._is_closed = False  # whether the terminal was closed
         self._printed_at = self._drawn_at = 0.0
 
     # When
@@ -127,7 +139,7 @@ class ProgressHook(LoggerHook):
     def before_run(self, runner: Runner) -> None:
         """Begin to show the training."""
         self.by_epoch: bool = runner.by_epoch
-        self._running, self._is_closed = True, False
+        self._running = True
         self._printed_at = perf_counter()
         super().before_run(runner)
 
@@ -153,10 +165,11 @@ class ProgressHook(LoggerHook):
 
     after_train_iter = after_iter
 
-    def always_run(self, runner: Runner, exc: BaseException | None) -> None:  # noqa: ARG002
+    def always_run(self, runner: Runner, exc: BaseException | None) -> None:
         """Leave the terminal as it was."""
         self._running = False
         self._stop()
+        super().always_run(runner, exc)
 
     # What is shown
 
@@ -167,7 +180,7 @@ class ProgressHook(LoggerHook):
         head = head if row.mode == "train" else f"{head} {row.mode}".lstrip()
         took = [duration_text(now - self._printed_at)] if self._running else []
         text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *took])
-        self._show(runner, lambda: print(_fit(text), flush=True))
+        self._send(runner, _fit(text))
         self._printed_at = now
 
     def _draw(self, runner: Runner, done: int) -> None:
@@ -185,20 +198,12 @@ class ProgressHook(LoggerHook):
             if not runner.by_epoch:  # all passes of the training are one
                 done, total = done + now.iter - now.inner_iter, runner.max_iters
                 head = _place(runner, 0, done)
-        bar = self._bar = self._bar or Bar()
-        self._show(runner, lambda: bar.draw(head, "  ".join(numbers), done, total))
-        self._drawn_at = perf_counter()
-
-    def _show(self, runner: Runner, function: Callable[[], None]) -> None:
-        """Print or draw. If the terminal was closed, warn and continue the run."""
-        if self._is_closed:
-            return
+        self._bar = self._bar or Bar()
         try:
-            function()
-        except (OSError, ValueError) as error:  # ValueError: the file is closed
-            self._is_closed = True
+            self._bar.draw(head, "  ".join(numbers), done, total)
+        except (OSError, ValueError):  # the terminal was closed, which the next line will tell
             self._stop()
-            runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
+        self._drawn_at = perf_counter()
 
     def _stop(self) -> None:
         bar, self._bar = self._bar, None

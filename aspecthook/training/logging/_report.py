@@ -199,13 +199,6 @@ class ReportHook(PlotHook):
     needs: ClassVar[tuple[str, ...]] = ("jinja2", "matplotlib")
     default = "report.html"
 
-    _began = ""  # when the run began
-
-    def before_run(self, runner: Runner) -> None:
-        """Begin, or continue where the resumed run had stopped."""
-        self._began = _now()
-        super().before_run(runner)
-
     def content(self, runner: Runner) -> bytes:
         """Return the page."""
         from jinja2 import Environment, StrictUndefined
@@ -228,17 +221,14 @@ class ReportHook(PlotHook):
         return page.encode(errors="replace")
 
     def _progress(self, runner: Runner) -> list[str]:
-        """Return how far the run has come, when it began, when it was so far, and why it has stopped."""
+        """Return how far the run has come, when it was so far, and why it has stopped."""
         now = runner.progress
         texts = [f"{now.epoch:,} of {runner.max_epochs:,} epochs"] if runner.max_epochs else []
         texts.append(f"{now.iter:,}{'' if texts or not runner.max_iters else f' of {runner.max_iters:,}'} iterations")
-        texts += [f"{'resumed' if runner.resumed else 'started'} {self._began}", f"written {_now()}"]
+        written = datetime.now().astimezone().isoformat(" ", "minutes")
+        texts.append(f"{'resumed, and ' if runner.resumed else ''}written {written}")
         stopped = [hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)]
         return [*texts, *(why for why in [self._error, *stopped] if why and self.end not in ("Running", "Done"))]
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(" ", "minutes")
 
 
 def _logs_of(runner: Runner, folder: Path) -> list[tuple[str, str]]:

@@ -352,8 +352,8 @@ def test_lines_of_text_say_what_a_reader_looks_for(tmp_path: Path, caplog: pytes
     values = {"loss": 0.25, "tiny": 3e-05}
     make(lambda place: {"log_vars": values}, IterTimerHook(), *kinds, work_dir=tmp_path, max_epochs=1).fit([0] * 2, [1])
     numbers = (
-        "lr: 1.000e-01, loss: 0.2500, tiny: 3.000e-05, data_time: …, time: …, eta: …",
-        "lr: 1.000e-01, val_acc: 0.5000",
+        "lr: 0.1000, loss: 0.2500, tiny: 3.000e-05, data_time: …, time: …, eta: …",
+        "lr: 0.1000, val_acc: 0.5000",
     )
     for name, places in (
         ("log.txt", ("Epoch [1][2/2]", "Epoch(val) [1][2]")),

@@ -356,7 +356,7 @@ def test_a_terminal_that_is_closed_does_not_end_the_run(
     assert runner.iter == 8
     assert isinstance(sys.stdout, Gone) and before == program()
     (record,) = caplog.records
-    assert re.match(r"the progress cannot be shown any more: .*gone; the run continues", record.message)
+    assert re.match(r"the progress cannot be written: .*gone.*; the run continues", record.message)
 
 
 def test_the_random_numbers_of_a_run_are_those_without_its_progress() -> None:

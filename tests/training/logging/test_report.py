@@ -128,7 +128,7 @@ def test_a_run_that_is_interrupted_and_resumed_keeps_no_row_of_a_part(
     resumed = make(tmp_path / "run", report := ReportHook(), **options)
     resumed.resume(tmp_path / "run" / "interrupted.ckpt")
     resumed.fit(BATCHES, [1.0])
-    assert report.rows == expected.rows and " resumed 20" in read(resumed).text
+    assert report.rows == expected.rows and " resumed, and written 20" in read(resumed).text
 
 
 # When it is written
