@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import partial
 from itertools import filterfalse
+from operator import attrgetter
 from types import CodeType, FunctionType
 
 from aspecthook._core.compile.copies import Attribute, Attributes
@@ -57,6 +58,7 @@ _PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name"
 _NO_HOOK: Any = object()
 _NO_PAUSES: frozenset[object] = frozenset()
 _NO_HOOKS: frozenset[Hook] = frozenset()
+_is_paused = attrgetter("paused")
 # Of a mount point that has had none; it stays empty.
 _NO_INSTANCES: dict[int, MountPoint] = {}
 
@@ -400,8 +402,8 @@ class MountPoint(Attribute):
         off = [*filter(gone.__contains__, self.members)]
         if off:
             self._change(partial(self._store, gone))
-        for hook in off:
-            self.count(hook, -1)
+            for hook in off:
+                self.count(hook, -1)
 
     def clear(self) -> None:
         """Remove all hooks."""
@@ -456,7 +458,7 @@ class MountPoint(Attribute):
 
     def acting(self) -> tuple[Hook, ...]:
         """Return the hooks that are not paused, in the order in which they were added."""
-        return () if self.pauses else tuple([hook for hook in self.members if not hook.paused])
+        return () if self.pauses else tuple(filterfalse(_is_paused, self.members))
 
     def chain(self) -> Chain:
         """Return the chain that runs now."""
@@ -494,9 +496,11 @@ class MountPoint(Attribute):
         place, site = self.place, self._site
         if place is not None and place.opened:
             return place.site
-        code = self.code()
-        if site is None or site.model is not code:
-            site = self._site = MountSite(self, code, self.ref)
+        function = self.ref()
+        if site is None or function is None or function.__code__ is not site.model:
+            code = self.code()
+            if site is None or site.model is not code:
+                site = self._site = MountSite(self, code, self.ref)
         return site
 
     @under_lock

@@ -55,9 +55,11 @@ def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
         if key.endswith("<lambda>"):
             key = f"{key}:{function.__code__.co_firstlineno}"
         mounts = _watch(function.__module__, module).mounts
-        older, mounts[key] = mounts.get(key), mount
-        if older is not None and older is not mount:
-            older.weaken()
+        older = mounts.get(key)
+        if older is not mount:
+            mounts[key] = mount
+            if older is not None:
+                older.weaken()
     return module
 
 
@@ -76,7 +78,9 @@ def watch_hook(hook: object, mount: Any) -> None:
         if module is None:
             mount.weaken()
         else:
-            _watch(name, module).mounts[id(mount)] = mount
+            mounts = _watch(name, module).mounts
+            if mounts.get(id(mount)) is not mount:
+                mounts[id(mount)] = mount
 
 
 def _watch(name: str, module: ModuleType) -> _Watched:
