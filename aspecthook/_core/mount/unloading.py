@@ -29,12 +29,29 @@ from .lock import is_ending, under_lock
 class _Watched:
     """A module, and the mount points with hooks as constants: of its functions, by name; and those with hooks of it."""
 
-    __slots__ = ("module", "mounts")
+    __slots__ = ("_limit", "module", "mounts")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
-        # Any, here and below: mount points, whose module imports this one.
-        self.mounts: weakref.WeakValueDictionary[object, Any] = weakref.WeakValueDictionary()
+        # References without a callback, which a mount point has anyway. Those of mount points that are gone are removed
+        # when there are twice as many as at the last time. Any, here and below: mount points, whose module imports
+        # this one.
+        self.mounts: dict[object, weakref.ref[Any]] = {}
+        self._limit = 64
+
+    def put(self, key: object, mount: Any) -> Any:
+        """Watch a mount point; return the one that was watched by this key before, if that is another one."""
+        ref, mounts = weakref.ref(mount), self.mounts
+        before = mounts.get(key)
+        if before is ref:
+            return None
+        if len(mounts) >= self._limit:
+            for old, one in list(mounts.items()):
+                if one() is None:
+                    mounts.pop(old, None)
+            self._limit = 64 + 2 * len(mounts)
+        mounts[key] = ref
+        return None if before is None else before()
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
@@ -54,12 +71,9 @@ def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
         key = function.__qualname__
         if key.endswith("<lambda>"):
             key = f"{key}:{function.__code__.co_firstlineno}"
-        mounts = _watch(function.__module__, module).mounts
-        older = mounts.get(key)
-        if older is not mount:
-            mounts[key] = mount
-            if older is not None:
-                older.weaken()
+        older = _watch(function.__module__, module).put(key, mount)
+        if older is not None:
+            older.weaken()
     return module
 
 
@@ -78,9 +92,7 @@ def watch_hook(hook: object, mount: Any) -> None:
         if module is None:
             mount.weaken()
         else:
-            mounts = _watch(name, module).mounts
-            if mounts.get(id(mount)) is not mount:
-                mounts[id(mount)] = mount
+            _watch(name, module).put(id(mount), mount)
 
 
 def _watch(name: str, module: ModuleType) -> _Watched:
@@ -106,7 +118,9 @@ def _weaken_unloaded() -> None:
     for name, watched in list(_watched.items()):
         module = watched.module()
         if module is None or sys.modules.get(name) is not module:
-            for mount in list(watched.mounts.values()):
-                mount.weaken()
+            for one in list(watched.mounts.values()):
+                mount = one()
+                if mount is not None:
+                    mount.weaken()
             if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]
