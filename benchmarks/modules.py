@@ -9,18 +9,18 @@ from typing import Any
 from aspecthook import weave
 
 from .results import OURS, Contest, Goal
-from .timing import Contender, Effort, race, repeated
+from .timing import Contender, Effort, race
 
 HAND = "by hand"
 TORCH = "PyTorch's own hooks"
 
 
 def modules(effort: Effort) -> list[Contest]:
-    """A module that gives back its input: beside one that is woven, with 1 + 1 and 10 + 10 hooks, on and off again."""
+    """A module that gives back its input: beside one that is woven, with 1 + 1 and 10 + 10 hooks."""
     if find_spec("torch") is None:
         print("section torch: PyTorch is not installed, nothing was measured", file=sys.stderr)
         return []
-    return [_idle(effort), _chain(1, effort), _chain(10, effort), _attach(effort)]
+    return [_idle(effort), _chain(1, effort), _chain(10, effort)]
 
 
 def _idle(effort: Effort) -> Contest:
@@ -65,16 +65,6 @@ def _chain(count: int, effort: Effort) -> Contest:
     return Contest("torch", f"A call of a module, {count} pre + {count} post, no-op", "ns", times, HAND, goals)
 
 
-def _attach(effort: Effort) -> Contest:
-    ours, theirs = _kind()(), _kind()()
-
-    def register() -> None:
-        theirs.register_forward_hook(_after_torch).remove()
-
-    acts = {OURS: lambda: weave(ours, post=_after).remove(), TORCH: register}
-    return Contest("torch", "A hook put on a module and taken off", "µs", repeated(acts, effort))
-
-
 def _kind() -> Any:
     """Make a class of its own, with a code of its own, that gives back its input."""
     import torch
@@ -103,9 +93,6 @@ def _before(x: object) -> None: ...
 
 
 def _after(result: object) -> None: ...
-
-
-def _after_torch(module: object, args: object, result: object) -> None: ...
 
 
 def _copy(function: Any) -> Any:

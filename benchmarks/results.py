@@ -7,7 +7,7 @@ import platform
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -133,15 +133,8 @@ def machine() -> str:
     cpu = known.get("cpu_model_name") or platform.processor() or platform.machine()
     return (
         f"Python {platform.python_version()} ({platform.python_compiler()}), {cpu}, {known.get('cpu_count', '?')} "
-        f"cores, {platform.system()}; {', '.join(f'{name} {_version(name)}' for name in (OURS, *PEERS))}"
+        f"cores, {platform.system()}; {', '.join(f'{name} {version(name)}' for name in (OURS, *PEERS))}"
     )
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def save_goals(contests: Iterable[Contest], path: str) -> None:

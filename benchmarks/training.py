@@ -155,7 +155,7 @@ def numpy_kit() -> Kit:
     import numpy as np
 
     from aspecthook.training.data import ArrayDataset, DataLoader
-    from aspecthook.training.numpy import AdamW, Linear, ReLU, Sequential, cross_entropy, manual_seed
+    from aspecthook.training.numpy import SGD, Linear, ReLU, Sequential, cross_entropy, manual_seed
 
     manual_seed(0)
     model = Sequential(Linear(64, 64), ReLU(), Linear(64, 10))
@@ -169,7 +169,7 @@ def numpy_kit() -> Kit:
         return norm
 
     loader = DataLoader(ArrayDataset(*_digits()), BATCH, shuffle=True)
-    optimizer = AdamW(model.parameters(), lr=RATE)
+    optimizer = SGD(model.parameters(), lr=RATE, momentum=0.9)
     return Kit(
         model, optimizer, cross_entropy, loader, clip, lambda: [one.data.tobytes() for one in model.parameters()]
     )

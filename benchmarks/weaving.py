@@ -20,11 +20,6 @@ from . import targets
 from .results import OURS, Contest, Goal
 from .timing import Contender, Effort, race, shots
 
-try:
-    from ddtrace.internal import wrapping as ddtrace
-except ImportError:  # it has no wheels for the newest Pythons
-    ddtrace = None
-
 MANY = 1_000
 SIGNATURES = 200
 _numbers = count(1)
@@ -53,16 +48,6 @@ def _wrapt(module: ModuleType) -> Callable[[], object]:
     return lambda: [wrapt.wrap_function_wrapper(module, name, _wrapper) for name in names]
 
 
-def _ddtrace(module: ModuleType) -> Callable[[], object]:
-    functions = [vars(module)[name] for name in _functions(module)]
-
-    def wrapper(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        targets.nothing(args[0])
-        return function(*args, **kwargs)
-
-    return lambda: [ddtrace.wrap(function, wrapper) for function in functions]
-
-
 def _different(effort: Effort) -> Contest:
     """Weave functions of many signatures and call each of them once, with shapes that were never seen."""
     ours = f"{OURS}, one pointcut"
@@ -70,8 +55,6 @@ def _different(effort: Effort) -> Contest:
         ours: lambda: _and_called(_of_signatures(), _woven),
         "wrapt, wrap_function_wrapper each": lambda: _and_called(_of_signatures(), _wrapt),
     }
-    if ddtrace is not None:
-        prepared["ddtrace, wrap each in place"] = lambda: _and_called(_of_signatures(), _ddtrace)
     times = shots(prepared, max(3, effort.rounds // 5))
     title = f"{MANY:,} functions of {SIGNATURES} signatures, one pre hook, each called once"
     return Contest("weave", title, "ms", times, goals=[Goal(ours, 0.15)])
@@ -113,14 +96,11 @@ def _calls(effort: Effort) -> Contest:
     before, after = targets.hook("x"), targets.hook("result")
     hand = "by hand"
 
-    def around(wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def wrapper(wrapped: Any, instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         before(args[0])
         result = wrapped(*args, **kwargs)
         after(result)
         return result
-
-    def wrapper(wrapped: Any, instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return around(wrapped, args, kwargs)
 
     ours = _new_function()
     weave(ours, pre=before, post=after)
@@ -134,10 +114,6 @@ def _calls(effort: Effort) -> Contest:
         Contender("wrapt", "f(1, 2)", {"f": vars(module)["add"]}),
         Contender("mock, wraps= (calls no hooks)", "f(1, 2)", {"f": spied}),
     ]
-    if ddtrace is not None:
-        theirs = _new_function()
-        ddtrace.wrap(theirs, around)
-        contenders.append(Contender("ddtrace, in place", "f(1, 2)", {"f": theirs}))
     return Contest("weave", "A call of a woven function, 1 + 1", "ns", race(contenders, effort), hand)
 
 

@@ -15,7 +15,7 @@ from aspecthook import hooks
 from aspecthook.training import Hook, Runner
 from aspecthook.training.checkpoint import newest
 from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
-from aspecthook.training.numpy import AdamW, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
+from aspecthook.training.numpy import SGD, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
 
 
 class Classifier(Sequential):
@@ -47,7 +47,7 @@ def make(epochs: int, work_dir: Path, seed: int = 0) -> Runner:
     """Make the run, without data."""
     manual_seed(seed)
     model = Classifier(Linear(64, 256), ReLU(), Dropout(0.3), Linear(256, 128), ReLU(), Dropout(0.3), Linear(128, 10))
-    optimizer = AdamW(model.parameters(), lr=3e-3)
+    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
     runner = Runner(model, optimizer=optimizer, max_epochs=epochs, work_dir=work_dir, seed=seed)
     runner.register_hook({"type": "LrUpdaterHook", "policy": "cosine", "min_lr": 0.0, "by_epoch": False})
     runner.register_hook({"type": "CheckpointHook", "interval": 1, "max_keep": 2})

@@ -31,7 +31,7 @@ try:
     from autograd import grad
 
     from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
-    from aspecthook.training.numpy import AdamW, Linear, ReLU, Sequential, cross_entropy, detach, manual_seed, no_grad
+    from aspecthook.training.numpy import SGD, Linear, ReLU, Sequential, cross_entropy, detach, manual_seed, no_grad
 except ImportError as error:
     sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install '.[train]'")
 
@@ -188,11 +188,12 @@ def digits(split: Any, wrong: float = 0.0, first: int | None = None) -> tuple[An
     return images.reshape(-1, 64)[:first], np.eye(10, dtype=np.float32)[drawn][:first]
 
 
-def make(epochs: int, hidden: int = 64, loss: Any = cross_entropy) -> Runner:
+def make(epochs: int, hidden: int = 64, loss: Any = cross_entropy, rate: float = 0.02) -> Runner:
     """Make a run, without data; all begin alike."""
     manual_seed(0)
     model = Sequential(Linear(64, hidden), ReLU(), Linear(hidden, 10))
-    return Runner(model, optimizer=AdamW(model.parameters(), lr=3e-3), loss=loss, max_epochs=epochs, seed=0)
+    optimizer = SGD(model.parameters(), lr=rate, momentum=0.9)
+    return Runner(model, optimizer=optimizer, loss=loss, max_epochs=epochs, seed=0)
 
 
 def batches(images: Any, labels: Any) -> DataLoader:
@@ -289,7 +290,7 @@ def show_half_precision() -> Iterator[Row]:
         zeros.append(np.mean([float((parameter.grad == 0).mean()) for parameter in trained(model)]))
 
     for name in ("single precision", "half precision", "static scale", "dynamic scale"):
-        runner, zeros, note = make(epochs=10, loss=small), list[Any](), ""
+        runner, zeros, note = make(epochs=10, loss=small, rate=2_000), list[Any](), ""
         hooks(runner.optimizer_step).pre(count)
         if name == "static scale":
             hooks(runner.backward).pre(scale_up)

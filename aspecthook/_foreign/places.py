@@ -14,7 +14,7 @@ from aspecthook._hints import Any, ParamSpec, TypeAlias, TypeVar, cast, final
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Place: TypeAlias = tuple[ModuleType, str]
+Location: TypeAlias = tuple[ModuleType, str]
 
 # What is in a namespace under a name that it does not have.
 ABSENT: Any = object()
@@ -66,28 +66,28 @@ class Entry(Occupancy):
         if isinstance(owner, type):
             type.__delattr__(owner, self.name) if value is ABSENT else type.__setattr__(owner, self.name, value)
         elif owner is not None:
-            put_back(space_of(owner), self.name, value)
+            write_entry(space_of(owner), self.name, value)
 
     def is_ours(self, value: object) -> bool:
         """Whether this is what we have put there last."""
         return self.ours is not None and value is self.ours
 
 
-def put_back(space: dict[str, Any], name: str, before: object) -> None:
-    """Restore one entry of a namespace."""
-    if before is ABSENT:
+def write_entry(space: dict[str, Any], name: str, value: object) -> None:
+    """Write an entry of a namespace, or take it out."""
+    if value is ABSENT:
         space.pop(name, None)
     else:
-        space[name] = before
+        space[name] = value
 
 
 # While an indexed function runs: the places of all objects by their `id`, found for the fourth object that is looked
 # for; and how many have been looked for.
-_index: dict[int, list[Place]] | None = None
+_index: dict[int, list[Location]] | None = None
 _asked = 0
 
 
-def places(value: object) -> Iterator[Place]:
+def places(value: object) -> Iterator[Location]:
     """Yield every place in an imported module where an object is kept, except in ours."""
     global _asked  # noqa: PLW0603  # under the lock
     _asked += 1

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import wrapt
 
-from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.callables import type_of
 
 from .carrier import bind
@@ -108,7 +107,7 @@ class Proxy(_Shell):
     # The name of a member that is inherited leads to the class which has it.
     _self_path = property(lambda self: self._self_mount.path if self._self_mount.inherited else None)
 
-    # `hooks` finds the mount point by this.
+    # `hooks` finds the mount point by this name, which is that of `copies.MARK`.
     __aspecthook__ = property(attrgetter("_self_mount"))
 
 
@@ -130,6 +129,3 @@ class BindingProxy(Proxy):
         if mount.binding == "class":
             return _Shell(bound, partial(enter, owner if owner is not None else type(instance)))
         return _Shell(bound, enter if instance is None else partial(enter, instance))
-
-
-assert MARK == "__aspecthook__"  # the name of the property of `Proxy`

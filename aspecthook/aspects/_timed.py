@@ -78,7 +78,7 @@ def timed(clock: Callable[[], float] = perf_counter) -> Timings:
 
             def end(_: Any, exc: BaseException | None) -> None:
                 with lock:
-                    totals.add(site.label, watch.spent, watch.spent, failed=exc is not None, recursive=False)
+                    totals[site.label].add(watch.spent, watch.spent, failed=exc is not None, recursive=False)
 
             return lambda: watch, end
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from aspecthook._core.law.callables import code_of
 from aspecthook._errors import WeaveError, printable
 from aspecthook._foreign.places import space_of
-from aspecthook.weave._members import Member, find, function_in, is_excluded, modules
+from aspecthook.weave._members import Member, find, function_in, is_excluded, modules_of
 from aspecthook.weave._pointcut import Pointcut, Term, is_glob
 from aspecthook.weave._reasons import why_unknown
 from aspecthook.weave._spots import spot_of
@@ -38,7 +38,7 @@ def match(text: str) -> list[Match]:
         _import(term)
     found: dict[object, Match] = {}
     for term in pointcut.terms:
-        for module in modules(term):
+        for module in modules_of(term):
             for one in _in_module(term, module, pointcut):
                 if one.key not in found or found[one.key].why is not None:
                     found[one.key] = one

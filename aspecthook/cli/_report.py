@@ -10,7 +10,7 @@ from typing import final
 
 import click
 
-from aspecthook.record._reading import first, lines_of, summary
+from aspecthook.record._reading import lines_of, summary
 from aspecthook.record._saving import save
 
 from ._live import LiveTree
@@ -76,8 +76,8 @@ class View:
         total = sum([row.calls for row in table])
         for path in outputs:
             cut = path.suffix == ".html" and total > _MOST_ON_PAGE
-            save(first(self._folder, _MOST_ON_PAGE) if cut else lines_of(self._folder), path)
-            self._say(f"written: {path}" + (f", the first {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
+            save(lines_of(self._folder, _MOST_ON_PAGE if cut else None), path)
+            self._say(f"written: {path}" + (f", the last {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
 
     def _say(self, text: str) -> None:
         if not self._open:

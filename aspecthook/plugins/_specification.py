@@ -8,14 +8,14 @@ from inspect import getattr_static
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast, final
 
-from aspecthook._core.law.callables import unwrap, who_is
+from aspecthook._core.law.callables import who_is
 from aspecthook._core.law.hook import Hook, Predicate
-from aspecthook._core.law.options import Options, priority_of
+from aspecthook._core.law.options import Options, priority_of, several
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
-from aspecthook.weave._aspects import Mark, attribute_names, marked, marks_of
+from aspecthook.weave._aspects import Mark, attribute_names, function_of, marked, marks_of
 from aspecthook.weave._calls import Calls
 
 
@@ -67,7 +67,7 @@ class Specification:
         shown = f"its events: {', '.join(names)}"
         owner = self.host if isinstance(self.host, type) else type(self.host)
         for base in owner.__mro__:
-            if _is_mounted(_function(vars(base).get(cast("str", name)))):
+            if _is_mounted(function_of(vars(base).get(cast("str", name)))):
                 if str(name).startswith("_"):
                     return f"{shown}; names that begin with an underscore are private"
                 return f"{shown}; {base.__name__} has it, but it is overridden: mark that @event too"
@@ -163,17 +163,13 @@ class Specification:
             raise PluginError(f"{who} has no marked methods; write @on above its methods for {names}{hint}")
 
 
-def _function(static: Any) -> object:
-    return unwrap(cast("Any", static).__func__ if isinstance(static, classmethod) else static)
-
-
 def _is_mounted(function: object) -> bool:
     return isinstance(function, FunctionType) and mount_of(function) is not None
 
 
 def _methods(plugin: object) -> dict[str, FunctionType]:
     """Return the functions of a plugin by name; of a module, those that it defines itself."""
-    found = {name: _function(getattr_static(plugin, name, None)) for name in attribute_names(plugin)}
+    found = {name: function_of(getattr_static(plugin, name, None)) for name in attribute_names(plugin)}
     return {name: one for name, one in found.items() if isinstance(one, FunctionType) and _is_own(plugin, one)}
 
 
@@ -209,16 +205,14 @@ def _options(plugin: object, mark: Mark, given: Options, name: str, who: str) ->
             options["priority"] = priority_of(own, who)
     for word in ("before", "after"):
         had = options.get(word)
-        several = isinstance(had, (list, tuple, set, frozenset))
-        row: list[Any] = [*cast("Iterable[Any]", had)] if several else [] if had is None else [had]
-        options[word] = [*row, *cast("list[str]", given.get(word, ()))]
+        options[word] = [*(() if had is None else several(had)), *cast("list[str]", given.get(word, ()))]
     return cast("Options", options)
 
 
 def read_names(value: object, who: str, word: str) -> list[str]:
     """Return the names of other plugins, given as one or several, or raise a `PluginError` if one is not a string."""
-    several = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-    row: list[Any] = [] if value is None else list(cast("Iterable[Any]", value)) if several else [value]
+    many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    row: list[Any] = [] if value is None else list(cast("Iterable[Any]", value)) if many else [value]
     for one in row:
         if not isinstance(one, str):
             raise PluginError(f"{who} has {word}={brief(one)}; give the name of another plugin")

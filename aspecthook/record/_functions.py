@@ -45,32 +45,8 @@ class Table(list[Row]):
 
 
 @final
-class Totals:
-    """What a table is made of, in memory that does not grow with the calls."""
-
-    def __init__(self) -> None:
-        self.rows: defaultdict[str, _Total] = defaultdict(_Total)
-
-    def add(self, label: str, duration: float | None, own: float, *, failed: bool, recursive: bool) -> None:
-        """Add a call."""
-        row = self.rows[label]
-        row.calls += 1
-        row.errors += failed
-        row.own += own
-        if duration is not None:
-            row.durations[float(f"{duration:.3g}")] += 1
-            if not recursive:
-                row.total += duration
-
-    def table(self) -> Table:
-        """Return the table."""
-        rows = [row.row(label) for label, row in self.rows.items()]
-        return Table(sorted(rows, key=lambda row: -row.own))
-
-
-@final
-class _Total:
-    """The sums of one function."""
+class Total:
+    """The sums of one function, in memory that does not grow with the calls."""
 
     def __init__(self) -> None:
         self.calls = self.errors = 0
@@ -78,10 +54,17 @@ class _Total:
         # How many calls took how long, to three digits: there are 900 of them from 1 ms to 10 ms.
         self.durations: Counter[float] = Counter()
 
-    def row(self, label: str) -> Row:
-        return Row(label, self.calls, self.errors, self.total, self.own, self._quantile(0.5), self._quantile(0.99))
+    def add(self, duration: float | None, own: float, *, failed: bool, recursive: bool) -> None:
+        """Add a call."""
+        self.calls += 1
+        self.errors += failed
+        self.own += own
+        if duration is not None:
+            self.durations[float(f"{duration:.3g}")] += 1
+            if not recursive:
+                self.total += duration
 
-    def _quantile(self, share: float) -> float:
+    def quantile(self, share: float) -> float:
         """Return the shortest time that at least this share of the calls does not exceed (nearest rank)."""
         rank = share * self.durations.total()
         for duration in sorted(self.durations):
@@ -91,9 +74,19 @@ class _Total:
         return 0.0  # none has ended
 
 
-def table(calls: Iterable[RecordedCall]) -> Table:
-    """Return the table of some calls."""
-    totals = Totals()
-    for call in calls:
-        totals.add(call.label, call.duration, call.own, failed=call.exc is not None, recursive=call.recursive)
-    return totals.table()
+@final
+class Totals(defaultdict[str, Total]):
+    """The sums of all functions, by their labels."""
+
+    def __init__(self, calls: Iterable[RecordedCall] = ()) -> None:
+        super().__init__(Total)
+        for call in calls:
+            self[call.label].add(call.duration, call.own, failed=call.exc is not None, recursive=call.recursive)
+
+    def table(self) -> Table:
+        """Return the table."""
+        rows = [
+            Row(label, of.calls, of.errors, of.total, of.own, of.quantile(0.5), of.quantile(0.99))
+            for label, of in self.items()
+        ]
+        return Table(sorted(rows, key=lambda row: -row.own))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -197,6 +198,12 @@ def _call_line(call: RecordedCall, number: int) -> str:
     begin, end = round(call.begin * 1e9), call._end
     duration = "null" if end is None else max(0, round(end * 1e9) - begin)
     more = ',"recursive":true' if call.recursive else ""
+    more += f',"thread":{quoted(call.thread)}'
+    if call.task is not None:
+        more += f',"task":{quoted(call.task)}'
+    if call.turns:
+        turns = [[round(at * 1e9), round((at + length) * 1e9) - round(at * 1e9)] for at, length in call.turns]
+        more += f',"turns":{json.dumps(turns)}'
     texts: list[str] = []
     if call.has_values:
         texts = [f"{quoted(name)}:{quoted(text)}" for name, text in call.shown_arguments().items()]
@@ -207,16 +214,18 @@ def _call_line(call: RecordedCall, number: int) -> str:
         more += f',"error":{{"type":{quoted(error[0])},"message":{quoted(error[1])}}}'
     elif call.ended and call.has_values:
         more += f',"result":{quoted(call.shown_result())}'
-    more += f',"thread":{quoted(call.thread)}'
-    if call.task is not None:
-        more += f',"task":{quoted(call.task)}'
-    if call.turns:
-        turns = [[round(at * 1e9), round((at + length) * 1e9) - round(at * 1e9)] for at, length in call.turns]
-        more += f',"turns":{json.dumps(turns)}'
     return (
         f'{{"call":{call.number},"parent":{parent},"of":{number},"begin":{begin},"duration":{duration},'
         f'"own":{round(call.own * 1e9)}{more}}}\n'
     )
+
+
+# A line of a call, as it is put together above. It takes a third of the time that a parser of JSON takes.
+CALL = re.compile(
+    r'\{"call":\d+,"parent":[^"]+,"of":(?P<of>\d+),"begin":(?P<begin>-?\d+),"duration":(?P<duration>null|\d+),'
+    r'"own":(?P<own>-?\d+)(?P<recursive>,"recursive":true)?,"thread":(?P<thread>"[^"\\]*(?:\\.[^"\\]*)*")'
+    r'(?:,"task":"[^"\\]*(?:\\.[^"\\]*)*")?(?:,"turns":(?P<turns>\[\[[^"]+\]\]))?,?(?P<values>.*)\}\n'
+)
 
 
 def lines(calls: Iterable[RecordedCall], started: float, headers: Mapping[int, dict[str, Any]]) -> Iterator[str]:

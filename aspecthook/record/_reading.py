@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator
-from heapq import nsmallest
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast, final
@@ -14,7 +14,7 @@ from aspecthook._errors import AspecthookError, brief, printable
 
 from ._calls import Function, RecordedCall, RecordedError
 from ._functions import Table, Totals
-from ._json_lines import VERSION
+from ._json_lines import CALL, VERSION
 from ._tape import Tape
 
 
@@ -77,46 +77,39 @@ def read(*paths: str | PathLike[str]) -> Tape:
 def summary(path: str | PathLike[str]) -> Table:
     """Return the table of a recording."""
     totals = Totals()
-    labels: dict[int, str] = {}
-    for file in _files(path):
-        for _, entry in _entries(file):
-            if "call" in entry:
-                duration = None if entry["duration"] is None else entry["duration"] / 1e9
-                failed, recursive = "error" in entry, "recursive" in entry
-                totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
-            elif "function" in entry:
-                labels[entry["function"]] = printable(entry["name"])
+    labels: dict[str, str] = {}
+    for line in lines_of(path):
+        call = CALL.match(line)
+        if call is not None:
+            of, duration, own, recursive, values = call.group("of", "duration", "own", "recursive", "values")
+            took = None if duration == "null" else int(duration) / 1e9
+            failed = '"error":{"' in values  # no text in it has a quotation mark without a backslash
+            totals[labels[of]].add(took, int(own) / 1e9, failed=failed, recursive=recursive is not None)
+        elif line.startswith('{"function":'):
+            entry = json.loads(line)
+            labels[str(entry["function"])] = printable(entry["name"])
     return totals.table()
 
 
-def lines_of(path: str | PathLike[str]) -> Iterator[str]:
-    """Yield the lines of a recording that `summary` has read before, without looking into them again."""
-    for path_of_one in _files(path):
-        with open(path_of_one, encoding="utf-8") as file:
-            yield from (line for line in file if line.endswith("\n"))
-
-
-def first(path: str | PathLike[str], most: int) -> Iterator[str]:
-    """Yield the lines of a recording, of the calls only those that began first, to which those around them belong."""
-    begins = nsmallest(most, (begin for begin, _ in _begins(path) if begin is not None))
-    left_out = 0
-    for begin, line in _begins(path):
-        if begin is None or begin <= begins[-1]:
-            yield line
-        else:
-            left_out += 1
+def lines_of(path: str | PathLike[str], most: int | None = None) -> Iterator[str]:
+    """Yield the lines of a recording; of the calls, if there are more, only so many, those that ended last."""
+    files, left_out = _files(path), 0
+    for one in files:
+        with open(one, encoding="utf-8") as file:
+            whole = (line for line in file if line.endswith("\n"))
+            if most is None:
+                yield from whole
+                continue
+            calls = deque[str](maxlen=most // len(files))
+            for line in whole:
+                if line.startswith('{"call":'):
+                    left_out += len(calls) == calls.maxlen
+                    calls.append(line)
+                else:
+                    yield line
+            yield from calls
     if left_out:
-        yield f'{{"left_out":{left_out},"why":"they began later"}}'
-
-
-def _begins(path: str | PathLike[str]) -> Iterator[tuple[tuple[float, int, int] | None, str]]:
-    """Yield the lines of a recording, each with when the call began and what distinguishes it from others."""
-    started, place = 0.0, 0
-    for file in _files(path):
-        for line, entry in _entries(file):
-            if "started" in entry:
-                started, place = entry["started"], place + 1
-            yield (started + entry["begin"] / 1e9, place, entry["call"]) if "call" in entry else None, line
+        yield f'{{"left_out":{left_out},"why":"they ended earlier"}}\n'
 
 
 def _files(path: str | PathLike[str]) -> list[Path]:
@@ -166,7 +159,7 @@ class _Reader:
         """Read one file."""
         process, started = -1, 0.0
         functions: dict[int, Function] = {}
-        for number, (_, entry) in enumerate(_entries(path), 1):
+        for number, entry in enumerate(_entries(path), 1):
             try:
                 if "aspecthook" in entry:
                     process, started = _header(entry, path)
@@ -191,20 +184,19 @@ class _Reader:
             raise RecordingError(f"{path} is not a recording of calls: it is empty")
 
 
-def _entries(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of a file, and what is in each."""
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield what is in each line of a file."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                text = line.decode()
-                entry: object = json.loads(text)
+                entry: object = json.loads(line.decode())
             except (ValueError, RecursionError) as error:  # the latter for lists within lists
                 if line.endswith(b"\n"):
                     raise RecordingError(f"{path}:{number} is not JSON: {brief(line)}") from error
                 continue  # the process was killed, or the disk was full, while it was written
             if type(entry) is not dict:
                 raise RecordingError(f"{path}:{number} is not an entry of a recording: {brief(line)}")
-            yield text, cast("dict[str, Any]", entry)
+            yield cast("dict[str, Any]", entry)
 
 
 def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:

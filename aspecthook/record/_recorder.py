@@ -4,7 +4,7 @@ What runs in one thread is a stack at any moment: a call is inside the innermost
 generator runs only during its turns. So hooks note no more than begins, turns and ends, each thread in a queue of its
 own, and the calls are made of these notes when somebody looks; or at once, where they go to a sink.
 
-The invariant: nothing that goes wrong here reaches the program.
+The invariant: nothing that goes wrong here reaches the program. A sink that raises is dropped, with one warning.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from itertools import count
 from operator import attrgetter
 from time import perf_counter, time
 
+from aspecthook._errors import WarningsTo, listener, warn
 from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
-from ._sinks import Outlet, To
+from ._sinks import RecordWarning, To, sink_of
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
@@ -89,9 +90,12 @@ class Recorder:
         self.process = os.getpid()
         self.redaction = redaction
         self._max_depth = max_depth
-        self.outlet = Outlet(to, self.started, last)
+        self.sink = sink_of(to, self.started, last)
         # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
-        self.live = self.outlet.sink is not None
+        self.live = self.sink is not None
+        # For the sink: the calls that have not ended.
+        self._open: dict[int, RecordedCall] = {}
+        self._listener = listener()  # of warnings
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
         self._collecting = threading.RLock()
@@ -179,7 +183,7 @@ class Recorder:
                 return
             except Exception as error:
                 notes[:0] = rows[place + 5 :]
-                self.outlet.complain(f"a call could not be recorded: {error!r:.200}")
+                self._complain(f"a call could not be recorded: {error!r:.200}")
 
     def _take(self, strand: Strand, rows: list[Any], place: int) -> None:
         """Take one note; the comment at the top of the module says what is in it."""
@@ -226,7 +230,7 @@ class Recorder:
         if self.redaction.active:
             call.arguments  # noqa: B018  # what is redacted is known before any text is made
         if self.live:
-            self.outlet.begin(call)
+            self._open[call.number] = call
         else:
             self._fresh.append(call)
 
@@ -246,8 +250,9 @@ class Recorder:
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
         # In the child of a fork, what had begun before is for the parent to write.
-        if call.process == self.process:
-            self.outlet.write(call)
+        if self.live and call.process == self.process:
+            self._send("write", call)
+            self._open.pop(call.number, None)
 
     def _push(self, strand: Strand, call: RecordedCall) -> None:
         strand.stack.append(call)
@@ -268,17 +273,50 @@ class Recorder:
             if strand.inside:
                 strand.inside[-1] += inside
 
+    # The sink
+
     @property
     def is_closed(self) -> bool:
         """Whether its calls go nowhere any more."""
-        return self.live and self.outlet.sink is None
+        return self.live and self.sink is None
+
+    def _send(self, what: str, *given: object) -> None:
+        """Call this method of the sink, if it has it."""
+        try:
+            method = getattr(self.sink, what, None)
+            if method is not None:
+                method(*given)
+        except Exception as error:
+            if isinstance(error, RecursionError) and not _has_room(_ROOM):
+                raise  # the program's recursion: the note is read again when there is room
+            sink, self.sink = self.sink, None
+            if sink is not None:  # otherwise another thread has dropped it meanwhile
+                self._complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
+                if what != "close":
+                    try:
+                        sink.close()
+                    except Exception:  # that it does not work any more has been said
+                        pass
+
+    def _complain(self, message: str) -> None:
+        """Warn; where warnings are errors, which must not reach the program, log."""
+        try:
+            with WarningsTo(self._listener):
+                warn(message, RecordWarning)
+        except RecordWarning:
+            import logging
+
+            logging.getLogger("aspecthook").warning(message)
 
     def close(self) -> None:
         """Write what has not ended, and close the sink."""
         here = self.here
         here.note = IGNORED
         try:
-            self.outlet.close()
+            for call in list(self._open.values()):
+                self._send("write", call)
+            self._send("close")
+            self.sink = None
         finally:
             here.note = here.strand.notes.extend
 
@@ -288,7 +326,20 @@ class Recorder:
         self.collect()
         self.process = os.getpid()
         self.strands[:] = [self.here.strand]
-        self.outlet.forked()
+        self._open.clear()  # what had begun before is for the parent to write
+        self._send("forked")
+
+
+# How many frames a sink may need. One that needs more fails by a recursion of its own.
+_ROOM = 100
+
+
+def _has_room(frames: int) -> bool:
+    """Whether so many more calls may be made inside this one."""
+    try:
+        return frames == 0 or _has_room(frames - 1)
+    except RecursionError:
+        return False
 
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:

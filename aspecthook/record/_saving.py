@@ -21,6 +21,8 @@ from typing import Any, TypeAlias
 
 from aspecthook._errors import HookOptionError
 
+from ._json_lines import CALL
+
 Path: TypeAlias = "str | PathLike[str]"
 
 
@@ -46,34 +48,35 @@ def _events(lines: Iterable[str]) -> Iterator[str]:
     """Yield the events of Chrome's trace format: a slice for each call, and for each turn of one that has turns."""
     first: float | None = None
     process, shift = 0, 0
-    names: dict[int, str] = {}
+    names: dict[str, str] = {}
     threads: dict[tuple[int, str], int] = {}
     for line in lines:
-        entry: dict[str, Any] = json.loads(line)
-        if "call" in entry:
-            lane = process, entry["thread"]
+        call = CALL.match(line)
+        if call is not None:
+            of, begin, duration, thread, turns, values = call.group(*_FIELDS)
+            lane = process, thread
             if lane not in threads:
                 threads[lane] = len(threads) + 1
-                yield _named("thread_name", process, threads[lane], entry["thread"])
-            shown = entry.get("arguments", {})
-            if "error" in entry:
-                shown["(raised)"] = f"{entry['error']['type']}: {entry['error']['message']}"
-            elif "result" in entry:
-                shown["(returned)"] = entry["result"]
-            arguments = ",".join([f"{quoted(name)}:{quoted(text)}" for name, text in shown.items()])
-            common = f'{names[entry["of"]]},"pid":{process},"tid":{threads[lane]},"args":{{{arguments}}}}}'
-            for begin, length in entry.get("turns") or [(entry["begin"], entry["duration"])]:
+                yield _named("thread_name", process, threads[lane], json.loads(thread))
+            common = f'{names[of]},"pid":{process},"tid":{threads[lane]},"args":{{{values}}}}}'
+            slices = [(int(begin), duration)] if turns is None else json.loads(turns)
+            for at, length in slices:
                 # Whole nanoseconds, so that what is inside another slice is so here too. One without an end is open.
-                end = '"ph":"B"' if length is None else f'"ph":"X","dur":{length / 1e3}'
-                yield f'{{{end},"ts":{(shift + begin) / 1e3},{common}'
-        elif "function" in entry:
+                end = '"ph":"B"' if length == "null" else f'"ph":"X","dur":{int(length) / 1e3}'
+                yield f'{{{end},"ts":{(shift + at) / 1e3},{common}'
+            continue
+        entry: dict[str, Any] = json.loads(line)
+        if "function" in entry:
             module, _, name = entry["name"].rpartition(":")
-            names[entry["function"]] = f'"name":{quoted(name)},"cat":{quoted(module or "calls")}'
+            names[str(entry["function"])] = f'"name":{quoted(name)},"cat":{quoted(module or "calls")}'
         elif "aspecthook" in entry:
             process, names = entry["process"], {}
             first = entry["started"] if first is None else first
             shift = round((entry["started"] - first) * 1e9)
             yield _named("process_name", process, 0, f"process {process}")
+
+
+_FIELDS = ("of", "begin", "duration", "thread", "turns", "values")
 
 
 def _named(what: str, process: int, thread: int, name: str) -> str:

@@ -130,11 +130,6 @@ class Tape:
             raise LookupError("nothing that this tape records has been called")
         return calls[-1]
 
-    @property
-    def started(self) -> float:
-        """The time when the tape began, in seconds since 1970."""
-        return self._recorder.started
-
     def functions(self) -> Table:
         """Return a table of the functions, with the calls, errors and times of each.
 
@@ -145,9 +140,9 @@ class Tape:
             >>> [(row.name, row.calls, row.errors) for row in sorted(tape.functions())]
             [('shlex:join', 1, 0), ('shlex:quote', 2, 0)]
         """
-        from ._functions import table
+        from ._functions import Totals
 
-        return table(self)
+        return Totals(self).table()
 
     def save(self, path: Path) -> None:
         """Write the calls to a file, in the format of its suffix.
@@ -161,7 +156,7 @@ class Tape:
         from ._json_lines import lines
         from ._saving import save
 
-        save(lines(self, self.started, self._recorder.headers), path)
+        save(lines(self, self._recorder.started, self._recorder.headers), path)
 
     # Showing
 

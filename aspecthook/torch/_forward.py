@@ -17,7 +17,7 @@ from aspecthook._core.compile.link import Codes
 from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._errors import WeaveError, qualified
 from aspecthook._foreign.carrier import carrier
-from aspecthook._foreign.places import ABSENT, Entry, put_back
+from aspecthook._foreign.places import ABSENT, Entry, write_entry
 
 from ._carried import Module, ModuleSlot, known_point, label_of, space_of, without
 from ._own import OwnMountPoint
@@ -63,7 +63,7 @@ class ForwardSlot(ModuleSlot):
 
     def clean(self, space: dict[str, Any]) -> None:
         if self._entry.opened and self._entry.is_ours(space.get("forward")):
-            put_back(space, "forward", self._entry.before)
+            write_entry(space, "forward", self._entry.before)
         if self._flag is not None:
             without(space, "_forward_pre_hooks", self._flag)
 

@@ -28,7 +28,6 @@ with NamesTheLibrary(__name__):
     from .backends._backend import manual_seed, no_grad
     from .backends._network import (
         SGD,
-        AdamW,
         Dropout,
         Linear,
         Loss,
@@ -43,7 +42,6 @@ with NamesTheLibrary(__name__):
 
 __all__ = [
     "SGD",
-    "AdamW",
     "Dropout",
     "Linear",
     "Loss",

@@ -73,7 +73,7 @@ def _marker(kind: Kind, noun: str) -> Any:
             raise WeaveError(f"the mark {kind!r} takes no exception types; only 'exception' does")
 
         def decorate(method: Any) -> Any:
-            function = _function_of(method)
+            function = function_of(method)
             if not isinstance(function, (FunctionType, Maker)):
                 raise WeaveError(
                     f"{brief(method)} cannot be marked {kind!r}: it is not a method; put the mark on a function"
@@ -144,7 +144,7 @@ always: Marker = _marker("always", "an always hook")
 
 def marks_of(value: Any) -> tuple[Mark, ...]:
     """Return the marks of a function or method, from the top down."""
-    function = _function_of(value)
+    function = function_of(value)
     return function.__dict__.get(MARKS, ()) if isinstance(function, (FunctionType, Maker)) else ()
 
 
@@ -174,5 +174,6 @@ def has_marks(cls: type[Any]) -> bool:
     return any(marks_of(value) for base in cls.__mro__ for value in list(vars(base).values()))
 
 
-def _function_of(value: Any) -> object:
+def function_of(value: Any) -> object:
+    """Return the function in a method, as `getattr_static` gives it."""
     return unwrap(cast("Any", value).__func__ if isinstance(value, classmethod) else value)

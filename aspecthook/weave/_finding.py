@@ -12,11 +12,11 @@ from aspecthook._errors import WeaveError, qualified
 from aspecthook._hints import Any, NamedTuple, TypeAlias
 
 from ._imports import is_being_imported
-from ._members import Member, find, is_excluded, modules, public
+from ._members import Member, find, is_excluded, modules_of, public
 from ._pointcut import Pointcut, Term
 from ._pytorch import model_of
 from ._reasons import why_empty
-from ._spots import Chosen, Spot, shown, spot_of, spot_of_object
+from ._spots import Chosen, Spot, label_of, spot_of, spot_of_object
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -39,6 +39,11 @@ class Plan(NamedTuple):
     target: object  # a Pointcut, or the target itself
     wanted: tuple[Wanted, ...]
     where: Where | None
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms of the target that choose, if it is a pointcut."""
+        return self.target.terms if isinstance(self.target, Pointcut) else ()
 
     def means(self, spot: Spot) -> bool:
         """Whether the predicate of the user lets hooks on a spot."""
@@ -64,8 +69,8 @@ def spots_in_modules(
     spots: Spots = []
     terms: set[Term] = set()
     for plan in plans:
-        for term in plan.target.terms if isinstance(plan.target, Pointcut) else ():
-            for module in modules(term):
+        for term in plan.terms:
+            for module in modules_of(term):
                 if imported is not None and module is not imported:
                     continue
                 # Asked first: the import of another thread may end while we look, and then nothing shows any more that
@@ -111,8 +116,7 @@ def _accepted(members: Iterable[Member]) -> tuple[list[Spot], WeaveError | None]
 
 def spots_of_objects(plans: Iterable[Plan]) -> Spots:
     """Return the spots of targets that were given themselves."""
-    given = [plan for plan in plans if not isinstance(plan.target, Pointcut)]
-    return [(plan, spot) for plan in given for spot in _spots_of(plan.target) if plan.means(spot)]
+    return [(plan, spot) for plan in plans if not plan.terms for spot in _spots_of(plan.target) if plan.means(spot)]
 
 
 def _spots_of(target: Any) -> list[Spot]:
@@ -132,7 +136,7 @@ def _spots_of(target: Any) -> list[Spot]:
         spot = spot_of_object(target)
     if spot is None:
         raise WeaveError(
-            f"{shown(target)} cannot be woven: it is a value, of type {type(target).__name__}; give a function, a "
+            f"{label_of(target)} cannot be woven: it is a value, of type {type(target).__name__}; give a function, a "
             f"method, a class, a module, a pointcut such as 'shop:price, shop:Cart.*', or an object with methods "
             f"marked pre, post and so on"
         )

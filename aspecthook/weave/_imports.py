@@ -58,7 +58,7 @@ def unwatch(watcher: Watcher) -> None:
     """Stop notifying a watcher. With the last one, nothing of ours is left in the import system."""
     _watchers.pop(id(watcher), None)
     _waiting.pop(id(watcher), None)
-    _settle()
+    _place_finder()
     if not _watchers and _on_reload is not None:
         mount, hook = _on_reload
         mount.discard((hook,))
@@ -154,7 +154,7 @@ def _look(watcher: Watcher) -> None:
         _waiting[id(watcher)] = watcher, missing
     else:
         _waiting.pop(id(watcher), None)
-    _settle()
+    _place_finder()
 
 
 def _follow(name: str) -> None:
@@ -253,7 +253,7 @@ class _Finder:
 _finder: _Finder | None = None
 
 
-def _settle() -> None:
+def _place_finder() -> None:
     """Put the finder in place while somebody waits, and remove it otherwise; under the lock."""
     global _finder  # noqa: PLW0603  # under the lock
     if _waiting and _finder is None:

@@ -9,8 +9,7 @@ from types import BuiltinFunctionType, DynamicClassAttribute, FunctionType, Modu
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, printable, qualified
-from aspecthook._foreign.places import modules as imported_modules
-from aspecthook._foreign.places import space_of
+from aspecthook._foreign.places import modules, space_of
 from aspecthook._hints import Any, NamedTuple, TypeAlias, cast
 
 from ._pointcut import Pointcut, Segment, Term
@@ -54,12 +53,12 @@ class Member(NamedTuple):
         return printable(f"{self.module}:{'.'.join(self.path)}")
 
 
-def modules(term: Term) -> list[ModuleType]:
+def modules_of(term: Term) -> list[ModuleType]:
     """Return the imported modules that a term means. A glob does not choose those that weaving itself runs on."""
     if term.exact_module:
         named: Any = sys.modules.get(term.module)
         return [named] if issubclass(type(named), ModuleType) else []
-    return list({id(one): one for name, one in imported_modules() if term.in_module(name)}.values())
+    return list({id(one): one for name, one in modules() if term.in_module(name)}.values())
 
 
 def find(term: Term, module: ModuleType) -> list[Member]:

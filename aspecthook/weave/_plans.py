@@ -17,7 +17,7 @@ from ._aspects import has_marks, marked
 from ._finding import Plan, Wanted, Where
 from ._pointcut import Pointcut
 from ._pytorch import WORDS, model_of, refuse_words
-from ._spots import Chosen, shown
+from ._spots import Chosen, label_of
 from ._weaving import Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -48,7 +48,7 @@ def begin(
         WeaveError: What was asked for makes no sense, or cannot be done.
     """
     if callable(names) and not isinstance(names, type):
-        raise HookTypeError(f"weave takes hooks by name, as in weave(target, pre=hook): {shown(names)} has none")
+        raise HookTypeError(f"weave takes hooks by name, as in weave(target, pre=hook): {label_of(names)} has none")
     kinds = {kind: hooks for kind, hooks in kinds.items() if hooks is not None}
     words = {word: hooks for word, hooks in more.items() if word in WORDS and hooks is not None}
     options: Any = {option: value for option, value in more.items() if option not in WORDS}
@@ -77,7 +77,7 @@ def _check(options: Options, scope: object, where: object) -> None:
 
 def _of_functions(target: object, given: _Given) -> list[Plan]:
     """Return the plans for whatever holds functions, or for an aspect given alone."""
-    wanted = _wanted(given.kinds, given.options, shown(target))
+    wanted = _wanted(given.kinds, given.options, label_of(target))
     if given.aspect is None and not wanted:
         plans = _of_aspect(target, None, given)
         if not plans:
@@ -148,7 +148,7 @@ def _want(kind: Kind, function: Any, types: tuple[type[BaseException], ...], opt
 
 
 def _of_given_aspect(target: object, given: _Given) -> list[Plan]:
-    plans, label = _of_aspect(given.aspect, target, given), shown(given.aspect)
+    plans, label = _of_aspect(given.aspect, target, given), label_of(given.aspect)
     if not plans and isinstance(given.aspect, FunctionType):
         name = given.aspect.__name__
         raise WeaveError(f"the aspect {label} is a function; if it makes an aspect, call it: aspect={name}(...)")
@@ -164,12 +164,12 @@ def _of_aspect(aspect: Any, target: object, given: _Given) -> list[Plan]:
     for mark, method in () if isinstance(aspect, (str, type, ModuleType)) else marked(aspect):
         if mark.pointcut is None and target is None:
             raise WeaveError(
-                f"the method {method.__name__!r} of {shown(aspect)} is marked {mark.kind!r} without a pointcut; name "
-                f"one in the mark, or give the target: weave(target, aspect=...)"
+                f"the method {method.__name__!r} of {label_of(aspect)} is marked {mark.kind!r} without a pointcut; "
+                f"name one in the mark, or give the target: weave(target, aspect=...)"
             )
         options = cast("Options", {**given.options, **mark.options})
         aimed = target if mark.pointcut is None else Pointcut(mark.pointcut)
-        plans.append(Plan(aimed, (_want(mark.kind, method, mark.types, options, shown(aspect)),), given.where))
+        plans.append(Plan(aimed, (_want(mark.kind, method, mark.types, options, label_of(aspect)),), given.where))
     return plans
 
 
@@ -181,7 +181,7 @@ def _refuse_class(target: object) -> None:
 
 
 def _why_no_hooks(target: object) -> str:
-    label = shown(target)
+    label = label_of(target)
     if isinstance(target, str):
         Pointcut(target)
         return f"no hooks are given for {label}; name them, as in weave({label}, pre=hook)"

@@ -14,7 +14,7 @@ from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, brief
 from aspecthook._hints import Any
 
-from ._spots import shown
+from ._spots import label_of
 
 _MODEL = "aspecthook.torch._model"
 # The keywords of `weave` that only these objects take.
@@ -49,5 +49,6 @@ def refuse_words(target: object, names: object, words: Iterable[str]) -> None:
         only.append(brief(names))
     if only:
         raise WeaveError(
-            f"{only[0]} is for modules and tensors of PyTorch, and {shown(target)} is of type {type(target).__name__}"
+            f"{only[0]} is for modules and tensors of PyTorch, and {label_of(target)} is of type "
+            f"{type(target).__name__}"
         )

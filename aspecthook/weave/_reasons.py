@@ -12,7 +12,7 @@ from aspecthook._foreign.places import is_ours, space_of
 from aspecthook._hints import Any
 
 from ._imports import is_being_imported
-from ._members import find, modules
+from ._members import find, modules_of
 from ._pointcut import Term, is_glob
 from ._spots import IMMUTABLE
 
@@ -100,20 +100,12 @@ def why_unknown(term: Term) -> str | None:
     if parent is not None and part in space:  # of a class, or another object
         inner, _, names = term.text.removeprefix(f"{parent.__name__}.").partition(":")
         return f"{missing}; write '{parent.__name__}:{inner}.{names}'"
-    return f"{missing}{nearest(name, _siblings(name, path or []), _ALIKE)}"
-
-
-# How alike a name must be to be suggested, among all that are installed.
-_ALIKE = 0.7
+    # Among all that are installed, some are always a little alike.
+    return f"{missing}{nearest(name, _siblings(name, path or []), 0.7)}"
 
 
 def _siblings(name: str, path: list[str]) -> list[str]:
-    """Return the modules beside one that can be imported, as far as they are known without importing.
-
-    Args:
-        name: The module.
-        path: The ``__path__`` of its package; empty if it is below a module that is no package.
-    """
+    """Return the modules that can be imported beside one, in its package's `path`, as far as that is known."""
     from pkgutil import iter_modules  # few programs need it, and it loads `typing`
 
     package, dot, last = name.rpartition(".")
@@ -129,7 +121,7 @@ def why_waiting(term: Term) -> str:
     unknown = why_unknown(term)
     if unknown is not None:
         return unknown
-    found = modules(term)
+    found = modules_of(term)
     if found:
         return f"it matches nothing in {found[0].__name__}; write a name that exists"
     return f"no module {term.module!r} has been imported; import it, or correct its name"

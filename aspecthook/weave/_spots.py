@@ -59,7 +59,7 @@ _LOOKING_BACK = frozenset(
 )
 
 
-def shown(value: object) -> str:
+def label_of(value: object) -> str:
     """Return a target as messages show it."""
     return repr(value) if is_ours(type(value).__module__) else brief(value, 200)
 
@@ -288,7 +288,7 @@ def _refuse_made_anew(target: Any) -> None:
         made = kind.__module__ == "functools" and isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004
     if made:
         found = member_of(inner)
-        label = found.label if found is not None else shown(inner)
+        label = found.label if found is not None else label_of(inner)
         instead = f"name it in a pointcut: '{label}'" if found is not None else _inner(inner)
         raise _refusal(label, "is made anew at each access", instead)
 
@@ -305,10 +305,10 @@ def _anywhere(target: Any) -> Spot:
             f"is a method of one {kind.__name__}, which has no place for a hook",
             f"weave a subclass of {kind.__name__}, or the functions that call it",
         )
-    instance = _instance(target, shown(target))
+    instance = _instance(target, label_of(target))
     if instance is not None:
         return instance
-    raise _refusal(shown(target), "is in no imported module, so there is nowhere to put a hook", _inner(target))
+    raise _refusal(label_of(target), "is in no imported module, so there is nowhere to put a hook", _inner(target))
 
 
 def _method(target: MethodType) -> Spot | None:

@@ -19,16 +19,16 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
 from aspecthook._foreign.places import indexed
 from aspecthook._foreign.point import ProxyMountPoint
-from aspecthook._hints import Literal, NamedTuple, TypeAlias, final
+from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, final
 
 from ._calls import Blocks, Calls
 from ._finding import Plan, Spots, Wanted, spots_in_modules, spots_of_objects
 from ._imports import Watcher, is_being_imported, unwatch, watch
-from ._members import modules
+from ._members import modules_of
 from ._pointcut import Pointcut, Term
 from ._pytorch import warn_of
 from ._reasons import refuse_module, why_nothing, why_unknown, why_waiting
-from ._spots import Spot, shown
+from ._spots import Spot, label_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -40,12 +40,23 @@ State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
 
 
-class _Held(NamedTuple):
+class _Woven(NamedTuple):
     """One hook of a weaving."""
 
     key: object
     hook: Hook
     calls: Calls | None  # None: all calls of the function, whatever class they are for
+
+
+def _acts_for(held: _Woven, mount: MountPoint, cls: type[Any] | None, undo: list[Callable[[], None]]) -> bool:
+    """Have a hook that a spot has act for the calls of one more class; return False if the hook is gone."""
+    if held.calls is None or held.calls.has(cls):
+        return True
+    if held.hook not in mount.members:
+        return False
+    undo.append(partial(held.calls.discard, id(cls)))
+    held.calls.add(cls)
+    return True
 
 
 @final
@@ -67,10 +78,10 @@ class Weaving:
 
     def __init__(self, plans: tuple[Plan, ...], *, scope: Scope) -> None:
         targets = [plan.target.text if isinstance(plan.target, Pointcut) else plan.target for plan in plans]
-        self._shown = ", ".join(dict.fromkeys(map(shown, targets)))
+        self._shown = ", ".join(dict.fromkeys(map(label_of, targets)))
         self._plans = plans
         # The hooks of each mount point, which goes with its function.
-        self._hooks: weakref.WeakKeyDictionary[MountPoint, tuple[_Held, ...]] = weakref.WeakKeyDictionary()
+        self._hooks: weakref.WeakKeyDictionary[MountPoint, tuple[_Woven, ...]] = weakref.WeakKeyDictionary()
         # Mount points that nothing else may keep: those of proxies, while their hooks are paused; and after the removal
         # those that are displaced, which have to remember what was put over them.
         self._kept: set[MountPoint] = set()
@@ -83,7 +94,7 @@ class Weaving:
         self._blocks = Blocks() if scope == "context" else None
         functions = [wanted.function for plan in plans for wanted in plan.wanted]
         self._hook_codes = {code for function in functions if (code := code_of(function)) is not None}
-        self._terms = [term for plan in plans if isinstance(plan.target, Pointcut) for term in plan.target.terms]
+        self._terms = [term for plan in plans for term in plan.terms]
         self._watcher = Watcher(self._terms, self._imported)
 
     # Reading
@@ -158,8 +169,8 @@ class Weaving:
         unwatch(self._watcher)
         self._kept.update(self.mounts)  # so that none goes with its last hook
         for mount, row in list(self._hooks.items()):
-            mount.discard(tuple([held.hook for held in row]))
-            mount.tidy()
+            if not mount.discard(tuple([held.hook for held in row])):
+                mount.tidy()  # their removal may have been interrupted
         # A handle that is kept would keep the mount points, and the callables that they have replaced.
         self._kept = {mount for mount in self._kept if mount.displaced}
         self._gone = True  # last, so that an interrupted removal can be repeated
@@ -225,14 +236,14 @@ class Weaving:
             self.remove()
             raise
         # The objects that were given are woven now, and must not be kept alive.
-        self._plans = tuple([plan for plan in self._plans if isinstance(plan.target, Pointcut)])
+        self._plans = tuple([plan for plan in self._plans if plan.terms])
         return self
 
     def _refuse_nothing(self) -> None:
         """Refuse a weaving whose modules are imported and in which it has found nothing."""
         terms = [term for term in self._terms if term.exact_module]
         # First which imports have ended, then what is missing: another thread weaves before its import ends.
-        imported = [(one, module) for one in terms for module in modules(one) if not is_being_imported(module)]
+        imported = [(one, module) for one in terms for module in modules_of(one) if not is_being_imported(module)]
         missing = self._missing()
         if any(term in missing for term, _ in imported):
             # A reload, which another thread makes, takes its module out of `sys.modules` for a moment.
@@ -291,12 +302,7 @@ class Weaving:
             row = self._hooks.get(mount, ())
             # A spot that two terms or two marks mean gets the same hook once.
             held = next((one for one in row if one.key == wanted.key), None)
-            calls = None if held is None else held.calls
-            if held is not None and (calls is None or calls.has(spot.heir)):
-                continue
-            if held is not None and calls is not None and held.hook in mount.members:
-                undo.append(partial(calls.discard, id(spot.heir)))
-                calls.add(spot.heir)
+            if held is not None and _acts_for(held, mount, spot.heir, undo):
                 continue
             if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
                 continue
@@ -311,12 +317,12 @@ class Weaving:
                 calls.hook = weakref.ref(hook)
             if self._paused:
                 mount.set_paused((hook,), paused=True)
-            self._hooks[mount] = (*row, _Held(wanted.key, hook, calls))
+            self._hooks[mount] = (*row, _Woven(wanted.key, hook, calls))
         if spot.loose:
             self._kept.add(mount)
 
     @under_lock
-    def _withdraw(self, mount: MountPoint, wanted: Wanted, row: tuple[_Held, ...], before: tuple[Hook, ...]) -> None:
+    def _withdraw(self, mount: MountPoint, wanted: Wanted, row: tuple[_Woven, ...], before: tuple[Hook, ...]) -> None:
         """Remove a hook that was added, or that an interrupt has left half added."""
         made = (wanted.kind, identity(mount.unbound(wanted.function)))
         for hook in mount.members:

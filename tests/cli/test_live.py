@@ -70,13 +70,13 @@ def test_as_many_lines_are_shown_as_were_asked_for(
 def test_what_a_process_writes_does_not_control_the_terminal(tmp_path: Path) -> None:
     """One that belongs to somebody else may write anything where `aspecthook attach` reads."""
     evil = "\x1b[2J\x07\n"
-    call = {"call": 1, "parent": None, "of": 0, "begin": 0, "duration": 1, "own": 1}
+    call = {"call": 1, "parent": None, "of": 0, "begin": 0, "duration": 1, "own": 1, "thread": "MainThread"}
     rows = [
         {**HEADER, "started": 0},
         {"function": 0, "name": evil},
         {**call, "arguments": {evil: evil}, "error": {"type": evil, "message": evil}},
     ]
-    (tmp_path / "calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "calls.jsonl").write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
     (line,) = LiveTree(tmp_path).read(final=True)
     table = summary(tmp_path)
     assert all(text.isprintable() for text in (line.text, *str(table).splitlines()))
@@ -92,7 +92,7 @@ def test_when_too_many_calls_wait_for_their_parent_they_are_shown_without_it(
     assert len(depths) == 1_001 and depths.index(0) >= 700  # before the call around them ended
 
 
-def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
+def test_a_page_has_the_calls_that_ended_last_and_says_how_many_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The whole recording was read into memory, and a page of a million calls opened in no browser."""
@@ -108,7 +108,7 @@ def test_a_page_has_the_calls_that_began_first_and_says_how_many_are_left_out(
     page, lines, slices = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.json"))
     View(folder, 0).report(["shop:*"], [page, lines, slices])
     err = capsys.readouterr().err
-    assert f"written: {page}, the first 3 of 10 calls\nwritten: {lines}\nwritten: {slices}\n" in err
+    assert f"written: {page}, the last 3 of 10 calls\nwritten: {lines}\nwritten: {slices}\n" in err
     assert '"left_out":7' in page.read_text() and page.read_text().count('"call":') == 3
     assert [call.shown_arguments()["number"] for call in read(lines)] == [str(number) for number in range(10)]
     assert slices.read_text().count('"ph":"X"') == 10

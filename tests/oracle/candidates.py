@@ -71,7 +71,7 @@ class Candidate(Given):
 def variants(others: list[Candidate]) -> list[Options]:
     """Return options that place a hook among these: first none, then one of them, then two."""
     names = list(dict.fromkeys(one.name for one in others))
-    found: list[Options] = [{}, {"priority": 10}, {"priority": 90}]
+    found: list[Options] = [{}, {"priority": "very_high"}, {"priority": "VERY_LOW"}]
     found += [Options(before=name) for name in names]
     found += [Options(after=name) for name in names]
     found += [Options(before=name, after=other) for name, other in pairwise([*names, *names[:1]])]

@@ -14,10 +14,10 @@ from typing import Any, TypeVar, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Options
-from aspecthook._errors import HookOrderError
+from aspecthook._errors import HookOptionError, HookOrderError
 from aspecthook.testing._calls import Given
-from aspecthook.testing._candidates import put
 from tests.oracle.candidates import Candidate, conditions
 from tests.oracle.guests import Guest, PlannedError
 from tests.oracle.laws import check_order, check_plain, check_traces, unchanged
@@ -163,24 +163,49 @@ class OracleMachine(MachineState, RuleBasedStateMachine):
     def _add(self, candidate: Candidate) -> None:
         level = self.level(candidate.of)
         row = row_of(None, candidate.kind, candidate.name, candidate.function, candidate.options, level)
+        row = row._replace(candidate=candidate, types=candidate.types or (Exception,))
+        row = row._replace(again=self._is_again(row))
         if ordered(of_kind([*self.expected.rows, row], row.kind)) is None:
             with unchanged(self.mount, f"refusing {candidate!r}"):
                 try:
-                    put(level, candidate)
+                    self._put(row)
                 except HookOrderError:
                     return
                 raise law_error("refusal", self.mount, f"{candidate!r} contradicts the others, and was not refused")
         try:
-            hook = put(level, candidate)
-        except HookOrderError as error:
+            hook = self._put(row)
+        except (HookOrderError, HookOptionError) as error:
             wrong = f"{candidate!r} was refused, though it has a place: {error}"
             raise law_error("refusal", self.mount, wrong) from error
-        if candidate.kind == "exception" and {*hook.types} != {*(candidate.types or (Exception,))}:
-            wrong = f"{candidate!r} was added for {candidate.types} and takes {hook.types}"
-            raise law_error("a call", self.mount, wrong)
-        self.expected.rows.append(row._replace(hook=hook, candidate=candidate))
+        shown = [hook.kind, hook.name, hook.function, hook.priority, {*hook.types}, hook.failures]
+        should = [row.kind, row.name, row.function, row.priority, {*row.types}, 0]
+        if shown != should:
+            raise law_error("a call", self.mount, f"{candidate!r} is added as {shown}, and should be {should}")
+        self.expected.rows.append(row._replace(hook=hook))
         self.counts.know(hook)
         self.expected.check(f"with {candidate!r} added")
+
+    def _put(self, row: Row) -> Hook:
+        options = {**row.candidate.options, **({"again": True} if row.again else {})}
+        added: Hook = row.level.add(row.kind, row.function, *row.candidate.types, **options)
+        return added
+
+    def _is_again(self, row: Row) -> bool:
+        """Whether the callable of a hook is one already; then it is that one, or refused if its options differ."""
+        alike = [one for one in self.expected.of(row.level) if (one.kind, one.function) == (row.kind, row.function)]
+        older = next((one for one in alike if not one.again and {*one.types} == {*row.types}), None)
+        if older is None:
+            return False
+        with unchanged(self.mount, f"adding {row!r} again"):
+            try:
+                found: object = self._put(row)
+            except HookOptionError:
+                found = None
+        if found is not (older.hook if older.meaning == row.meaning else None):
+            raise law_error(
+                "again", self.mount, f"{row.candidate!r} is there already as {older.hook}, and gives {found}"
+            )
+        return True
 
     @precondition(lambda self: self.own_rows())
     @rule(row=own(), by=ways())

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Priority
+from aspecthook._core.law.order import Mentions
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.testing import LawError, Trace
@@ -35,6 +36,9 @@ class Row(NamedTuple):
     after: tuple[object, ...]
     level: Any = None  # the `MountPoint` that carries it
     candidate: Any = None  # what a machine has made it of
+    types: tuple[type[BaseException], ...] = ()
+    meaning: Any = None  # what its options come to
+    again: bool = False  # whether it was added beside another hook of its function
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -45,7 +49,11 @@ def row_of(hook: object, kind: str, name: str, function: object, options: Any, l
     priority: Any = options.get("priority", Priority.NORMAL)
     number = Priority[priority.upper()] if isinstance(priority, str) else priority
     before, after = _several(options.get("before")), _several(options.get("after"))
-    return Row(hook, kind, name, function, int(number), before, after, level)
+    orders = [{one if isinstance(one, str) else id(one) for one in several} for several in (before, after)]
+    counts = (_times(options), options.get("every") if options.get("every") != 1 else None)
+    flags = (options.get("reentrant", True), options.get("isolate", False))
+    meaning = (name, int(number), orders, options.get("when"), counts, flags)
+    return Row(hook, kind, name, function, int(number), before, after, level, meaning=meaning)
 
 
 def _several(value: Any) -> tuple[object, ...]:
@@ -63,7 +71,8 @@ def levels_of(mount: MountPoint) -> tuple[MountPoint, ...]:
 def rows_of(*levels: MountPoint) -> list[Row]:
     """Return the hooks of some mount points, in the order in which they were added."""
     carried = sorted([(one, level) for level in levels for one in level.members], key=lambda pair: pair[0].added)
-    return [row_of(one, one.kind, one.name, one.meant, one.options, level) for one, level in carried]
+    rows = [row_of(one, one.kind, one.name, one.meant, one.options, level) for one, level in carried]
+    return [row._replace(types=row.hook.types, again=row.hook.again) for row in rows]
 
 
 def acting(mount: MountPoint) -> list[Row]:
@@ -160,6 +169,12 @@ class Expected:
             if len(level.pauses) != pauses:
                 wrong = f"it should be paused {pauses} times, and is {len(level.pauses)} times"
                 raise law_error("pauses", level, f"{what}, {wrong}")
+        owner = self.levels[0]
+        counted = Mentions()
+        for hook in [*owner.members, *(one for instance in owner.instances.values() for one in instance.members)]:
+            counted.count(hook, 1)
+        if counted != owner.mentions:
+            raise law_error("no trace", owner, f"{what}, it counts {owner.mentions}, and its hooks are {counted}")
         others = [row for row in self.rows if row.hook.paused != (id(row.hook) in self.paused)]
         if others:
             should = "should" if id(others[0].hook) in self.paused else "should not"
@@ -193,7 +208,7 @@ class Counts:
             return False
         if self.is_unknown(hook):
             return None
-        every, times = options.get("every"), _times(hook)
+        every, times = options.get("every"), _times(options)
         if every:
             self.asked[id(hook)] = self.asked.get(id(hook), 0) + 1
             if self.asked[id(hook)] % every:
@@ -209,7 +224,7 @@ class Counts:
 
     def is_used_up(self, hook: Hook) -> bool | None:
         """Whether a hook has run as often as it may and so was removed; None if that is not known."""
-        times = _times(hook)
+        times = _times(hook.options)
         if not times:
             return False
         return self.acted.get(id(hook), 0) >= times if id(hook) in self.known else None
@@ -224,5 +239,6 @@ class Counts:
         self.known[id(hook)] = hook
 
 
-def _times(hook: Hook) -> int | None:
-    return 1 if hook.options.get("once") else hook.options.get("times")
+# Any: the options of a hook.
+def _times(options: Any) -> int | None:
+    return 1 if options.get("once") else options.get("times")

@@ -56,11 +56,11 @@ def _stories(first: OracleMachine) -> Iterator[Callable[[OracleMachine], None]]:
     """Yield the stories, the shortest first."""
     for added, removed, turns in _comings(first):
         yield partial(_come_and_go, added=added, removed=removed, turns=turns)
-    for one in first.hooks[:1]:
-        yield partial(_pause_twice, one=one)
     for one, other in _some(list(_pairs(first)), _PAIRS):
         yield partial(_have_twins, one=one, other=other)
-        yield partial(_contradict, one=one, other=other)
+        yield partial(_contradict, one=one, other=other, elsewhere=first.hooks)
+        yield partial(_pause_twice, one=one, other=other)
+        yield partial(_refill, one=one, other=other)
         if other.leaves_open("priority") and one.leaves_open("after"):
             yield partial(_mean_one_of_two, one=one, other=other)
         if first.expected.parent is not None:
@@ -113,11 +113,6 @@ def _come_and_go(state: OracleMachine, added: tuple[Candidate, ...], removed: Ca
         state.call(state.samples[turn % len(state.samples)])
     for drive in state.drives if len(added) == 1 else ():
         state.call(state.samples[-1], drive=drive)
-    if len(added) == 2 and len(turns) > 1 and len(state.own_rows()) == 2:
-        for row in state.own_rows():
-            state.pause(row)
-        state.pause(state.own_rows(removed)[0], paused=False)
-        state.call(state.samples[0])
     if state.own_rows(removed):  # else it has acted as often as it may
         state.remove(state.own_rows(removed)[0])
         state.call(state.samples[0])
@@ -157,11 +152,16 @@ def _mean_one_of_two(state: OracleMachine, one: Candidate, other: Candidate) -> 
     state.call(state.samples[0])
 
 
-def _contradict(state: OracleMachine, one: Candidate, other: Candidate) -> None:
+def _contradict(state: OracleMachine, one: Candidate, other: Candidate, elsewhere: list[Candidate]) -> None:
     """Add hooks that contradict each other: they are refused as long as there is something to contradict."""
     contrary = other.varied({"before": one.name}) if other.leaves_open("before") else other
     for added in (_before(one, other), _before(one, other)):
         state.add(added)
+    free = next((apart for apart in elsewhere if apart.kind != one.kind and not apart.options), None)
+    if free is not None:  # it contradicts nothing of its own kind
+        state.add(other)
+        state.add(free.varied({"before": one.name, "after": other.name}))
+        _remove_if_there(state, other)
     for _ in range(2):
         _remove_if_there(state, one)
         state.add(contrary)
@@ -183,6 +183,10 @@ def _share(state: OracleMachine, one: Candidate, other: Candidate) -> None:
     state.pause_all(of="class")
     state.call(state.samples[0])
     state.resume_all()
+    for row in state.own_rows():
+        state.pause(row)
+        state.call(state.samples[0])
+        state.pause(row, paused=False)
     _remove_if_there(state, one)
     state.call(state.samples[0])
     _remove_if_there(state, other)
@@ -193,9 +197,24 @@ def _share(state: OracleMachine, one: Candidate, other: Candidate) -> None:
             _remove_if_there(state, one)
 
 
-def _pause_twice(state: OracleMachine, one: Candidate) -> None:
-    """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
+def _refill(state: OracleMachine, one: Candidate, other: Candidate) -> None:
+    """Remove the first hooks: one that is added after that comes after those that are left."""
+    for added in (one, one, other):
+        state.add(added)
+    for _ in range(2):
+        _remove_if_there(state, one)
     state.add(one)
+    state.call(state.samples[0])
+
+
+def _pause_twice(state: OracleMachine, one: Candidate, other: Candidate) -> None:
+    """Pause two hooks and resume one; pause all twice: they act when both pauses have ended, also by a failure."""
+    state.add(one)
+    state.add(other)
+    for row in state.own_rows():
+        state.pause(row)
+    state.pause(state.own_rows()[0], paused=False)
+    state.call(state.samples[0])
     state.pause_all()
     state.pause_all()
     state.resume_all()
@@ -233,4 +252,6 @@ def _crowd(state: OracleMachine, alike: list[Candidate]) -> None:
 
 def _have_guest(state: OracleMachine, one: Candidate, guest: Guest, drive: str = "") -> None:
     state.add(one)
-    state.call(state.samples[-1 if drive else 0], guest, drive)
+    samples = state.samples if guest.does == "swallows" else state.samples[-1:] if drive else state.samples[:1]
+    for sample in samples:
+        state.call(sample, guest, drive)

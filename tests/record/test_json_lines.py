@@ -282,7 +282,7 @@ def test_a_file_whose_descriptor_the_program_takes_is_opened_again(lost, tmp_pat
     path, of_program = tmp_path / "calls.jsonl", tmp_path / "of the program"
     with of_program.open("wb") as own, record(price, to=path) as tape:
         price("tea")
-        number = tape._recorder.outlet.sink._file.number
+        number = tape._recorder.sink._file.number
         LOST[lost](number, own)
         price("milk")
         if lost != "closed":

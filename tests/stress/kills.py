@@ -79,7 +79,6 @@ class Setting:
     interval: int
     by_epoch: bool
     best: bool
-    asynchronous: bool
     others: frozenset[str] = frozenset()  # of `OTHERS`
 
 
@@ -143,7 +142,6 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
             by_epoch=setting.by_epoch,
             max_keep=1,
             save_best="loss" if setting.best else None,
-            asynchronous=setting.asynchronous,
         ),
         OptimizerHook({"max_norm": 2.0}),
         NanGuardHook("skip"),
@@ -311,7 +309,6 @@ def settings_of(library: str) -> st.SearchStrategy[Setting]:
         interval=st.integers(1, 3),
         by_epoch=st.booleans(),
         best=st.booleans(),
-        asynchronous=st.booleans(),
         others=st.frozensets(
             st.sampled_from([name for name in OTHERS if library == "torch" or name not in OF_TORCH]), max_size=4
         ),

@@ -170,7 +170,6 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
 
 STEPS = [
     ("mounts", "_weaving.py"),
-    ("tidy", "point.py"),
     ("discard", "point.py"),
     ("close", "place.py"),
 ]

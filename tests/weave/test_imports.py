@@ -394,8 +394,8 @@ def test_module_that_a_reload_takes_out_for_a_moment_is_woven(
 ) -> None:
     # importlib takes it out of `sys.modules` and puts it back. A weaving in another thread said it had no such name.
     write({"ahw_a.py": ONE})
-    a, modules, moments = load("ahw_a"), _finding.modules, [[]]
-    monkeypatch.setattr(_finding, "modules", lambda term: moments.pop() if moments else modules(term))
+    a, modules, moments = load("ahw_a"), _finding.modules_of, [[]]
+    monkeypatch.setattr(_finding, "modules_of", lambda term: moments.pop() if moments else modules(term))
     woven("ahw_a:one", post=ten)
     assert not moments and a.one() == 10
 

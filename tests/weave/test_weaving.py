@@ -323,7 +323,7 @@ def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(monkeypatch
 
     code = double.__code__
     with monkeypatch.context() as patched:
-        patched.setattr(_weaving, "_Held", strike)
+        patched.setattr(_weaving, "_Woven", strike)
         with pytest.raises(KeyboardInterrupt):
             weave(double, pre=note)
     assert double.__code__ is code

@@ -1,7 +1,8 @@
 """Law 1, written out as source: one flat function for one signature and one chain.
 
 The invariant: the text depends only on the shapes of the signature and of the hooks, so chains of one shape share it.
-Read it beside `law`, which does the same by interpretation, and beside `tests/snapshots`, which show what comes out.
+Read it beside `tests/oracle/law.py`, which does the same by interpretation, and beside `tests/core/snapshots`, which
+show what comes out.
 """
 
 from __future__ import annotations

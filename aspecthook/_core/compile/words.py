@@ -11,7 +11,7 @@ from functools import partial
 from types import CoroutineType
 from weakref import getweakrefcount
 
-from aspecthook._core.law import answers, invoke, law, streams
+from aspecthook._core.law import answers, invoke, rest, streams
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 
@@ -30,7 +30,7 @@ TABLE: Mapping[str, object] = {
         *(streams.lazy, streams.relay, streams.stream, streams.within),
         *(streams.arelay, streams.astream),
         # The rest of a chain after one of its hooks has raised.
-        *(law.finish, law.recover, law.afinish, law.arecover),
+        *(rest.finish, rest.recover, rest.afinish, rest.arecover),
     )
 } | {
     "ANSWERS": frozenset({Args, Return}),

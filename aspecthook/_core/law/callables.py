@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FunctionType
 from aspecthook._errors import article, printable
 from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from .signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS, Style
+from .signature import VARARGS, VARKEYWORDS, Style, style_of_code
 
 if TYPE_CHECKING:
     import inspect
@@ -189,12 +189,9 @@ def style_of(function: Callable[..., object]) -> Style:
     inner = function if type(function) is FunctionType else unwrap(function)
     if type(inner) is not FunctionType:
         return "function" if isinstance(inner, (type, BuiltinFunctionType)) else _style_of_object(inner)
-    flags = inner.__code__.co_flags
-    if flags & COROUTINE or hasattr(inner, COROUTINE_MARKS[0]) or hasattr(inner, COROUTINE_MARKS[1]):
+    if hasattr(inner, COROUTINE_MARKS[0]) or hasattr(inner, COROUTINE_MARKS[1]):
         return "coroutine"
-    if flags & ASYNC_GENERATOR:
-        return "async generator"
-    return "generator" if flags & GENERATOR else "function"
+    return style_of_code(inner.__code__)
 
 
 def a_function(style: Style) -> str:

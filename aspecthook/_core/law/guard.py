@@ -76,7 +76,6 @@ class Guard:
         self.times: int | None = conditions.times
         self.every: int | None = conditions.every
         self.reentrant: bool = conditions.reentrant
-        # Whether the hook has run as often as it may.
         self._hook = weakref.ref(hook)
         self.skips: Iterator[object] | None = None if self.every is None else _skips(self.every)
         # Whether `every` is all that counts, so that `skips` may be asked in the place of `admit`.

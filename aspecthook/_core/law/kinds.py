@@ -1,7 +1,7 @@
 """The seven kinds of hooks, one row for each: what such a hook is given, and what it may answer.
 
-When the hooks of a kind run is the business of `law`, which is law 1 in plain Python, and of `compile.source`, which
-writes the same as source.
+When the hooks of a kind run is written in `compile.source`, and in `tests/oracle/law.py`, which is law 1 in plain
+Python.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType
 
+from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions
 from aspecthook._errors import MountError
@@ -101,6 +102,11 @@ class InstanceMountPoint(MountPoint):
 
     def code(self) -> CodeType:
         return self.parent.code()
+
+    def separate(
+        self, chain: Chain, target: Callable[..., Any] | None = None, site: Site | None = None
+    ) -> Callable[..., Any]:
+        return self.parent.separate(chain, target, site)
 
     def chain(self) -> Chain:
         return Chain(self.parent.acting() + self.acting())

@@ -96,7 +96,7 @@ def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
     Raises:
         HookTypeError: One is not; or this is not an exception hook, and takes none.
     """
-    if types and kind != "exception":
+    if kind != "exception":
         raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
     unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
     if unfit:

@@ -56,8 +56,6 @@ _PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name"
 
 # In the place of a hook that is missing, most likely because the kind is.
 _NO_HOOK: Any = object()
-_NO_PAUSES: frozenset[object] = frozenset()
-_NO_HOOKS: frozenset[Hook] = frozenset()
 _is_paused = attrgetter("paused")
 # Of a mount point that has had none; it stays empty.
 _NO_INSTANCES: dict[int, MountPoint] = {}
@@ -131,7 +129,7 @@ class MountPoint(Attribute):
         self.members: tuple[Hook, ...] = ()
         self.mentions: Mentions = NO_MENTIONS
         # One object for each `paused()` block that is open.
-        self.pauses: frozenset[object] = _NO_PAUSES
+        self.pauses: frozenset[object] = frozenset()
         # Of an event: what it does with its subscribers.
         self.emission: Emission | None = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
@@ -355,7 +353,7 @@ class MountPoint(Attribute):
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
         self.count(hook, 1)
-        self._change(partial(self._store, _NO_HOOKS, hook))
+        self._change(partial(self._store, frozenset(), hook))
         self.watch(hook)
         return hook
 
@@ -396,14 +394,15 @@ class MountPoint(Attribute):
         self.discard(tuple(found))
 
     @under_lock
-    def discard(self, hooks: tuple[Hook, ...]) -> None:
-        """Remove hooks; those that are gone already are skipped."""
+    def discard(self, hooks: tuple[Hook, ...]) -> bool:
+        """Remove hooks; those that are gone already are skipped. Return whether there were any."""
         gone = {*hooks}
         off = [*filter(gone.__contains__, self.members)]
         if off:
             self._change(partial(self._store, gone))
-            for hook in off:
-                self.count(hook, -1)
+        for hook in off:
+            self.count(hook, -1)
+        return bool(off)
 
     def clear(self) -> None:
         """Remove all hooks."""
@@ -486,10 +485,10 @@ class MountPoint(Attribute):
         self, chain: Chain, target: Callable[..., Any] | None = None, site: Site | None = None
     ) -> Callable[..., Any]:
         """Return a function that makes calls of its own with a chain, around the target or another one."""
-        owner = cast("MountPoint", getattr(self, "parent", self))  # the code of an instance's is in its class
-        if owner.place is None or not (owner.place.opened or chain.hooks):
+        place = self.place
+        if place is None or not (place.opened or chain.hooks):
             return self.function if target is None else target
-        return owner.place.bind(chain, target=target, site=site)
+        return place.bind(chain, target=target, site=site)
 
     def site(self) -> MountSite:
         """Return what generated code and messages need to know of the function as it is now."""
@@ -642,7 +641,7 @@ class MountPoint(Attribute):
     # The mount points of instances, which run their hooks in the place of this one
 
     def reset(self, place: Place) -> None:
-        """Link the chain of an instance again at its next call."""
+        """Link the chain of an instance again at its next call; only the mount points of instances have any."""
 
     def change_instance(self, key: int, instance: MountPoint, store: Callable[[], None]) -> None:
         """Make a change of the hooks of an instance, which run in the place of this mount point; under the lock."""

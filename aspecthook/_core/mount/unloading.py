@@ -27,7 +27,10 @@ from .lock import is_ending, under_lock
 
 @final
 class _Watched:
-    """A module, and the mount points with hooks as constants: of its functions, by name; and those with hooks of it."""
+    """A module, and the mount points that must change to the weak form before it dies.
+
+    They are those of its functions, by qualified name, and those that carry hooks of the module, by `id(mount)`.
+    """
 
     __slots__ = ("_limit", "module", "mounts")
 

@@ -63,11 +63,9 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
         ...     load(f"{folder}/epoch_1.safetensors")
         {'epoch': 1, 'weight': array([1., 1.])}
     """
-    write_packed(path, *packed(checkpoint))
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]  # its `PathLike` is of nothing
 
-
-def packed(checkpoint: Mapping[str, object]) -> tuple[str, Arrays]:
-    """Return the tree of a checkpoint as text, and its arrays, which are not copied if they need not be."""
     arrays: Arrays = {}
     tree = json.dumps(_frozen(dict(checkpoint), (), arrays), separators=(",", ":"))
     if len(tree) > _LONGEST:
@@ -75,14 +73,6 @@ def packed(checkpoint: Mapping[str, object]) -> tuple[str, Arrays]:
             f"without its arrays, this checkpoint takes {len(tree)} bytes, and {_LONGEST} are allowed; convert long "
             "lists of numbers to arrays"
         )
-    return tree, arrays
-
-
-def write_packed(path: AnyPath, tree: str, arrays: Arrays) -> None:
-    """Write what `packed` has returned."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]  # its `PathLike` is of nothing
-
     try:
         with replacing(path) as temporary:
             save_file(arrays, temporary, sealed(tree, arrays))

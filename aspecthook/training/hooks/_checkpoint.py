@@ -38,14 +38,11 @@ class KeptFiles:
             what is due, and the resumed run saves it.
     """
 
-    __slots__ = ("_asynchronous", "_most", "due", "folder", "mark", "names", "saving")
+    __slots__ = ("_most", "due", "folder", "mark", "names", "saving")
 
-    def __init__(
-        self, folder: Path | None, most: int | None, *, asynchronous: bool = False, mark: float | None = None
-    ) -> None:
+    def __init__(self, folder: Path | None, most: int | None, *, mark: float | None = None) -> None:
         self.folder: Path = Path() if folder is None else folder
         self._most = most
-        self._asynchronous = asynchronous
         self.names: list[str] = []
         self.mark: float | None = mark
         self.due: tuple[str, float | None] | None = None
@@ -74,28 +71,20 @@ class KeptFiles:
 
     def save(self, run: Runner, name: str, mark: float | None = None) -> None:
         """Save a checkpoint, and remove the oldest file if there are too many, once this one has been written."""
-        run.finish_saving()  # if the file before has failed, what was noted of it is taken back first
         before = self.names, self.mark
         self.names, self.mark = [*(one for one in self.names if one != name), name], mark
         self.saving = path = own_path(self.folder, name)
-
-        def saved() -> None:
-            run.logger.info("saved %s", path)
-            self.prune(run)
-
-        def failed() -> None:
-            self.names, self.mark = before
-
         try:
             if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
                 path.rename(unused_path(path))  # that of another run, which would be replaced
-            run.save_checkpoint(path, asynchronous=self._asynchronous)
+            run.save_checkpoint(path)
         except BaseException:
-            failed()
+            self.names, self.mark = before
             raise
         finally:
             self.saving = None
-        run.writes.then(saved, failed)
+        run.logger.info("saved %s", path)
+        self.prune(run)
 
     def prune(self, run: Runner) -> None:
         """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
@@ -153,9 +142,6 @@ class CheckpointHook(Hook):
         rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.
-        asynchronous: Training waits only until the state is copied, and a thread writes the files, in the same order.
-            An error is raised after an iteration, or at the end of the run, which waits for the last file. The memory
-            has to hold up to two copies of the state.
 
     Attributes:
         watched: The `Monitor` of the score; None without `save_best`.
@@ -184,7 +170,6 @@ class CheckpointHook(Hook):
         rule: Rule | None = None,
         save_optimizer: bool = True,
         out_dir: str | os.PathLike[str] | None = None,
-        asynchronous: bool = False,
     ) -> None:
         who = type(self).__name__
         self.interval: int = whole_number(who, "interval", interval, 0)
@@ -194,13 +179,12 @@ class CheckpointHook(Hook):
         self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self.asynchronous: bool = flag(who, "asynchronous", asynchronous)
         self.watched: Monitor | None = None
         if self.save_best is not None:
             self.watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
-        self._best = KeptFiles(self.out_dir, 1, asynchronous=asynchronous)
+        self._best = KeptFiles(self.out_dir, 1)
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
-        self._files = KeptFiles(self.out_dir, self.max_keep, asynchronous=asynchronous, mark=0)
+        self._files = KeptFiles(self.out_dir, self.max_keep, mark=0)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -257,10 +241,9 @@ class CheckpointHook(Hook):
             self._best.plan(runner, f"best_{_SEPARATORS.sub('_', name)}_{self._name(runner)}", score)
 
     def after_run(self, runner: Runner) -> None:
-        """Save the last checkpoint, wait for the last file, and log a warning if there was no score."""
+        """Save the last checkpoint, and log a warning if there was no score."""
         if self.interval and self._saves_last and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
-        runner.finish_saving()
         if self.watched is not None and not self.watched.found and self.best_score is None:
             runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self.watched.who)
 
@@ -321,7 +304,7 @@ class CheckpointLoaderHook(Hook):
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None
         file = broadcast(file)  # the ranks may see a network file system at different moments
-        missing = f"there is no checkpoint in {self.path}" if self.path.is_dir() else f"there is no {self.path}"
+        missing = f"there is no checkpoint {'in ' if self.path.is_dir() else ''}{self.path}"
         if file is not None:
             (runner.resume if self.resume else runner.load_checkpoint)(file)
             runner.logger.info("loaded %s; the run continues after iteration %d", file, runner.iter)

@@ -13,7 +13,6 @@ from math import exp
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Args
-from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training.loop._run import named
 from aspecthook.training.loop._runner import Runner
@@ -118,11 +117,6 @@ class EMAHook(Hook):
                 return (1 - momentum) * exp(-float(1 + step) / gamma) + momentum
             case "stochastic":
                 return 1 / float(step // self.interval + 1)
-
-    def before_run(self, runner: Runner) -> None:
-        """Refuse a second hook of this class."""
-        if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
-            raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Put the parameters into the model, to be trained."""

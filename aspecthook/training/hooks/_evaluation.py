@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from typing import Any, Literal, TypeAlias
 
 from aspecthook import hooks
@@ -120,15 +119,16 @@ class EvalHook(CheckpointHook):
             runner.logs = without_mode("val", runner.logs)
             runner.log(self.metrics)  # in their order
 
-        with ExitStack() as stack:
-            # The metrics are complete before other hooks are called after the validation: an around hook ends before
-            # all post hooks of the stage.
-            stack.enter_context(hooks(runner.val_epoch).add("around", complete))
+        def collect(result: Any, batch: Any) -> None:
             if self.evaluate is not None:
-                collect = hooks(runner.val_iter).add(
-                    "post", lambda result, batch: rows.append(_on_cpu((result, batch))), priority=100
-                )
-                stack.enter_context(collect)
+                rows.append(_on_cpu((result, batch)))
+
+        # The metrics are complete before other hooks are called after the validation: an around hook ends before all
+        # post hooks of the stage.
+        with (
+            hooks(runner.val_epoch).add("around", complete),
+            hooks(runner.val_iter).add("post", collect, priority=100),
+        ):
             runner.validate(self.loader)
         if self.metrics is not before:  # a hook may have skipped the validation
             self.judge(runner)

@@ -145,16 +145,14 @@ class EarlyStoppingHook(Hook):
         self.best_score: float | None = None
         self.wait_count: int = 0
         self.stop_reason: str | None = None
-        self._has_validated = False
 
     def before_run(self, runner: Runner) -> None:
         """Start counting; a stopped run that is resumed stops again."""
-        self.stop_reason, self._has_validated = None, False
+        self.stop_reason = None
         self._stop_if_waited(runner)
 
     def after_val_epoch(self, runner: Runner) -> None:
         """Judge the validation, and ask the run to stop if it is time."""
-        self._has_validated = True
         if not runner.running:
             return
         score, best = self.watched.read(runner.logs), self.best_score
@@ -169,7 +167,7 @@ class EarlyStoppingHook(Hook):
 
     def after_run(self, runner: Runner) -> None:
         """Warn if there was nothing to judge."""
-        if not self._has_validated and self.stop_reason is None:
+        if not self.watched.found and self.stop_reason is None:
             runner.logger.warning(
                 "EarlyStoppingHook: there was no validation, so it could not stop the run; give fit(train, held_out), "
                 "or an EvalHook"

@@ -124,9 +124,9 @@ class AmpOptimizerHook(OptimizerHook):
             runner.amp = runner.backend.amp(self.kind, runner.model)
 
 
-Action: TypeAlias = Literal["raise", "skip", "stop"]
+Action: TypeAlias = Literal["raise", "skip"]
 
-_ACTIONS: tuple[Action, ...] = ("raise", "skip", "stop")
+_ACTIONS: tuple[Action, ...] = ("raise", "skip")
 
 
 class NanLossError(TrainingError, FloatingPointError):
@@ -150,7 +150,7 @@ class NanGuardHook(Hook):
     pass has changed is not undone: the running averages of a batch normalisation have seen the batch.
 
     Args:
-        action: ``"raise"`` an error before the backward pass, ``"skip"`` the step, or skip it and ``"stop"`` the run.
+        action: ``"raise"`` an error before the backward pass, or ``"skip"`` the step.
 
     Attributes:
         skipped: The number of steps that were skipped.
@@ -161,7 +161,7 @@ class NanGuardHook(Hook):
         >>> NanGuardHook("warn")
         Traceback (most recent call last):
           ...
-        aspecthook.HookOptionError: NanGuardHook(action='warn'): give 'raise', 'skip' or 'stop'
+        aspecthook.HookOptionError: NanGuardHook(action='warn'): give 'raise' or 'skip'
     """
 
     priority: int | str = "HIGH"  # before OptimizerHook: it need not clip gradients that are thrown away
@@ -190,8 +190,6 @@ class NanGuardHook(Hook):
         self.skipped += 1
         problem = "the loss of another rank is bad" if bad is None else f"the loss is {bad}"
         runner.logger.warning("NanGuardHook: %s after iteration %d; the step is skipped", problem, runner.iter + 1)
-        if self.action == "stop":
-            runner.request_stop()
         return Return(None)
 
     def state_dict(self) -> dict[str, Any]:

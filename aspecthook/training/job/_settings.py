@@ -132,7 +132,7 @@ _OPTIONS = """
     backend max_epochs seed accumulate amp batch_size held_out hidden dropout lr momentum weight_decay betas eps
     policy warmup warmup_iters warmup_ratio warmup_by_epoch step gamma power periods restart_weights min_lr min_lr_ratio
     max_lr min_momentum min_momentum_ratio max_momentum pct_start div_factor final_div_factor
-    grad_clip max_norm norm_type cumulative_iters kind loss_scale max_keep save_best rule asynchronous
+    grad_clip max_norm norm_type cumulative_iters kind loss_scale max_keep save_best rule
     action start warm_up monitor patience min_delta
 """
 

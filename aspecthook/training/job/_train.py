@@ -143,7 +143,7 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
     parts = Registry("models and optimizers", imports=True)
     parts["mlp"] = partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)
-    parts.update({name: getattr(optim, name) for name in ("SGD", "AdamW")})
+    parts.update({name: getattr(optim, name) for name in ("SGD", "AdamW") if hasattr(optim, name)})
     try:
         model = Classifier(parts.build_from_config(settings["model"]), loss)
         optimizer = parts.build_from_config(settings["optimizer"], params=model.net.parameters())

@@ -11,7 +11,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from importlib import import_module
@@ -23,6 +23,7 @@ from time import time, time_ns
 from typing import Any, ClassVar, final
 from zlib import crc32
 
+from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import check_regular, folder_of, own_path, path_of, put, unused_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._reading import length_of
@@ -31,27 +32,26 @@ from aspecthook.training.loop._runner import Runner
 from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line
 
 
+@final
 class LineFile:
-    """A file of lines, which is open only while one is written.
+    """A file of lines, which is open only while some are written.
 
     The mark says where the file ended at the checkpoint that the run was resumed from. What came later is removed,
     since the run will write it again. Without a mark the file is new, and an older one is kept under another name.
     """
 
-    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, Any] | None) -> None:
+    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, int] | None, header: str) -> None:
         self.path = path
-        self._logger, self._mark = logger, mark
+        self._logger, self._mark, self._header = logger, mark, header.encode()
         self._is_begun = False
         self._size = self._sum = 0  # of the file, and its checksum
-        self._columns: Sequence[str] = ()  # of a table, as its header has them
         check_regular(path)
         with suppress(OSError):  # the first line will tell
             self._begin()
 
-    def mark(self) -> Mapping[str, Any] | None:
+    def mark(self) -> Mapping[str, int] | None:
         """Return where the file ends, for a checkpoint."""
-        now = {"size": self._size, "sum": self._sum, "columns": len(self._columns)}
-        return now if self._is_begun else self._mark
+        return {"size": self._size, "sum": self._sum} if self._is_begun else self._mark
 
     def _begin(self) -> None:
         """Begin the file, or cut it back to where it was; do nothing if that was done."""
@@ -60,12 +60,11 @@ class LineFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         found = self.path.read_bytes() if self.path.exists() else b""
         kept = self._kept(found)
-        if kept is None:
-            kept = b""
-            if found:
-                old = unused_path(self.path)
-                self.path.rename(old)
-                self._logger.info("%s existed already, and was renamed to %s", self.path, old.name)
+        if kept is None and found:
+            old = unused_path(self.path)
+            self.path.rename(old)
+            self._logger.info("%s existed already, and was renamed to %s", self.path, old.name)
+        kept = kept or self._header
         if kept != found or not self.path.exists():
             put(self.path, kept)
         self._size, self._sum = len(kept), crc32(kept)
@@ -75,64 +74,28 @@ class LineFile:
         """Return what the run continues of a file; None if the file is that of another run."""
         if self._mark is None:
             return None
-        whole, size = found[: found.rfind(b"\n") + 1], int(self._mark["size"])
-        kept = self._as_of(self._mark, whole)[:size]
+        whole, size = found[: found.rfind(b"\n") + 1], self._mark["size"]
+        kept = whole[:size]
         if len(kept) < size:
             told = (
                 "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. The rows that are "
                 "missing are lost, and the run continues after byte %d, the end of the last whole line"
             )
             self._logger.warning(told, self.path, len(found), size, len(kept))
-        elif crc32(kept) != int(self._mark["sum"]):
+        elif crc32(kept) != self._mark["sum"]:
             self._logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
             return None
         return kept
 
-    def _as_of(self, mark: Mapping[str, Any], data: bytes) -> bytes:  # noqa: ARG002
-        """Return what a file had at a checkpoint, and what was written after that."""
-        return data
-
-    # Any: what the hook makes of a row, a text or the row itself.
-    def write(self, item: Any) -> None:
-        """Append a line."""
+    def write(self, lines: str) -> None:
+        """Append whole lines."""
         self._begin()
-        self._append(one_line(item).encode() + b"\n")
-
-    def close(self) -> None:
-        """Do nothing: the file is open only while a line is written."""
-
-    def _append(self, data: bytes) -> None:
+        data = lines.encode()
         append(self.path, data)
         self._size, self._sum = self._size + len(data), crc32(data, self._sum)
 
-
-@final
-class TableFile(LineFile):
-    """A CSV file. For a new column the whole file is replaced in one step, so that readers find a valid table then."""
-
-    def _kept(self, found: bytes) -> bytes | None:
-        kept = super()._kept(found)
-        self._columns = next(_rows(kept or b""), ())
-        return kept
-
-    def _as_of(self, mark: Mapping[str, Any], data: bytes) -> bytes:
-        """Leave out the columns that were added after a checkpoint."""
-        return b"".join(_csv(row[: int(mark["columns"])]) for row in _rows(data))
-
-    def write(self, item: Row) -> None:
-        """Append a row, and the columns that are new."""
-        self._begin()
-        cells = {_shown(name): _shown(value) for name, value in item.flat().items()}
-        columns = list(dict.fromkeys([*self._columns, *cells]))
-        line = _csv(cells.get(name, "") for name in columns)
-        if len(columns) == len(self._columns):
-            self._append(line)
-        else:
-            spare = b"," * (len(columns) - len(self._columns)) + b"\n"
-            old = self.path.read_bytes().split(b"\n")[1:-1] if self._size else []
-            data = b"".join([_csv(columns), *(line + spare for line in old), line])
-            put(self.path, data)
-            self._size, self._sum, self._columns = len(data), crc32(data), columns
+    def close(self) -> None:
+        """Do nothing: the file is open only while lines are written."""
 
 
 def append(path: Path, data: bytes) -> None:
@@ -150,20 +113,6 @@ def append(path: Path, data: bytes) -> None:
 def as_text(cell: str) -> str:
     """Return a string as a cell that spreadsheets show and do not compute: after an apostrophe, if it is a formula."""
     return f"'{cell}" if re.match("'*[=+@\\-\t\r]", cell) else cell
-
-
-def _shown(value: float | str) -> str:
-    return as_text(one_line(value)) if isinstance(value, str) else str(value)
-
-
-def _csv(cells: Iterable[str]) -> bytes:
-    text = StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue().encode()
-
-
-def _rows(data: bytes) -> Iterator[list[str]]:
-    return csv.reader(data.decode(errors="replace").split("\n")[:-1])
 
 
 class FileLoggerHook(LoggerHook):
@@ -192,20 +141,20 @@ class FileLoggerHook(LoggerHook):
 class _LineLoggerHook(FileLoggerHook):
     """The base of loggers whose files are continued by a resumed run."""
 
-    kind: ClassVar[type[LineFile]] = LineFile
+    header: ClassVar[str] = ""  # the first line of a new file
 
     def _begin(self, runner: Runner) -> None:
         mark = None if self._loaded is None else self._loaded["file"]
-        self.sink: Any = self.kind(self.target(runner), runner.logger, mark)
+        self.sink: Any = LineFile(self.target(runner), runner.logger, mark, self.header)
 
     def state_dict(self) -> dict[str, Any]:
         return {"file": None if self.sink is None else self.sink.mark(), **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        mark: Mapping[str, Any] | None = state["file"]
-        if mark is not None and min(int(mark["size"]), int(mark["sum"]), int(mark["columns"])) < 0:
-            raise ValueError("the state has a position that is none")
-        super().load_state_dict(state)
+        mark = state["file"]
+        if mark is not None:
+            mark = {name: whole_number(type(self).__name__, name, mark[name], 0) for name in ("size", "sum")}
+        super().load_state_dict({**state, "file": mark})
 
 
 @HOOKS.register
@@ -241,7 +190,7 @@ class TextLoggerHook(_LineLoggerHook):
             numbers.append(f"eta: {duration_text(eta)}")
         line = one_line(f"{place}  {', '.join(numbers)}")
         runner.logger.info("%s", line)
-        self._send(runner, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}")
+        self._send(runner, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
 
 
 def _number(name: str, value: float | str) -> str:
@@ -270,15 +219,15 @@ class JsonLoggerHook(_LineLoggerHook):
 
     def _write(self, runner: Runner, row: Row) -> None:
         numbers = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.flat().items()}
-        self._send(runner, json.dumps(numbers))
+        self._send(runner, f"{json.dumps(numbers)}\n")
 
 
 @HOOKS.register
 class CsvLoggerHook(_LineLoggerHook):
-    """Log rows as a table, to ``log.csv`` in the run's `work_dir`. It resumes as the file of `JsonLoggerHook` does.
+    """Log numbers as a table, to ``log.csv`` in the run's `work_dir`. It resumes as the file of `JsonLoggerHook` does.
 
-    The file is a valid table at any time. A number without a column, such as the first one of a validation, adds one.
-    A cell is empty where a row does not have the number.
+    The columns are ``mode``, ``epoch``, ``iter``, ``name`` and ``value``: each number has a line of its own, so that a
+    number that is logged for the first time late in the run needs no new column.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
@@ -289,8 +238,16 @@ class CsvLoggerHook(_LineLoggerHook):
         'log.csv'
     """
 
-    kind: ClassVar[type[LineFile]] = TableFile
     default = "log.csv"
+    header = "mode,epoch,iter,name,value\n"
+
+    def _write(self, runner: Runner, row: Row) -> None:
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        for name, value in row.numbers.items():
+            shown = as_text(one_line(value)) if isinstance(value, str) else value
+            writer.writerow([row.mode, row.epoch, row.iter, as_text(one_line(name)), shown])
+        self._send(runner, text.getvalue())
 
 
 @final

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -72,46 +71,6 @@ class Progress:
             setattr(self, name, found)
 
 
-@final
-class Writes:
-    """The checkpoint that a thread writes while the run continues.
-
-    The invariant: there is one at a time, and the next save waits for it and raises its error. So what is on disk at
-    any moment is what synchronous saves leave, a little later.
-    """
-
-    __slots__ = ("_future", "_outcomes")
-
-    def __init__(self) -> None:
-        self._future: Future[None] | None = None
-        self._outcomes: list[tuple[Callable[[], None], Callable[[], None]]] = []
-
-    def add(self, write: Callable[[], None]) -> None:
-        """Call a function that writes a file, in a thread."""
-        self.finish()
-        with_one_thread = ThreadPoolExecutor(1, "aspecthook: save a checkpoint")
-        self._future = with_one_thread.submit(write)
-        with_one_thread.shutdown(wait=False)
-
-    def then(self, done: Callable[[], None], failed: Callable[[], None]) -> None:
-        """Call one of two functions once the file has been written, or has failed; in the thread of the run."""
-        if self._future is None:
-            done()
-        else:
-            self._outcomes.append((done, failed))
-
-    def finish(self) -> None:
-        """Wait until the file has been written; raise the error if it could not be."""
-        if self._future is None:
-            return
-        error = self._future.exception()
-        outcomes, self._future, self._outcomes = self._outcomes, None, []
-        for done, failed in outcomes:
-            (done if error is None else failed)()
-        if error is not None:
-            raise error
-
-
 class Registered(NamedTuple):
     """A hook of a run."""
 
@@ -124,7 +83,7 @@ _SLOTS = """
 __dict__ __weakref__ accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
 inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
 own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
-world_size writes
+world_size
 """
 
 
@@ -200,7 +159,6 @@ class Run:
         self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
         self.logger: logging.Logger = logging.getLogger("aspecthook.training")
         self.rank, self.world_size = rank_and_world_size()
-        self.writes: Writes = Writes()
 
     def __repr__(self) -> str:
         end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"

@@ -22,7 +22,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import load, take_folder
-from aspecthook.training.checkpoint._format import packed, write_packed
+from aspecthook.training.checkpoint._format import save
 
 from . import _state
 from ._dialect import STATE, attach, bindings_of
@@ -119,10 +119,6 @@ class Runner(Run):
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
 
-    def finish_saving(self) -> None:
-        """Wait until the checkpoint that a thread writes is written, and raise the error if it could not be."""
-        self.writes.finish()
-
     # Hooks
 
     def register_hook(self, hook: Any, priority: int | str | None = None, *, name: str | None = None) -> Any:
@@ -211,7 +207,6 @@ class Runner(Run):
         try:
             self.run()
             self.agree_to_end()
-            self.finish_saving()
             self.interrupts.raise_noted()  # of a signal after the last epoch
             self.remove_interrupted(self.work_dir)
         except BaseException as error:
@@ -503,41 +498,24 @@ class Runner(Run):
     # Checkpoints
 
     @hookable(provides=STATE)
-    def save_checkpoint(self, path: str | os.PathLike[str], *, asynchronous: bool = False) -> Path:
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
         """Save everything that is needed to resume the run, and return the path.
 
         Several ranks call it together, since a checkpoint has a state of each, and rank 0 writes it.
-
-        Args:
-            path: The file.
-            asynchronous: Only copy the state, and let a thread write it, once the one before is written. An error is
-                raised by the next save, by `finish_saving`, or at the end of the run.
         """
-        file = path_of("save_checkpoint", path)
-        self.finish_saving()
-        state = self.state_dict()
-        if not asynchronous:
-            return self.write_checkpoint(file, state)
-        return self.write_checkpoint(file, state, asynchronous=True)
+        return self.write_checkpoint(path_of("save_checkpoint", path), self.state_dict())
 
     @hookable(provides=STATE)
-    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], *, asynchronous: bool = False) -> Path:
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
         """Write a checkpoint; a pre hook may change what is written."""
         if self.rank == 0:
-            tree, arrays = packed(checkpoint)
-            if asynchronous:  # some of the arrays may be those that a hook works with
-                copies = {name: array.copy() for name, array in arrays.items()}
-                self.writes.add(lambda: write_packed(path, tree, copies))
-            else:
-                write_packed(path, tree, arrays)
+            save(path, checkpoint)
         return path
 
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
         """Load the model's parameters from a file; with `resume`, everything else too: see `resume`."""
-        self.finish_saving()
-        file = path_of("load_checkpoint", path)
-        self.restore(load(file), resume=resume, other_run=other_run)
+        self.restore(load(path_of("load_checkpoint", path)), resume=resume, other_run=other_run)
 
     @hookable(provides=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
@@ -567,7 +545,6 @@ class Runner(Run):
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        self.finish_saving()  # a hook may have begun a save before the run, and what it writes would be swept away
         aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if aside is not None:
             self.logger.info(
@@ -587,10 +564,6 @@ class Runner(Run):
         self.busy = self.running = False
         self.after_stage_calls.clear()
         self.logged = {}
-        try:
-            self.finish_saving()
-        except Exception:  # logged, since the caller gets the error that has ended the run
-            self.logger.exception("a checkpoint could not be saved in the background")
 
     def fail(self, error: BaseException, folder: Path | None) -> NoReturn:
         """Leave a run that an error has ended, and raise it; one that a signal has ended is saved in a folder first."""

@@ -92,15 +92,15 @@ def test_a_state_of_another_model_is_refused_with_all_that_differs(library: str)
 def test_the_state_of_another_optimizer_is_refused(library: str) -> None:
     run, other = run_of(library), run_of(library)
     backend, state = run.backend, run.backend.optimizer_state(run.optimizer)
-    optim: Any = nn
+    sgd: Any = nn.SGD
     if library == "torch":
         import torch
 
-        optim = torch.optim
-    with pytest.raises(TrainingError, match=r"the optimizer SGD for groups of .*, and the run's is AdamW for"):
-        backend.load_optimizer_state(optim.AdamW(other.model.parameters()), state)
+        sgd = torch.optim.SGD
+        with pytest.raises(TrainingError, match=r"the optimizer SGD for groups of .*, and the run's is AdamW for"):
+            backend.load_optimizer_state(torch.optim.AdamW(other.model.parameters()), state)
     with pytest.raises(TrainingError, match=r"groups of \[[46]\] parameters, and .* is SGD for groups of \[2\]"):
-        backend.load_optimizer_state(optim.SGD(other.model[0].parameters(), lr=0.1), state)
+        backend.load_optimizer_state(sgd(other.model[0].parameters(), lr=0.1), state)
 
 
 # Batches

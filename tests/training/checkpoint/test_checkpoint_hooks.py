@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,8 +20,24 @@ from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
 from aspecthook.training.hooks._monitor import known_rule
-from tests.training.checkpoint.test_asynchronous import contents
 from tests.training.kit import Loss, Optimizer
+
+
+def flat(tree: Any) -> Any:
+    """Return a tree that `==` compares."""
+    if isinstance(tree, dict):
+        return {key: flat(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [flat(value) for value in tree]
+    return (str(tree.dtype), tree.shape, tree.tobytes()) if isinstance(tree, np.ndarray) else repr(tree)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Return the checkpoints in a folder, without the times and runs that they name."""
+    found = {path.name: load(path) for path in folder.glob("*.safetensors")}
+    for checkpoint in found.values():
+        del checkpoint["meta"]["saved"], checkpoint["meta"]["identity"]
+    return {name: flat(checkpoint) for name, checkpoint in found.items()}
 
 
 class Given(Hook):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, HookTypeError, hooks
-from aspecthook.training import Hook, Runner, TrainingError
+from aspecthook.training import Hook, Runner
 from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import load
 from aspecthook.training.hooks._ema import EMAHook
@@ -237,13 +237,6 @@ def test_a_checkpoint_without_an_average_is_resumed_with_a_new_one(
     assert "the checkpoint has no average" in caplog.text
     again.fit(data(3))
     assert ema.steps == 3
-
-
-def test_a_second_average_is_refused() -> None:
-    runner = run_of("numpy", hooks=[EMAHook()])
-    runner.register_hook(EMAHook("stochastic"), name="other")
-    with pytest.raises(TrainingError, match="two EMAHooks"):
-        runner.fit(data(3))
 
 
 @with_torch

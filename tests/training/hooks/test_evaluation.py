@@ -205,15 +205,14 @@ def test_a_validation_that_a_hook_skips_has_no_best(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["best_val_acc_epoch_2.safetensors"]
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_run_killed_between_two_files_of_one_moment_saves_the_other_once_it_is_resumed(
-    asynchronous: bool, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """The first file lacked the score that the other hook had yet to judge, and the resumed run had another best."""
 
     def left_by(folder: Path, killed_after: int | None) -> Any:
         best = EvalHook(data(1, seed=5), interval=2, by_epoch=False, save_best="loss", out_dir=folder / "best")
-        saving = CheckpointHook(2, by_epoch=False, max_keep=1, save_best="loss", asynchronous=asynchronous)
+        saving = CheckpointHook(2, by_epoch=False, max_keep=1, save_best="loss")
         runner = run_of("numpy", hooks=[CheckpointLoaderHook(folder, missing_ok=True), saving, best], work_dir=folder)
         saved = count(1)
         hooks(runner.write_checkpoint).post(lambda: 1 / (next(saved) != killed_after) and None)
@@ -332,15 +331,14 @@ told["metrics"], told["n"], told["best"] = rows, float(samples[0][1, 0]), shared
 told["files"] = [name for name in os.listdir(folder) if name != "run.json"]  # rank 0 knows
 
 # Rank 1 alone has a loss that is no number
-for action in ("skip", "stop"):
-    runner = run()
-    guard = runner.register_hook(NanGuardHook(action))
-    def nan_at_4(result, runner):
-        return result * float("nan") if rank == 1 and runner.iter == 4 else None
-    hooks(runner.forward).post(nan_at_4)
-    runner.fit(data(3, 10 + rank))
-    told[action] = [guard.skipped, runner.iter, bool(torch.isfinite(runner.model.module.line.weight).all())]
-    told[action + " weights"] = weights(runner)[:2]
+runner = run()
+guard = runner.register_hook(NanGuardHook("skip"))
+def nan_at_4(result, runner):
+    return result * float("nan") if rank == 1 and runner.iter == 4 else None
+hooks(runner.forward).post(nan_at_4)
+runner.fit(data(3, 10 + rank))
+told["skip"] = [guard.skipped, runner.iter, bool(torch.isfinite(runner.model.module.line.weight).all())]
+told["weights"] = weights(runner)[:2]
 json.dump(told, open(f"{folder}/../rank{rank}.json", "w"))
 dist.destroy_process_group()
 """
@@ -350,7 +348,7 @@ dist.destroy_process_group()
 @pytest.mark.stress
 def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> None:
     first, second = on_two_ranks(RANKS, tmp_path)
-    for alike in ("best", "skip", "skip weights", "stop", "stop weights"):
+    for alike in ("best", "skip", "weights"):
         assert first[alike] == second[alike], alike
     for (whole, shared), (_, other) in zip(first["metrics"], second["metrics"], strict=True):
         assert shared == other
@@ -361,7 +359,6 @@ def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> Non
     assert len(first["files"]) == 1
     assert first["files"][0].startswith("best_val_loss_epoch_")
     assert first["skip"] == [1, 9, True]
-    assert first["stop"] == [1, 5, True]
 
 
 def test_an_unknown_best_score_is_refused_before_any_training_by_a_validation_at_the_start(tmp_path: Path) -> None:

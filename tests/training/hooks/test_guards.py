@@ -132,21 +132,6 @@ def test_one_bad_batch_spoils_the_step_of_its_group(library: str, at: set[int], 
     assert same(state(runner), by_hand(library, data(5), group=group, skip=frozenset(at))[0])
 
 
-@both
-def test_a_run_is_stopped_after_the_iteration_and_its_parameters_are_good(library: str) -> None:
-    runner = run_of(library)
-    guard = runner.register_hook(NanGuardHook("stop"))
-    spoiled(runner, {6, 7})
-    runner.fit(data(5))
-    assert (runner.iter, guard.skipped) == (7, 1)
-    assert same(state(runner), by_hand(library, data(5), skip=frozenset({6, *range(7, 10)}))[0] | running(runner))
-
-
-def running(runner: Runner) -> dict[str, Any]:
-    """Return what the forward pass has changed, in the iterations that a loop by hand goes on with."""
-    return {name: value for name, value in state(runner).items() if "running" in name or "batches" in name}
-
-
 # Samplers
 
 

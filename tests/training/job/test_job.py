@@ -58,7 +58,8 @@ def test_the_printed_settings_are_settings(tmp_path: Path, capsys: pytest.Captur
 def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
     assert load_settings(changes=["lr.policy=step"])["lr"] == {"policy": "step"}
     assert load_settings(changes=["lr.policy=cosine"])["lr"]["min_lr"] == 0.0, "it is cosine already"
-    assert load_settings(changes=["optimizer.type=SGD", "optimizer.lr=0.1"])["optimizer"] == {"type": "SGD", "lr": 0.1}
+    changed = load_settings(changes=["optimizer.type=AdamW", "optimizer.lr=0.1"])
+    assert changed["optimizer"] == {"type": "AdamW", "lr": 0.1}
     assert load_settings(changes=["lr=false", "lr=true"])["lr"] == {}
 
 
@@ -86,7 +87,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
     [
         ("run.backend=nmpy", "backend='nmpy'\\): give 'numpy' or 'torch'; did you mean 'numpy'"),
         ("model.hiden=[3]", "did you mean 'hidden'"),
-        ("optimizer.type=AdmW", "did you mean 'AdamW'"),
+        ("optimizer.type=SDG", "did you mean 'SGD'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
         ("lr.policy=cosin", "; did you mean 'cosine'?"),
         ("data.type=digts", "did you mean 'digits'"),
