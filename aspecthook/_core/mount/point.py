@@ -56,6 +56,8 @@ _PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name"
 
 # In the place of a hook that is missing, most likely because the kind is.
 _NO_HOOK: Any = object()
+# One for all mount points, as each `frozenset()` is a new one of 216 bytes.
+_NONE: frozenset[Any] = frozenset()
 _is_paused = attrgetter("paused")
 # Of a mount point that has had none; it stays empty.
 _NO_INSTANCES: dict[int, MountPoint] = {}
@@ -129,7 +131,7 @@ class MountPoint(Attribute):
         self.members: tuple[Hook, ...] = ()
         self.mentions: Mentions = NO_MENTIONS
         # One object for each `paused()` block that is open.
-        self.pauses: frozenset[object] = frozenset()
+        self.pauses: frozenset[object] = _NONE
         # Of an event: what it does with its subscribers.
         self.emission: Emission | None = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
@@ -353,7 +355,7 @@ class MountPoint(Attribute):
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
         self.count(hook, 1)
-        self._change(partial(self._store, frozenset(), hook))
+        self._change(partial(self._store, _NONE, hook))
         self.watch(hook)
         return hook
 
