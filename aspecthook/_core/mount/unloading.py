@@ -32,7 +32,7 @@ class _Watched:
     They are those of its functions, by qualified name, and those that carry hooks of the module, by `id(mount)`.
     """
 
-    __slots__ = ("_limit", "module", "mounts")
+    __slots__ = ("limit", "module", "mounts")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
@@ -40,21 +40,7 @@ class _Watched:
         # when there are twice as many as at the last time. Any, here and below: mount points, whose module imports
         # this one.
         self.mounts: dict[object, weakref.ref[Any]] = {}
-        self._limit = 64
-
-    def put(self, key: object, mount: Any) -> Any:
-        """Watch a mount point; return the one that was watched by this key before, if that is another one."""
-        ref, mounts = weakref.ref(mount), self.mounts
-        before = mounts.get(key)
-        if before is ref:
-            return None
-        if len(mounts) >= self._limit:
-            for old, one in list(mounts.items()):
-                if one() is None:
-                    mounts.pop(old, None)
-            self._limit = 64 + 2 * len(mounts)
-        mounts[key] = ref
-        return None if before is None else before()
+        self.limit = 64
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
@@ -74,7 +60,7 @@ def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
         key = function.__qualname__
         if key.endswith("<lambda>"):
             key = f"{key}:{function.__code__.co_firstlineno}"
-        older = _watch(function.__module__, module).put(key, mount)
+        older = _watch(function.__module__, module, key, mount)
         if older is not None:
             older.weaken()
     return module
@@ -95,17 +81,28 @@ def watch_hook(hook: object, mount: Any) -> None:
         if module is None:
             mount.weaken()
         else:
-            _watch(name, module).put(id(mount), mount)
+            _watch(name, module, id(mount), mount)
 
 
-def _watch(name: str, module: ModuleType) -> _Watched:
+def _watch(name: str, module: ModuleType, key: object, mount: Any) -> Any:
+    """Watch a mount point; return the one that was watched by this key before, if that is another one."""
     found = _watched.get(name)
     if found is None or found.module() is not module or len(sys.modules) != _count:
         _weaken_unloaded()
         found = _watched.get(name)
         if found is None:
             found = _watched[name] = _Watched(module)
-    return found
+    ref, mounts = weakref.ref(mount), found.mounts
+    before = mounts.get(key)
+    if before is ref:
+        return None
+    if len(mounts) >= found.limit:
+        for old, one in list(mounts.items()):
+            if one() is None:
+                mounts.pop(old, None)
+        found.limit = 64 + 2 * len(mounts)
+    mounts[key] = ref
+    return None if before is None else before()
 
 
 def _unloaded(_: object, ending: Callable[[], bool] = is_ending) -> None:
