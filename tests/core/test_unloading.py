@@ -315,6 +315,20 @@ def test_modules_whose_functions_were_hooked_are_not_remembered(tmp_path: Path) 
     assert not [name for name in unloading._watched if str(name).startswith("unloaded")]
 
 
+@pytest.mark.skipif(FREE_THREADED, reason="no module is watched")
+def test_functions_that_a_module_no_longer_has_are_not_remembered(tmp_path: Path) -> None:
+    write(tmp_path, "remaking", "pass")
+    load("remaking")
+    space = vars(sys.modules["remaking"])
+    for number in range(300):
+        exec(f"@hookable\ndef made_{number}(x): return x\nmade_{number}.pre(hook); made_{number}(4)", space)
+        del space[f"made_{number}"]
+    gc.collect()
+    exec("f.pre(hook)", space)  # the next function to be watched
+    assert len(unloading._watched["remaking"].mounts) < 150
+    del sys.modules["remaking"]
+
+
 def test_the_interpreter_ends_without_a_word(tmp_path: Path) -> None:
     # As it ends, modules die in any order, ours among them.
     write(tmp_path, "one", "import one, sys, two\nsys.one = one\nf.pre(hook); f(); weave(two.f, pre=hook)")

@@ -19,6 +19,7 @@ from types import CellType, CodeType, FunctionType
 
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Predicate
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 from aspecthook._hints import Any, TypeAlias, cast, final
@@ -94,13 +95,21 @@ class Template:
         in_cells = [pin for pin in text.pins if traced or pin not in TABLE] if cells else []
         self.code, self.layers = compiled(text, free=free, cells=in_cells)
         # The pins whose objects come with a chain; plain tuples, which are unpacked in a third of the time.
-        self.open_pins = [(pin, *role) for pin, role in text.pins.items() if pin not in TABLE]
+        self.open_pins: list[tuple[str, str, Kind, int, int, tuple[str, ...]]] = [
+            (pin, role.what, role.kind, role.first, role.last, role.fields)
+            for pin, role in text.pins.items()
+            if pin not in TABLE
+        ]
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
         # The places of the constants that are pins, and of those with names of parameters or code in them.
-        consts = list(enumerate(self.code.co_consts))
-        self.pinned = [(n, const.removeprefix(PIN)) for n, const in consts if _is_pin(const)]
-        self.named = [n for n, const in consts if _has_names(const) and not _is_pin(const)]
+        self.pinned: list[tuple[int, str]] = []
+        self.named: list[int] = []
+        for place, const in enumerate(self.code.co_consts):
+            if isinstance(const, str) and const.startswith(PIN):
+                self.pinned.append((place, const.removeprefix(PIN)))
+            elif isinstance(const, (str, tuple, CodeType)) and _has_names(cast("object", const)):
+                self.named.append(place)
 
 
 # Linked code, by its template. Only code whose constants are the same for all chains of its shape is kept here.
@@ -252,11 +261,6 @@ def _name_of(variable: str, names: tuple[str, ...]) -> str:
 @lru_cache(_MOST_TEMPLATES)
 def _all_named(variables: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple([_name_of(one, names) for one in variables])
-
-
-def _is_pin(const: object) -> bool:
-    """Whether a constant of a template stands for an object."""
-    return isinstance(const, str) and const.startswith(PIN)
 
 
 def _has_names(const: object) -> bool:

@@ -201,7 +201,7 @@ class Place(Occupancy):
             self._stub_code = stub
         self.stranded = False
         code = function.__code__
-        if code is self.before or self.is_ours(code):
+        if code is self.before or code is self.ours or self.is_ours(code):
             self.put(stub)
 
     def _outdate(self) -> None:
@@ -279,7 +279,8 @@ class Place(Occupancy):
             if function is None or not self.opened:
                 self.heal()
                 return self.original
-            if not self.is_ours(function.__code__):
+            now = function.__code__
+            if now is not self._stub_code and not self.is_ours(now):
                 # A stranger's code is in the function, and calls a copy of ours.
                 if self._aside is None:
                     self._aside = self.bind(chain(), instances=bool(self.instances))
@@ -294,7 +295,8 @@ class Place(Occupancy):
             if self.moved is linked and moved.run is None:
                 break
             linked.run, linked.links = self.site.enter, None
-        if self.is_own(function.__code__):
+        before = function.__code__
+        if before is self._stub_code or self.is_own(before):
             self.put(code)
             if not self._keeps:
                 self._drop_stub()

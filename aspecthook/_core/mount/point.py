@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import partial
 from itertools import filterfalse
+from operator import attrgetter
 from types import CodeType, FunctionType
 
 from aspecthook._core.compile.copies import Attribute, Attributes
@@ -55,6 +56,9 @@ _PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name"
 
 # In the place of a hook that is missing, most likely because the kind is.
 _NO_HOOK: Any = object()
+# One for all mount points, as each `frozenset()` is a new one of 216 bytes.
+_NONE: frozenset[Any] = frozenset()
+_is_paused = attrgetter("paused")
 # Of a mount point that has had none; it stays empty.
 _NO_INSTANCES: dict[int, MountPoint] = {}
 
@@ -127,7 +131,7 @@ class MountPoint(Attribute):
         self.members: tuple[Hook, ...] = ()
         self.mentions: Mentions = NO_MENTIONS
         # One object for each `paused()` block that is open.
-        self.pauses: frozenset[object] = frozenset()
+        self.pauses: frozenset[object] = _NONE
         # Of an event: what it does with its subscribers.
         self.emission: Emission | None = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
@@ -351,7 +355,7 @@ class MountPoint(Attribute):
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
         self.count(hook, 1)
-        self._change(partial(self._store, frozenset(), hook))
+        self._change(partial(self._store, _NONE, hook))
         self.watch(hook)
         return hook
 
@@ -455,7 +459,7 @@ class MountPoint(Attribute):
 
     def acting(self) -> tuple[Hook, ...]:
         """Return the hooks that are not paused, in the order in which they were added."""
-        return () if self.pauses else tuple([hook for hook in self.members if not hook.paused])
+        return () if self.pauses else tuple(filterfalse(_is_paused, self.members))
 
     def chain(self) -> Chain:
         """Return the chain that runs now."""
@@ -493,9 +497,11 @@ class MountPoint(Attribute):
         place, site = self.place, self._site
         if place is not None and place.opened:
             return place.site
-        code = self.code()
-        if site is None or site.model is not code:
-            site = self._site = MountSite(self, code, self.ref)
+        function = self.ref()
+        if site is None or function is None or function.__code__ is not site.model:
+            code = self.code()
+            if site is None or site.model is not code:
+                site = self._site = MountSite(self, code, self.ref)
         return site
 
     @under_lock

@@ -32,12 +32,15 @@ class _Watched:
     They are those of its functions, by qualified name, and those that carry hooks of the module, by `id(mount)`.
     """
 
-    __slots__ = ("module", "mounts")
+    __slots__ = ("limit", "module", "mounts")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
-        # Any, here and below: mount points, whose module imports this one.
-        self.mounts: weakref.WeakValueDictionary[object, Any] = weakref.WeakValueDictionary()
+        # References without a callback, which a mount point has anyway. Those of mount points that are gone are removed
+        # when there are twice as many as at the last time. Any, here and below: mount points, whose module imports
+        # this one.
+        self.mounts: dict[object, weakref.ref[Any]] = {}
+        self.limit = 64
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
@@ -57,9 +60,8 @@ def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
         key = function.__qualname__
         if key.endswith("<lambda>"):
             key = f"{key}:{function.__code__.co_firstlineno}"
-        mounts = _watch(function.__module__, module).mounts
-        older, mounts[key] = mounts.get(key), mount
-        if older is not None and older is not mount:
+        older = _watch(function.__module__, module, key, mount)
+        if older is not None:
             older.weaken()
     return module
 
@@ -79,17 +81,28 @@ def watch_hook(hook: object, mount: Any) -> None:
         if module is None:
             mount.weaken()
         else:
-            _watch(name, module).mounts[id(mount)] = mount
+            _watch(name, module, id(mount), mount)
 
 
-def _watch(name: str, module: ModuleType) -> _Watched:
+def _watch(name: str, module: ModuleType, key: object, mount: Any) -> Any:
+    """Watch a mount point; return the one that was watched by this key before, if that is another one."""
     found = _watched.get(name)
     if found is None or found.module() is not module or len(sys.modules) != _count:
         _weaken_unloaded()
         found = _watched.get(name)
         if found is None:
             found = _watched[name] = _Watched(module)
-    return found
+    ref, mounts = weakref.ref(mount), found.mounts
+    before = mounts.get(key)
+    if before is ref:
+        return None
+    if len(mounts) >= found.limit:
+        for old, one in list(mounts.items()):
+            if one() is None:
+                mounts.pop(old, None)
+        found.limit = 64 + 2 * len(mounts)
+    mounts[key] = ref
+    return None if before is None else before()
 
 
 def _unloaded(_: object, ending: Callable[[], bool] = is_ending) -> None:
@@ -105,7 +118,9 @@ def _weaken_unloaded() -> None:
     for name, watched in list(_watched.items()):
         module = watched.module()
         if module is None or sys.modules.get(name) is not module:
-            for mount in list(watched.mounts.values()):
-                mount.weaken()
+            for one in list(watched.mounts.values()):
+                mount = one()
+                if mount is not None:
+                    mount.weaken()
             if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]
