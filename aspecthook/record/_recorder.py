@@ -344,8 +344,6 @@ def _has_room(frames: int) -> bool:
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall) -> RecordedCall:
     """Return which of two calls is inside the other: what runs in this thread, or in this context."""
-    if outer is top:
-        return top
     inner: RecordedCall | None = outer
     while inner is not None:
         if inner is top:
