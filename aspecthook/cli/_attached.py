@@ -17,7 +17,7 @@ from aspecthook import __version__
 from aspecthook._errors import AspecthookError, WeaveError
 from aspecthook.record._calls import RecordedCall
 from aspecthook.record._json_lines import JsonLines
-from aspecthook.record._tape import Tape
+from aspecthook.record._tape import Tape, record
 from aspecthook.weave._pointcut import Pointcut
 from aspecthook.weave._reasons import why_unknown, why_waiting
 
@@ -78,9 +78,8 @@ class Attachment:
         never = [why for term in terms if (why := why_unknown(term)) is not None]
         if terms and len(never) == len(terms):
             raise WeaveError(f"nothing is woven: {'; '.join(never)}")
-        self._tape = Tape(to=_Watched(self, self._request["command"]), **self._request["options"])
-        for target in targets:
-            self._tape.record(of_main(target), where=self._count)
+        sink = _Watched(self, self._request["command"])
+        self._tape = record(*map(of_main, targets), where=self._count, to=sink, **self._request["options"])
         atexit.register(self.end)  # it writes the calls that have not ended
         return "" if self._functions else "; ".join(map(why_waiting, terms))
 

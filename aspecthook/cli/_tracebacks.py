@@ -37,6 +37,11 @@ def _clean(exc_traceback: TracebackType | None) -> Args:
 
 
 def _excepthook(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        # What `traceback` loads evaluates text, after which Python forgets that the signal has to end the process.
+        _clean(trace)
+        sys.__excepthook__(kind, exc, trace)
+        return
     import traceback
 
     if sys.stderr is not None:  # a program may have closed it

@@ -135,30 +135,28 @@ class Hooks:
 
             return turn
 
-        def generator(call: Call, proceed: Callable[[], Any]) -> Any:
-            recorded = call.state.get(key)
-            return proceed() if recorded is None else stepped(proceed(), turns_of(recorded))
+        def stream(call: Call, proceed: Callable[[], Any]) -> Any:
+            recorded, source = call.state.get(key), proceed()
+            if recorded is None:
+                return source
+            turn = turns_of(recorded)
+            if style == "generator":
+                return stepped(source, turn)
 
-        async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+            def take(step: Callable[..., Any], *args: Any) -> Any:
+                return awaited(step(*args), turn)
+
+            return astepped(source, take)
+
+        async def coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded, source = call.state.get(key), proceed()
             # Of what is awaited and is no coroutine, such as a future, there are no turns.
             if recorded is None or not hasattr(source, "send"):
                 return await source
             return await awaited(source, turns_of(recorded))
 
-        def async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
-            recorded = call.state.get(key)
-            if recorded is None:
-                return proceed()
-            turn = turns_of(recorded)
-
-            def take(step: Callable[..., Any], *args: Any) -> Any:
-                return awaited(step(*args), turn)
-
-            return astepped(proceed(), take)
-
         style = mount.site().signature.style
-        return {"generator": generator, "coroutine": of_coroutine}.get(style, async_generator)
+        return coroutine if style == "coroutine" else stream
 
 
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.

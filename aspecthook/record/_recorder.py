@@ -194,9 +194,11 @@ class Recorder:
             if why is UNWATCHED:
                 call.kept = False
             else:
-                call.parent = self._innermost(why)
+                if why is not None:
+                    call.parent = self._innermost(why)
                 self._add(strand, call)
-            self._push(strand, call)
+            strand.stack.append(call)
+            strand.inside.append(0.0)
         elif what in ("end", "stop"):
             if what == "end":
                 about = self._running(strand, about, at)
@@ -209,7 +211,8 @@ class Recorder:
             self._add(strand, about)
         elif what == "enter":
             about._entered = at
-            self._push(strand, about)
+            strand.stack.append(about)
+            strand.inside.append(0.0)
         else:
             self._pop(strand, about, at)
             if about._entered is not None:
@@ -218,11 +221,12 @@ class Recorder:
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
         top = strand.stack[-1] if strand.stack else None
-        parent = call.parent = _deeper(top, call.parent)
+        parent = call.parent = top if call.parent is None else _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
-        call.recursive = parent is not None and call.label in parent.labels
-        if call.task is None and top is not None and parent is top:
-            call.task = top.task
+        if parent is not None:
+            call.recursive = call.function.label in parent.labels
+            if call.task is None and parent is top:
+                call.task = parent.task
         too_deep = self._max_depth is not None and call.depth >= self._max_depth
         if too_deep or (parent is not None and not parent.kept):
             call.kept = False
@@ -253,10 +257,6 @@ class Recorder:
         if self.live and call.process == self.process:
             self._send("write", call)
             self._open.pop(call.number, None)
-
-    def _push(self, strand: Strand, call: RecordedCall) -> None:
-        strand.stack.append(call)
-        strand.inside.append(0.0)
 
     def _pop(self, strand: Strand, ended: RecordedCall, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
@@ -342,10 +342,8 @@ def _has_room(frames: int) -> bool:
         return False
 
 
-def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:
+def _deeper(top: RecordedCall | None, outer: RecordedCall) -> RecordedCall:
     """Return which of two calls is inside the other: what runs in this thread, or in this context."""
-    if outer is None or outer is top:
-        return top
     inner: RecordedCall | None = outer
     while inner is not None:
         if inner is top:

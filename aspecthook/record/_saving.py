@@ -9,8 +9,6 @@ Content-Security-Policy allows the one script and the one style sheet by their h
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -90,8 +88,8 @@ def write_page(lines: Iterable[str], path: Path) -> None:
         lines: JSON lines; those after a header are those of its process.
         path: The file to write.
     """
-    before, after = _template()
-    # The hashes are those of lines that end with "\n".
+    before, _, after = (files("aspecthook.record") / "page.html").read_text("utf-8").partition("{{rows}}")
+    # The hashes in its policy are those of lines that end with "\n"; a test tells which ones are right.
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as page:
         page.write(before)
         separator = ""
@@ -100,14 +98,3 @@ def write_page(lines: Iterable[str], path: Path) -> None:
             page.write(separator + line.rstrip("\n").replace("<", "\\u003c"))
             separator = ",\n"
         page.write(after)
-
-
-def _template() -> tuple[str, str]:
-    """Return the page before and after the rows."""
-    text = (files("aspecthook.record") / "page.html").read_text("utf-8")
-    for name in ("script", "style"):
-        content = text.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        text = text.replace(f"{{{{{name}}}}}", digest)
-    before, _, after = text.partition("{{rows}}")
-    return before, after

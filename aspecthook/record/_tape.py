@@ -28,21 +28,40 @@ Path: TypeAlias = "str | PathLike[str]"
 class Tape:
     """Recorded calls, in the order in which they began; ``print(tape)`` prints their tree.
 
-    Its options are those of `record`.
+    ``record(...)`` makes a tape and records until the end of the ``with`` block or `Tape.stop`.
+
+    Args:
+        targets: Targets of `weave`: functions, classes, modules, pointcuts (``"shop:*"``); `Tape.record` adds others.
+        where: A predicate that selects among the functions found.
+        arguments: Whether to keep arguments and results; recording without them is faster.
+        redact: The names of arguments to redact, which may be globs (``"*token*"``), or a predicate
+            ``(name, value) -> bool``; ``result`` and ``error`` are names too.
+        max_depth: The number of levels of a tree that are recorded.
+        to: The destination of calls as they end, instead of memory: a path, for JSON lines, or a `Sink`.
+        last: How many calls the file gets, those that ended last, when the recording ends; by default all.
+
+    Raises:
+        WeaveError: A target cannot be woven, or does not exist; then nothing is recorded.
+        HookOptionError: An option has an invalid value.
 
     Example:
         >>> import shlex
-        >>> with Tape().record("shlex:join, shlex:quote") as tape:
+        >>> with record("shlex:*") as tape:
         ...     line = shlex.join(["cat", "my file"])
-        >>> [call.name for call in tape]
-        ['join', 'quote', 'quote']
+        >>> for text in tape.lines(times=False):
+        ...     print(text)
+        join(split_command=['cat', 'my file']) -> "cat 'my file'"
+          quote(s='cat') -> 'cat'
+          quote(s='my file') -> "'my file'"
         >>> len(tape), tape.last.arguments, tape.last.parent.name
         (3, {'s': 'my file'}, 'join')
     """
 
+    @entrance
     def __init__(
         self,
-        *,
+        *targets: object,
+        where: Callable[[Any], object] | None = None,
         arguments: bool = True,
         redact: Redact = None,
         max_depth: int | None = None,
@@ -55,6 +74,12 @@ class Tape:
         self._recorder = Recorder(Redaction(redact), max_depth, to, last)
         self._hooks = Hooks(self._recorder, arguments=arguments)
         self._woven = ExitStack()
+        try:
+            for target in targets:
+                self.record(target, where=where)
+        except BaseException:
+            self.stop()
+            raise
 
     def record(self, target: object, /, *, where: Callable[[Any], object] | None = None) -> Self:
         """Record the calls of a function, a class, a pointcut, or any other target of `weave`, until `stop`.
@@ -135,7 +160,7 @@ class Tape:
 
         Example:
             >>> import shlex
-            >>> with Tape().record("shlex:join, shlex:quote") as tape:
+            >>> with record("shlex:join, shlex:quote") as tape:
             ...     line = shlex.join(["cat", "my file"])
             >>> [(row.name, row.calls, row.errors) for row in sorted(tape.functions())]
             [('shlex:join', 1, 0), ('shlex:quote', 2, 0)]
@@ -186,52 +211,8 @@ class Tape:
         self.stop()
 
 
-@entrance
-def record(
-    *targets: object,
-    where: Callable[[Any], object] | None = None,
-    arguments: bool = True,
-    redact: Redact = None,
-    max_depth: int | None = None,
-    to: To = None,
-    last: int | None = None,
-) -> Tape:
-    """Record the calls of functions as a tree, until the end of the ``with`` block or `Tape.stop`.
-
-    Args:
-        targets: Targets of `weave`: functions, classes, modules, pointcuts (``"shop:*"``).
-        where: A predicate that selects among the functions found.
-        arguments: Whether to keep arguments and results; recording without them is faster.
-        redact: The names of arguments to redact, which may be globs (``"*token*"``), or a predicate
-            ``(name, value) -> bool``; ``result`` and ``error`` are names too.
-        max_depth: The number of levels of a tree that are recorded.
-        to: The destination of calls as they end, instead of memory: a path, for JSON lines, or a `Sink`.
-        last: How many calls the file gets, those that ended last, when the recording ends; by default all.
-
-    Raises:
-        WeaveError: A target cannot be woven, or does not exist; then nothing is recorded.
-        HookOptionError: An option has an invalid value.
-
-    Example:
-        >>> import shlex
-        >>> with record("shlex:*") as tape:
-        ...     line = shlex.join(["cat", "my file"])
-        >>> for text in tape.lines(times=False):
-        ...     print(text)
-        join(split_command=['cat', 'my file']) -> "cat 'my file'"
-          quote(s='cat') -> 'cat'
-          quote(s='my file') -> "'my file'"
-    """
-    if not targets:
-        raise HookOptionError("record is given no target; name what to record, as in record('shop:*')")
-    tape = Tape(arguments=arguments, redact=redact, max_depth=max_depth, to=to, last=last)
-    try:
-        for target in targets:
-            tape.record(target, where=where)
-    except BaseException:
-        tape.stop()
-        raise
-    return tape
+# What makes a tape is called by what it does.
+record = Tape
 
 
 def _fits(call: RecordedCall, name: str | None, arguments: dict[str, Any]) -> bool:

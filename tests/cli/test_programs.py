@@ -183,6 +183,14 @@ def test_the_python_children_of_another_command_are_traced(aspecthook: Run, tmp_
     assert (done.returncode, done.stdout) == (4, f"{tmp_path / 'run.sh'}\n") and "json:dumps(obj=1" in done.stderr
 
 
+def test_ctrl_c_ends_a_program_by_its_signal(aspecthook: Run, python: Run) -> None:
+    """Showing its traceback loaded modules that evaluate text, after which Python up to 3.12 ended with status 1."""
+    program = "import json; json.dumps(1); raise KeyboardInterrupt"
+    traced = aspecthook("trace", "json:dumps", "--lines", "0", "--", "-c", program)
+    assert traced.returncode == python("-c", program).returncode == -signal.SIGINT
+    assert "KeyboardInterrupt\n" in traced.stderr
+
+
 @pytest.mark.parametrize(("number", "status"), [("SIGTERM", 15), ("SIGKILL", 9), ("SIGINT", 2)])
 def test_a_signal_that_kills_the_program_kills_the_command(aspecthook: Run, number: str, status: int) -> None:
     kill = f"signal.signal(2, signal.SIG_DFL); os.kill(os.getpid(), signal.{number})"

@@ -55,12 +55,10 @@ def test_of_a_call_that_is_not_on_the_tape_the_error_names_what_is():
         tape.find("twice", item="tea")
 
 
-def test_a_depth_of_none_and_no_target_are_refused():
+def test_a_depth_of_none_is_refused():
     for depth in (0, 1.5):
         with pytest.raises(HookOptionError, match=f"max_depth={depth}; give a number of 1 or more"):
             record(price, max_depth=depth)
-    with pytest.raises(HookOptionError, match="record is given no target"):
-        record()
 
 
 def test_all_targets_are_recorded_or_none():
