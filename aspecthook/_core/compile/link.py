@@ -230,7 +230,7 @@ class Linker:
 
     def _filled(self, const: Any, values: dict[str, object], filename: str, *, ours: bool = False) -> Any:
         """Return a constant of a template with objects, and with names of parameters, in place."""
-        kind: object = type(const)
+        kind = cast("object", type(const))
         if kind is CodeType:
             return self._put(const, values, filename, ours=ours)
         if kind is tuple:
