@@ -1,6 +1,6 @@
 """The hooks that record: one pre and one always hook for each function, which note a begin and an end.
 
-They are made for one function each, so that they need not find out which it is; the cheapest that will do. Around
+Each hook is made for one function, so that it need not find out which one, and is the cheapest that suffices. Around
 coroutines and generators there is a third, which notes their turns.
 """
 
@@ -180,7 +180,11 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
         here.note(("begin", function, clock(), around, (args, kwargs)))
 
     def timed() -> None:
-        here.note(("begin", function, clock(), None, None))
+        try:
+            around = outer()
+        except RecursionError:  # likewise
+            around = None
+        here.note(("begin", function, clock(), around, None))
 
     def live(*args: Any, **kwargs: Any) -> None:
         try:

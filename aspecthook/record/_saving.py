@@ -15,16 +15,14 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from json.encoder import encode_basestring as quoted
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 from aspecthook._errors import HookOptionError
 
 from ._json_lines import CALL
 
-Path: TypeAlias = "str | PathLike[str]"
 
-
-def save(lines: Iterable[str], path: Path) -> None:
+def save(lines: Iterable[str], path: str | PathLike[str]) -> None:
     """Write JSON lines in the format that the suffix of the path names."""
     name = os.fspath(path)
     if name.endswith(".jsonl"):
@@ -81,7 +79,7 @@ def _named(what: str, process: int, thread: int, name: str) -> str:
     return json.dumps({"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}})
 
 
-def write_page(lines: Iterable[str], path: Path) -> None:
+def write_page(lines: Iterable[str], path: str | PathLike[str]) -> None:
     """Write recorded calls as a page for the browser.
 
     Args:

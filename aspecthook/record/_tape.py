@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from os import PathLike
 
 from aspecthook._errors import HookOptionError, brief, entrance, plural
-from aspecthook._hints import TYPE_CHECKING, Any, Self, TypeAlias, cast, final
-from aspecthook._values import Redact, Redaction, shown_time
+from aspecthook._hints import TYPE_CHECKING, Any, Self, cast, final
+from aspecthook._values import Redact, Redaction, same, shown_time
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ._functions import Table
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-Path: TypeAlias = "str | PathLike[str]"
 
 
 @final
@@ -169,7 +167,7 @@ class Tape:
 
         return Totals(self).table()
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the calls to a file, in the format of its suffix.
 
         ``.jsonl``: JSON lines, which `read` reads; ``.json``: Chrome's trace format, which ui.perfetto.dev and
@@ -219,14 +217,6 @@ def _fits(call: RecordedCall, name: str | None, arguments: dict[str, Any]) -> bo
     if name is not None and not call.has_name(name):
         return False
     return all(word in call.arguments and same(call.arguments[word], one) for word, one in arguments.items())
-
-
-def same(one: object, other: object) -> bool:
-    """Whether two values are equal, or the same object."""
-    try:
-        return one is other or bool(one == other)
-    except Exception:  # arrays, for example, whose comparison is neither true nor false
-        return False
 
 
 def line_of(call: RecordedCall) -> str:
