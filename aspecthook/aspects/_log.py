@@ -148,14 +148,7 @@ def _is_enabled(logger: AnyLogger, level: int) -> bool:
     return not isinstance(logger, (logging.Logger, logging.LoggerAdapter)) or logger.isEnabledFor(level)
 
 
-def _write(
-    logger: AnyLogger,
-    level: int,
-    site: Site,
-    text: str,
-    event: str,
-    fields: Mapping[str, Any],
-) -> None:
+def _write(logger: AnyLogger, level: int, site: Site, text: str, event: str, fields: Mapping[str, Any]) -> None:
     """Write one entry that names the caller's line: to logging a text, to others an event with fields."""
     file, line, function = caller(site)
     more: Any = {}

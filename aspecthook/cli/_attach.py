@@ -89,7 +89,7 @@ def _why(process: int, error: BaseException) -> str:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process has not ended; one that has, and that its parent has not noticed, has."""
+    """Whether a process still runs; a zombie does not."""
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
     try:
@@ -125,7 +125,7 @@ def _folder(process: int) -> Generator[Path]:
 
 
 def _hand_over(process: int, *paths: Path) -> None:
-    """Let files belong to whom they are for."""
+    """Make the user of the process the owner of these files, if we are root."""
     if os.geteuid() == 0:
         for path in paths:
             os.chown(path, _owner(process), -1)

@@ -51,16 +51,12 @@ def _begin(settings: dict[str, Any], *, named: bool) -> None:
             from ._config import apply
 
             # The children of a program need not have what it has.
-            with WarningsTo(None if named else _is_of_weaving):
+            with WarningsTo(None if named else lambda _, category: category is WeaveWarning):
                 _kept.append(apply(config))
     finally:
         sys.path[:] = before
     if settings.get("list"):
         _list_at_exit(settings["process"])
-
-
-def _is_of_weaving(_: str, category: type[Warning]) -> bool:
-    return category is WeaveWarning
 
 
 def _record(options: dict[str, Any]) -> None:

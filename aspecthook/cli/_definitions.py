@@ -57,7 +57,7 @@ class _Watch:
         return self._step
 
     def _step(self, frame: FrameType, event: str, _: object) -> Any:
-        """Take note of the line that is to run next."""
+        """Notify weavings if the line that has just run defined something."""
         if event == "line" and self._space is not None:
             grown = len(self._space) > self._size and callable(next(reversed(self._space.values())))
             if grown or self._line in self._begins:

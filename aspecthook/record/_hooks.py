@@ -84,22 +84,11 @@ class Hooks:
         return found
 
     def _pre(self, mount: MountPoint) -> Callable[..., None]:
-        function = self._function(mount)
-        if mount.site().signature.style != "function":
-            return self._start(function)
-        return _begin(self._recorder, function, keep=self._arguments)
+        function, recorder, key, keep = self._function(mount), self._recorder, self._key, self._arguments
+        if mount.site().signature.style == "function":
+            return _begin(recorder, function, keep=keep)
 
-    def _always(self, mount: MountPoint) -> Callable[..., None]:
-        function, style = self._function(mount), mount.site().signature.style
-        if style != "function":
-            return self._stop(style)
-        return _end(self._recorder, function, keep=self._arguments)
-
-    # Hooks of functions with turns, which find their call in `call.state`
-
-    def _start(self, function: Function) -> Callable[[Call], None]:
-        recorder, key, keep = self._recorder, self._key, self._arguments
-
+        # The hooks of functions with turns find their call in `call.state`.
         def start(call: Call) -> None:
             if recorder.here.note is not IGNORED and is_watched():
                 # Known before it is noted, since a RecursionError may come in between.
@@ -109,8 +98,11 @@ class Hooks:
 
         return start
 
-    def _stop(self, style: str) -> Callable[..., None]:
+    def _always(self, mount: MountPoint) -> Callable[..., None]:
         recorder, key, keep = self._recorder, self._key, self._arguments
+        style = mount.site().signature.style
+        if style == "function":
+            return _end(recorder, self._function(mount), keep=keep)
 
         def stop(call: Call, result: object, exc: BaseException | None) -> None:
             recorded = call.state.get(key)
