@@ -17,10 +17,9 @@ from ._names import main_module
 
 def watch_main() -> None:
     """Notify weavings of what the program's own file defines."""
-    begin_running("__main__")
     main, _ = main_module()
-    if main != "__main__":
-        begin_running(main)
+    for name in {"__main__", main}:
+        begin_running(name)
     if sys.gettrace() is None:
         sys.settrace(_Watch(main).enter)
 

@@ -8,7 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Thread
 
 from aspecthook._errors import AspecthookError
@@ -69,8 +70,7 @@ class Program:
             elif number not in _KEYS or not _has_terminal():  # a terminal tells the program itself
                 child.send_signal(number)
 
-        before = {number: signal.signal(number, forward) for number in _FORWARDED}
-        try:
+        with handling(_FORWARDED, forward):
             environment = self._environment(settings, spawned=True)
             # The descriptors that the program may inherit are those that it would get without us.
             child = subprocess.Popen(self.command, env=environment, close_fds=False)
@@ -82,14 +82,22 @@ class Program:
                 look()
                 waiter.join(_SECONDS)
             return child.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def signals(*names: str) -> tuple[signal.Signals, ...]:
     """Return those of some signals that there are here: Windows lacks most."""
     return tuple(signal.Signals[name] for name in names if name in signal.Signals.__members__)
+
+
+@contextmanager
+def handling(numbers: Iterable[int], handler: Callable[[int, Any], object]) -> Generator[None]:
+    """Handle signals by a function while a block runs."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 _KEYS = signals("SIGINT", "SIGQUIT")
