@@ -182,11 +182,17 @@ class Redaction:
 
     def masked(self, text: str) -> str:
         """Return a text in which the strings that were redacted are masked."""
-        found = [row for row in self._secrets.copy().items() if row[1].core in text] if self._secrets else []
-        # The longest first: of one that begins with another one, the rest would be shown.
-        for _, secret in sorted(found, key=lambda row: -len(row[0])):
-            text = secret.pattern.sub(REDACTED, text)
-        return text
+        spans: list[tuple[int, int]] = []
+        for secret in self._secrets.copy().values() if self._secrets else ():
+            if secret.core in text:
+                spans += [found.span() for found in secret.pattern.finditer(text)]
+        parts: list[str] = []
+        end = 0
+        for first, last in sorted(spans):
+            if first >= end:  # otherwise it overlaps another one, and both are masked as one
+                parts += text[end:first], REDACTED
+            end = max(end, last)
+        return "".join([*parts, text[end:]]) if parts else text
 
 
 def _strings(value: Any, depth: int = 3) -> Iterator[str]:

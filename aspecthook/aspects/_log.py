@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from time import perf_counter
 from traceback import format_exception
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, HookTypeError, brief, is_inner_frame, nearest
@@ -155,7 +155,7 @@ def _write(logger: AnyLogger, level: int, site: Site, text: str, event: str, fie
     to: Any = logger
     while isinstance(to, logging.LoggerAdapter):
         text, more = to.process(text, more)
-        to = to.logger
+        to = cast("Any", to).logger
     if isinstance(to, logging.Logger):
         # Not by its methods: those name the first line outside of `logging`, and that is ours.
         record = to.makeRecord(to.name, level, file, line, text, (), None, function, more.get("extra"))

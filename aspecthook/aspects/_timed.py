@@ -75,8 +75,10 @@ def timed(clock: Callable[[], float] = perf_counter) -> Timings:
     running: Variable[_Stopwatch | None] = variable("aspecthook_timed", None)
 
     def make(site: Site) -> AnyHook:
+        labels = frozenset((site.label,))
+
         def begin(_: Call) -> tuple[TurnContext, End]:
-            watch = _Stopwatch(site.label, clock, running)
+            watch = _Stopwatch(labels, clock, running)
 
             def end(_: Any, exc: BaseException | None) -> None:
                 own = max(0.0, watch.spent - watch.inside)  # tasks that it started may have run side by side
@@ -96,13 +98,13 @@ class _Stopwatch:
 
     __slots__ = ("_around", "_clock", "_labels", "_running", "_start", "inside", "recursive", "spent")
 
-    def __init__(self, label: str, clock: Callable[[], float], running: Variable[_Stopwatch | None]) -> None:
+    def __init__(self, own: frozenset[str], clock: Callable[[], float], running: Variable[_Stopwatch | None]) -> None:
         self._clock, self._running = clock, running
-        around = running.get()
-        labels = frozenset[str]() if around is None else around._labels
-        self.recursive = label in labels
-        self._labels: frozenset[str] = labels if self.recursive else labels | {label}
         self.spent = self.inside = 0.0
+        around = running.get()
+        self.recursive = around is not None and own <= around._labels
+        # Its label and those of the calls around it.
+        self._labels: frozenset[str] = own if around is None else around._labels | own
 
     def __enter__(self) -> None:
         self._around = self._running.get()

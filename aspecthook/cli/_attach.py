@@ -105,7 +105,7 @@ def _runs(process: int) -> bool:
 def _folder(process: int) -> Generator[Path]:
     """Make the folder in which the process writes, and which nobody else can read."""
     if not hasattr(sys, "remote_exec"):
-        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        version = sys.version.split()[0]
         raise AttachError(f"attaching needs Python 3.14 or later, and this is Python {version}; {_TRACE}")
     if sys.platform == "win32":
         raise AttachError(f"attaching needs Linux or macOS; {_TRACE}")

@@ -23,11 +23,9 @@ def apply(path: str) -> list[Weaving]:
         ConfigError: It is not such a file, or something that it names is not there or cannot be woven so.
         OSError: It cannot be read.
     """
-    folder = os.path.dirname(path)
-    added = folder not in sys.path
+    before = sys.path.copy()
     woven: list[Weaving] = []
-    if added:
-        sys.path.append(folder)
+    sys.path.append(os.path.dirname(path))
     try:
         for number, table in enumerate(_tables(path), 1):
             woven.append(_weave(table, f"{path}: [[weave]] number {number}"))  # what is woven is known if one fails
@@ -36,8 +34,7 @@ def apply(path: str) -> list[Weaving]:
             one.remove()
         raise
     finally:
-        if added:
-            sys.path.remove(folder)
+        sys.path[:] = before
     return woven
 
 

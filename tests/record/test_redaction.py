@@ -108,13 +108,13 @@ def test_results_and_errors_are_redacted_by_these_names():
     assert tape.last.shown_error() == ("Refused", "<redacted>")
 
 
-def test_of_two_secrets_of_which_one_begins_with_the_other_nothing_is_shown():
+@pytest.mark.parametrize("second", ["abcd-TOP", "bcd-TOP"])
+def test_of_two_secrets_that_overlap_nothing_is_shown(second):
     with record(login, check, redact="token") as tape:
         login("ann", "abcd")
-        login("ann", "abcd-TOP")
-        with pytest.raises(Refused):
-            check("abcd-TOP", "two")
-    assert "TOP" not in str(tape)
+        login("ann", second)
+        check("abcd-TOP")
+    assert tape.last.shown_arguments()["value"] == "'<redacted>'"
 
 
 @pytest.mark.parametrize("redact", [3, ("token", 3)])
