@@ -13,10 +13,11 @@ from random import Random
 from typing import Any, NamedTuple, cast
 
 from aspecthook._errors import warn
+from aspecthook._values import same
 
 from ._calls import Given, bound_of
 from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks
-from ._repeat import ending, in_either_order, not_repeatable, precedes, repeat, same, same_outcome, swaps, verdict
+from ._repeat import ending, in_either_order, not_repeatable, precedes, repeat, same_outcome, swaps, verdict
 from ._steps import Step, Trace
 from ._trace import untraced
 
