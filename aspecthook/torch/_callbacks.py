@@ -146,7 +146,7 @@ def callback_point(owner: Module | Tensor, place: str, name: str) -> OwnMountPoi
         f"{name or shown_tensor(owner) if of_tensor else label_of(name, owner)}, {place}",
         CallbackSlot(owner, place, name),
         target=lambda: target,
-        emission=Emission(gives="fold", fold=row.fold)._replace(checked=True, word=place),
+        emission=Emission(gives="fold", fold=row.fold, checked=True, word=place),
         provides={} if of_tensor else {"name": f"{MARK}.name"},
         fits=_fitting,
     )
