@@ -15,8 +15,7 @@ from aspecthook.weave import Names, weave
 from ._carried import Module, Tensor, is_module
 from ._model import modules_of, select
 
-# Any, so that type checkers see the same whether or not PyTorch is installed.
-torch: Any = import_module("torch")
+torch: Any = import_module("torch")  # Any, so that type checkers see the same whether or not it is installed
 Each: TypeAlias = Callable[[Any], Any]
 
 
