@@ -104,7 +104,7 @@ def hook_orders(request: pytest.FixtureRequest) -> Callable[..., None]:
     from aspecthook.testing._hook_orders import check_orders
 
     def hook_orders(check: Callable[[], object], *, seed: int | str = "all") -> None:
-        check_orders(check, str(seed), cast("pytest.Item", request.node).nodeid, mounts)
+        check_orders(check, _seed_of(seed), cast("pytest.Item", request.node).nodeid, mounts)
 
     return hook_orders
 
@@ -152,9 +152,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # A worker of xdist parses the command line again, and must not draw a seed of its own.
         drawn = getattr(config, "workerinput", {}).get("hook_orders", str(int.from_bytes(os.urandom(3))))
         config.option.hook_orders = drawn
-    elif seed not in (None, "all") and not seed.isdigit():
-        # pytest takes the word that follows for the seed, be it a path.
-        raise pytest.UsageError(f"--hook-orders={seed}: give a whole number or 'all'; paths go before --hook-orders")
+    elif seed is not None:
+        _seed_of(seed)
     config.addinivalue_line(
         "markers", "hook_orders(seed): run the test as by --hook-orders=SEED; hook_orders(False): never"
     )
@@ -163,6 +162,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: watches.remove(watch))
     if mounts or mode != "off":
         watch.start()
+
+
+def _seed_of(seed: object) -> str:
+    """Return a seed of the option, the marker or the fixture as text."""
+    text = str(seed)
+    if text != "all" and not text.isdigit():
+        # pytest takes the word that follows the option for the seed, be it a path.
+        raise pytest.UsageError(f"hook orders: {text!r}: give a whole number or 'all'; paths go before --hook-orders")
+    return text
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -192,12 +200,13 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Record which test begins. In a run that adds no hook this is all that a test costs."""
     watches[-1].begin(item)
     marker = item.get_closest_marker("hook_orders")
-    seed = marker.args[0] if marker is not None and marker.args else item.config.option.hook_orders
+    given = () if marker is None else (*marker.args, *marker.kwargs.values())
+    seed = given[0] if given else item.config.option.hook_orders
     if seed is None or seed is False or hasattr(getattr(item, "cls", None), "tries_orders"):
         return None
     from aspecthook.testing._hook_orders import run_item
 
-    run_item(item, nextitem, str(seed), mounts, watches[-1].begin_again)
+    run_item(item, nextitem, _seed_of(seed), mounts, watches[-1].remove_added)
     return True
 
 
@@ -214,7 +223,6 @@ class Watch:
         self._mode = mode
         self.item: pytest.Item | None = None
         self.failed = False
-        self._noted = False
         self._wide: list[str] = []  # the fixtures under way that last longer than a test
         # They forget what is gone: a test may make and drop a million of them.
         self.changed: weakref.WeakSet[MountPoint] = weakref.WeakSet()
@@ -229,10 +237,8 @@ class Watch:
     def begin(self, item: pytest.Item) -> None:
         """Forget the last test, and record the next one."""
         self.item, self.failed = item, False
-        if self._noted:
-            self._noted = False
-            self.changed.clear()
-            self.added.clear()
+        self.changed.clear()
+        self.added.clear()
 
     def note(self, mount: MountPoint, hook: Hook) -> None:
         """Record a hook that the running test, or one of its fixtures, has added."""
@@ -242,12 +248,11 @@ class Watch:
         if self._wide:
             self.changed_by_fixture.setdefault(self._wide[-1], weakref.WeakSet()).add(mount)
             return
-        self._noted = True
         self.changed.add(mount)
         self.added[hook] = weakref.ref(mount), place
 
-    def begin_again(self) -> None:
-        """Remove what the test has left behind, to run it again; what imports and wide fixtures have added stays."""
+    def remove_added(self) -> None:
+        """Remove what the test has left behind, before it runs again; what imports and wide fixtures add stays."""
         for hook in list(self.added):
             hook.remove()
         self.changed.clear()

@@ -1,4 +1,7 @@
-"""The test kit: property-test the order of hooks, look at what a call did. Needs Hypothesis and pytest."""
+"""The test kit: property-test the order of hooks, look at what a call did.
+
+`HookMachine` needs Hypothesis; the fixtures need pytest.
+"""
 
 from __future__ import annotations
 

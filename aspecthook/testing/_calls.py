@@ -48,10 +48,6 @@ class Given(NamedTuple):
     kwargs: dict[str, Any]
     bound: tuple[object, ...] = ()  # what a bound method passes before the arguments
 
-    def to(self, target: object) -> Given:
-        """Return the same for a call of this target, which may be a bound method."""
-        return self._replace(bound=bound_of(target))
-
     def __repr__(self) -> str:
         return ", ".join(
             [*map(shortened, self.args), *(f"{name}={shortened(value)}" for name, value in self.kwargs.items())]

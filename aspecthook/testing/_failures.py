@@ -1,6 +1,7 @@
 """What the report of a failed test shows of hooks: the chains that the test has called or changed, and its tape.
 
-The invariant: it is short, whatever a test has made, and no code of the user runs but `repr`, through `brief`.
+The invariant: it is short, whatever a test has made. The only code of the user that runs is `repr`, through
+`shortened`, which catches what it raises.
 """
 
 from __future__ import annotations

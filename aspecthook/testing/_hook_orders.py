@@ -160,7 +160,8 @@ def _narrowed(run: Run, rank: Callable[[Key], float], added: Mapping[Key, int]) 
 def failing(run: Run, seed: str, test: str) -> str | None:
     """Run a test in other orders of hooks; return what is wrong, if it fails in one and not in that of adding.
 
-    A test that fails in both is None if it fails at once, and told if it passes once and then fails in the same order.
+    Return None if the test fails in the order of adding at once. With 'all', a test that first passes in that order and
+    later fails is reported as depending on an earlier run.
     """
     ranks: Iterable[Callable[[Key], float]] = (_by_seed(seed, test),)
     if seed == "all":
@@ -189,14 +190,14 @@ def run_item(
     nextitem: pytest.Item | None,
     seed: str,
     mounts: Iterable[MountPoint],
-    begin_again: Callable[[], None],
+    remove_added: Callable[[], None],
 ) -> None:
     """Run a test of a suite in another order of hooks, and report it once."""
     runs: list[list[pytest.TestReport]] = []
 
     def run(rank: Callable[[Key], float]) -> tuple[bool, Mapping[Key, int]]:
         if runs:
-            begin_again()
+            remove_added()
         ranks = Ranks(rank)
         with ordered(ranks, mounts):
             runs.append(runtestprotocol(item, log=False, nextitem=nextitem))

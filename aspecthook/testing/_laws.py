@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import getattr_static, signature
 from textwrap import indent
-from types import FunctionType, NoneType
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from aspecthook._errors import HookTypeError
@@ -126,7 +126,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
                 "call that fails too, for example `trace.exc is not None or trace.result > 0`"
             )
         raise _error(f"{mount.name}: {what}", name, mount, trace) from error
-    if isinstance(answer, NoneType):
+    if answer is None:
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
         fails = "" if trace.exc is None else f", on a call that raised {shortened(trace.exc)} and so has no result"

@@ -15,7 +15,7 @@ from aspecthook._errors import plural
 
 from ._mount import Hook, InstanceMountPoint, MountPoint
 
-_FAR = 6  # that many objects from a module to what it holds
+_FAR = 6  # the longest path of references from a module that is searched
 _MOST = 20  # hooks that are listed
 
 

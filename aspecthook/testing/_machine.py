@@ -18,7 +18,7 @@ from aspecthook.weave._aspects import marked
 from ._calls import blank_of, bound_of, finished, quiet, refuse_running_loop
 from ._candidates import Candidate, keyed, put, read
 from ._laws import check_law, laws_in
-from ._mount import Hook, MountPoint, hooks
+from ._mount import Hook, MountPoint, hooks, members_of
 from ._steps import Trace
 from ._stories import Arguments, play_short_stories, read_arguments, samples_of
 from ._trace import trace_of
@@ -183,8 +183,9 @@ class HookMachine(RuleBasedStateMachine):
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(own)]
         self._present: dict[str, Hook] = {}
         self._has_own_rules = any(one.function.__module__ != __name__ for one in self.rules)
-        self._calls_left: float = len(self._keys) if self._is_brief else float("inf")
-        if not self._keys and not self._has_own_rules and not self.mount.members:
+        # Without candidates a call is all that a rule can do.
+        self._calls_left: float = len(self._keys) if self._is_brief and self._keys else float("inf")
+        if not self._keys and not self._has_own_rules and not members_of(self.mount):
             raise HookTypeError(
                 f"{own.__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
                 "set candidates, or mark methods with `aspecthook.pre` or another kind"

@@ -7,7 +7,7 @@ another chain, and a hook with another function, are made here; the mount point 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, cast
 
 from aspecthook._core.law.answers import Return
@@ -41,8 +41,8 @@ __all__ = [
     "Return",
     "graph",
     "hooks",
-    "levels_of",
     "mapped",
+    "members_of",
     "name_of",
     "separate_call",
     "stand_in",
@@ -55,9 +55,9 @@ __all__ = [
 Hooks = tuple[Hook, ...]
 
 
-def levels_of(mount: MountPoint) -> Iterable[MountPoint]:
-    """Return the mount points whose hooks run in one chain: that of an instance runs those of its class too."""
-    return (mount.parent, mount) if isinstance(mount, InstanceMountPoint) else (mount,)
+def members_of(mount: MountPoint) -> Hooks:
+    """Return the hooks that run in one chain, paused ones included: the chain of an instance has those of its class."""
+    return mount.parent.members + mount.members if isinstance(mount, InstanceMountPoint) else mount.members
 
 
 def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
@@ -66,7 +66,7 @@ def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
 
 
 def stand_in(hook: Hook, function: Callable[..., Any], *, counts: bool) -> Hook:
-    """Return a hook that runs another function under the same conditions; those that count may be left out."""
+    """Return a hook that runs another function under the same conditions, less `times` and `every` unless `counts`."""
     clone = copy.copy(hook)
     clone.function = function
     if not counts and (hook.conditions.times or hook.conditions.every):

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, cast
 from aspecthook._errors import warn
 from aspecthook._values import same
 
-from ._calls import Given
+from ._calls import Given, bound_of
 from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks
-from ._repeat import ending, not_repeatable, precedes, repeat, same_outcome, side_by_side, swaps
+from ._repeat import ending, in_either_order, not_repeatable, precedes, repeat, same_outcome, swaps, verdict
 from ._steps import Step, Trace
 from ._trace import untraced
 
 # All orders of six hooks.
 _MOST = 720
 
-# Chooses who goes next among hooks that may, each time in an order to be tried.
+# Returns the hooks that may come next, in the order in which they are tried.
 Choices = Callable[[list[Hook]], list[Hook]]
 
 
@@ -155,7 +155,8 @@ def assert_order_free(function: Any, /, *, args: Sequence[Any] = (), kwargs: Map
 def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Trace:
     """Make the call twice in the present order, and return its trace."""
     mount = hooks(function)
-    plan = untraced(mount, Given(tuple(args), dict(kwargs or {})).to(function))
+    given = Given(tuple(args), dict(kwargs or {}), bound_of(function))
+    plan = untraced(Trace(mount.name), mount, given)
     first, second = repeat(plan, mount.chain()), repeat(plan, mount.chain())
     if not same_outcome(first, second):
         raise not_repeatable(first, second)
@@ -264,9 +265,8 @@ class Underconstrained(NamedTuple):
 
     def __str__(self) -> str:
         """Return what is wrong and what to do, in one sentence."""
-        outcomes = f"{ending(self.outcome)}, and after it {ending(self.swapped)}"
         reason = "only the order of adding decides; add before= or after="
-        return f"{self.first!r} before {self.second!r} {outcomes}: {reason}"
+        return f"{verdict(self.first, self.second, (self.outcome, self.swapped))}: {reason}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -307,10 +307,9 @@ def underconstrained(
     for kind in KINDS:
         row: Hooks = getattr(first._chain, kind)
         for one, other in combinations(range(len(row)), 2):
-            orders = side_by_side(row, one, other)
-            if orders is None or row[one].priority != row[other].priority or precedes(row[one], row[other]):
+            if row[one].priority != row[other].priority or precedes(row[one], row[other]):
                 continue
-            now, swapped = (repeat(first, first._chain.replaced({kind: order})) for order in orders)
-            if not same_outcome(now, swapped):
-                found.append(Underconstrained(row[one].name, row[other].name, kind, now, swapped))
+            outcomes = in_either_order(first, kind, one, other)
+            if outcomes is not None:
+                found.append(Underconstrained(row[one].name, row[other].name, kind, *outcomes))
     return found

@@ -9,8 +9,8 @@ from typing import cast, final
 
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 
-from ._mount import KINDS, Hooks, MountPoint, levels_of
-from ._repeat import check_repeatable, ending, repeat, same_outcome, side_by_side
+from ._mount import KINDS, Hooks, MountPoint, members_of
+from ._repeat import check_repeatable, ending, in_either_order, repeat, same_outcome, verdict
 from ._steps import Trace
 
 
@@ -47,7 +47,7 @@ class ReadyLaw:
             HookLookupError: No hook has such a name.
             HookTypeError: The law is about the order of hooks that are of different kinds.
         """
-        rows = [hook for level in levels_of(mount) for hook in level.members]
+        rows = members_of(mount)
         names = dict.fromkeys(hook.name for hook in rows)
         target = "" if self.word in _OF_HOOKS_ALONE else mount.function.__name__
         for name in self.names:
@@ -189,29 +189,21 @@ def commutes(first: str, second: str) -> ReadyLaw:
     """
 
     def broken(trace: Trace) -> str | None:
-        present: Trace | None = None
+        checked = False
         for kind in KINDS:
             row: Hooks = getattr(trace._chain, kind)
             for one, other in combinations(range(len(row)), 2):
-                if {row[one].name, row[other].name} == {first, second}:
-                    present = present or check_repeatable(trace)
-                    sentence = _differ(trace, kind, row, (one, other))
-                    if sentence is not None:
-                        return sentence
+                if {row[one].name, row[other].name} != {first, second}:
+                    continue
+                if not checked:
+                    check_repeatable(trace)
+                    checked = True
+                outcomes = in_either_order(trace, kind, one, other)
+                if outcomes is not None:
+                    return verdict(row[one].name, row[other].name, outcomes)
         return None
 
     return ReadyLaw("commutes", (first, second), broken)
-
-
-def _differ(trace: Trace, kind: str, row: Hooks, pair: tuple[int, int]) -> str | None:
-    orders = side_by_side(row, *pair)
-    if orders is None:  # constraints with those between the two
-        return None
-    outcomes = [repeat(trace, trace._chain.replaced({kind: order})) for order in orders]
-    if same_outcome(*outcomes):
-        return None
-    one, other = (row[place].name for place in pair)
-    return f"{one!r} before {other!r} {ending(outcomes[0])}, and after it {ending(outcomes[1])}"
 
 
 def idempotent(name: str) -> ReadyLaw:

@@ -24,9 +24,12 @@ class Recorder:
         self.trace = trace
         self.signature = mount.site().signature
 
+    @under_lock
     def call_of(self, chain: Chain | None) -> Callable[..., Any]:
         """Return what makes the call with the hooks that act now, or with those of a chain, which count no runs."""
-        return _call_of(self, chain)
+        self.trace._chain = self.mount.chain() if chain is None else chain
+        clones = mapped(self.trace._chain, lambda hook: self.hook(hook, counts=chain is None))
+        return separate_call(self.mount, clones, self.target)
 
     def hook(self, hook: Hook, *, counts: bool) -> Hook:
         """Return a hook that does what this one does, in a step."""
@@ -70,13 +73,6 @@ class Recorder:
         if hook is None or self.signature.style not in _ASYNC or (hook.style == "coroutine" and hook.kind != "around"):
             return step.answer
         return _settled(step) if hasattr(type(step.answer), "__await__") else step.answer
-
-
-@under_lock
-def _call_of(recorder: Recorder, chain: Chain | None) -> Callable[..., Any]:
-    recorder.trace._chain = recorder.mount.chain() if chain is None else chain
-    clones = mapped(recorder.trace._chain, lambda hook: recorder.hook(hook, counts=chain is None))
-    return separate_call(recorder.mount, clones, recorder.target)
 
 
 async def _settled(step: Step) -> Any:

@@ -150,7 +150,21 @@ def precedes(first: Hook, second: Hook) -> bool:
     )
 
 
-def side_by_side(row: Hooks, first: int, second: int) -> tuple[Hooks, Hooks] | None:
+def in_either_order(trace: Trace, kind: str, first: int, second: int) -> tuple[Trace, Trace] | None:
+    """Make a call with two hooks as they are now, and the other way round; None if that changes nothing."""
+    orders = _side_by_side(getattr(trace._chain, kind), first, second)
+    if orders is None:
+        return None
+    now, swapped = [repeat(trace, trace._chain.replaced({kind: order})) for order in orders]
+    return None if same_outcome(now, swapped) else (now, swapped)
+
+
+def verdict(first: str, second: str, outcomes: tuple[Trace, Trace]) -> str:
+    """Return what the order of two hooks changes, as a sentence."""
+    return f"{first!r} before {second!r} {ending(outcomes[0])}, and after it {ending(outcomes[1])}"
+
+
+def _side_by_side(row: Hooks, first: int, second: int) -> tuple[Hooks, Hooks] | None:
     """Return two orders that differ in nothing but the order of two hooks: as they are now, and the other way round.
 
     If others are between the two, one of the two is moved to the other, which constraints with those between may
@@ -172,7 +186,8 @@ T = TypeVar("T")
 def swaps(present: Sequence[T], wanted: Sequence[T]) -> Iterator[int]:
     """Yield the places whose two neighbours are swapped, one after another, to get from one order to another.
 
-    Each swap puts two in the order in which the last order has them. So if that is allowed, all on the way are.
+    Each swap puts two neighbours into their order in `wanted`; so if `present` and `wanted` are allowed, every order
+    between them is.
     """
     order = [*present]
     for place, one in enumerate(wanted):

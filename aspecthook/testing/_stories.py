@@ -1,8 +1,8 @@
-"""Stories: the steps that a machine makes. The short ones are played, and any that fails is made minimal.
+"""Stories: the actions that a machine makes. The short ones are played, and any that fails is made minimal.
 
 In the short stories up to four hooks, in each order, are added and called; then one is removed, and the call is made
 again. The invariant: nothing here is random. The arguments are drawn by Hypothesis, always the same ones; a law that a
-story breaks is broken in every run. A story that fails is made minimal: first its steps, then the arguments of its
+story breaks is broken in every run. A story that fails is made minimal: first its actions, then the arguments of its
 calls.
 """
 
@@ -33,7 +33,7 @@ _LONG = 40  # orders of all hooks, if there are more of them: each order of four
 # Calls in all stories of one size, if there are few stories; a real function is called, so they are few.
 _CALLS = {1: 6, 2: 24, 3: 48, 4: 48}
 _FEW = 24  # stories of one size, or fewer: then hooks are removed, of two hooks one after the other
-SAMPLES = 12
+_SAMPLES = 12
 _STARTS = 3  # from which the arguments of a story are made simple
 
 
@@ -47,8 +47,8 @@ class Arguments(NamedTuple):
         return f"{self.args!r}, kwargs={self.kwargs!r}" if self.kwargs else repr(self.args)
 
 
-class Step(NamedTuple):
-    """One step of a story: a method of the machine, and the hook or the arguments that it takes."""
+class Action(NamedTuple):
+    """One action of a story: a method of the machine, and the hook or the arguments that it takes."""
 
     method: str
     given: Any
@@ -86,7 +86,7 @@ def samples_of(arguments: st.SearchStrategy[Any]) -> list[Any]:
         return False
 
     _search(arguments, note)
-    return found[:SAMPLES]
+    return found[:_SAMPLES]
 
 
 # Any: arguments of any sort.
@@ -94,7 +94,7 @@ def _search(arguments: st.SearchStrategy[Any], is_wanted: Callable[[Any], bool])
     """Return the simplest of the drawn arguments that are wanted; None if none of the first ones is."""
     # Not to be explained: that traces lines, and the machine may be traced already; Hypothesis warns of the second.
     phases = (Phase.generate, Phase.shrink)
-    few = settings(max_examples=SAMPLES, phases=phases, database=None, deadline=None, print_blob=False)
+    few = settings(max_examples=_SAMPLES, phases=phases, database=None, deadline=None, print_blob=False)
     try:
         return find(arguments, is_wanted, settings=few, random=Random(0))
     except NoSuchExample:
@@ -121,7 +121,7 @@ def play_short_stories(machine: type[Any]) -> Any:
     return first
 
 
-def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list[Step]]:
+def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list[Action]]:
     """Yield the stories, the shortest first."""
     for size in range(1, min(len(keys), _HOOKS) + 1):
         orders = _orders(keys, size)
@@ -131,17 +131,17 @@ def _stories(keys: Sequence[str], samples: Sequence[Arguments]) -> Iterator[list
             # A hook or a target that remembers something shows it when a call is repeated.
             again = chosen[0]
             chosen[-1:] = [again] if 2 < turns < len(samples) else chosen[-1:]
-            calls = [Step("call", samples[place]) for place in chosen]
-            begun = [Step("add", key) for key in added]
+            calls = [Action("call", samples[place]) for place in chosen]
+            begun = [Action("add", key) for key in added]
             removed = added[number % size]
             if size > 2 and len(orders) > _FEW:
                 yield [*begun, *calls]
                 continue
             last = [calls[0]]
-            yield [*begun, *calls, Step("remove", removed), *last]
+            yield [*begun, *calls, Action("remove", removed), *last]
             for key in added if size == 2 and len(keys) < _HOOKS else ():
                 if key != removed:
-                    yield [*begun, *last, Step("remove", key), *last]
+                    yield [*begun, *last, Action("remove", key), *last]
 
 
 def _orders(keys: Sequence[str], size: int) -> list[tuple[str, ...]]:
@@ -153,28 +153,28 @@ def _orders(keys: Sequence[str], size: int) -> list[tuple[str, ...]]:
 
 
 def _play(
-    machine: type[Any], story: Sequence[Step], seen: set[tuple[str, ...]] | None = None
-) -> tuple[list[Step], Exception | None]:
-    """Play a story on a new target; return the steps that were played, and what the last of them raised.
+    machine: type[Any], story: Sequence[Action], seen: set[tuple[str, ...]] | None = None
+) -> tuple[list[Action], Exception | None]:
+    """Play a story on a new target; return the actions that were played, and what the last of them raised.
 
     Hooks of different kinds run in one order however they were added. So a story with `seen` is left out where its
     hooks have run in this order already, and what comes after its calls has happened too.
     """
-    played: list[Step] = []
+    played: list[Action] = []
     state = machine()
     try:
-        for place, step in enumerate(story):
-            if step.method == "remove" and step.given not in state._present:
+        for place, action in enumerate(story):
+            if action.method == "remove" and action.given not in state._present:
                 continue  # it has run as often as it may
-            if step.method == "call" and seen is not None and state._is_plain():
+            if action.method == "call" and seen is not None and state._is_plain():
                 chain = (*state._order(), *(repr(one) for one in story[place:] if one.method == "remove"))
                 if chain in seen:
                     break
                 seen.add(chain)
                 seen = None
-            played.append(step)
-            getattr(state, step.method)(*_taken(step))
-            if step.method == "add" and step.given not in state._present:
+            played.append(action)
+            getattr(state, action.method)(*_taken(action))
+            if action.method == "add" and action.given not in state._present:
                 break  # hooks that contradict each other are refused, as they should be
     except UnsatisfiedAssumption:
         return played, None
@@ -185,31 +185,37 @@ def _play(
     return played, None
 
 
-def _taken(step: Step) -> tuple[Any, ...]:
-    """Return what the method of a step takes; of arguments a copy, since a call may change them."""
-    return tuple(copy_of(Given(*step.given))[:2]) if step.method == "call" else (step.given,)
+def _taken(action: Action) -> tuple[Any, ...]:
+    """Return what the method of an action takes; of arguments a copy, since a call may change them."""
+    return tuple(copy_of(Given(*action.given))[:2]) if action.method == "call" else (action.given,)
 
 
-def _shortest(machine: type[Any], story: list[Step], error: Exception) -> Exception:
+def _shortest(machine: type[Any], story: list[Action], error: Exception) -> Exception:
     """Return what the shortest story raises that fails as this one does, with a test that repeats it.
 
     That is the error itself, if the story does not fail when it is played again.
     """
     _, again = _play(machine, story)
-    if again is None or type(again) is not type(error):
+    if again is None or _sort_of(again) != _sort_of(error):
         return error
-    steps, found = _minimal(machine, story, again)
-    return with_test(found, machine, map(repr, steps))
+    actions, found = _minimal(machine, story, again)
+    found.add_note(f"To see it again:\n\n{_source_of_test(machine, _sort_of(found)[1] or 'story', actions)}\n")
+    return found
 
 
-def _minimal(machine: type[Any], story: list[Step], error: Exception) -> tuple[list[Step], Exception]:
-    """Leave out the steps that a failure does not need, and make the arguments of the others simple."""
+def _sort_of(error: Exception | None) -> tuple[type[Any], str]:
+    """Return what makes two failures the same: their type, and the law that is broken."""
+    return type(error), getattr(error, "law", "")
+
+
+def _minimal(machine: type[Any], story: list[Action], error: Exception) -> tuple[list[Action], Exception]:
+    """Leave out the actions that a failure does not need, and make the arguments of the others simple."""
     best = error
 
-    def fails(steps: list[Step]) -> bool:
+    def fails(actions: list[Action]) -> bool:
         nonlocal best
-        _, other = _play(machine, steps)
-        if other is None or type(other) is not type(error) or getattr(other, "law", "") != getattr(error, "law", ""):
+        _, other = _play(machine, actions)
+        if other is None or _sort_of(other) != _sort_of(error):
             return False
         best = other
         return True
@@ -220,24 +226,24 @@ def _minimal(machine: type[Any], story: list[Step], error: Exception) -> tuple[l
         for place in reversed(range(size)):
             shorter = [*story[:place], *story[place + 1 :]]
             story = shorter if shorter and fails(shorter) else story
-    for given in {repr(step.given): step.given for step in story if step.method == "call"}.values():
+    for given in {repr(action.given): action.given for action in story if action.method == "call"}.values():
         story = _simplest(machine, story, given, fails)
     fails(story)  # so that the error is of this very story
     return story, best
 
 
 def _simplest(
-    machine: type[Any], story: list[Step], given: Arguments, fails: Callable[[list[Step]], bool]
-) -> list[Step]:
+    machine: type[Any], story: list[Action], given: Arguments, fails: Callable[[list[Action]], bool]
+) -> list[Action]:
     """Return a story with the simplest arguments that it fails with, in the place of some that its calls are given.
 
     Hypothesis makes simple what it finds first, which may lead to a place from where no small step leads further: so
     it begins at several.
     """
 
-    def replaced(drawn: Any) -> list[Step]:
+    def replaced(drawn: Any) -> list[Action]:
         simpler = read_arguments(machine.__name__, drawn)
-        return [step._replace(given=simpler) if step.given == given else step for step in story]
+        return [action._replace(given=simpler) if action.given == given else action for action in story]
 
     def search(passed: int) -> tuple[int, Any]:
         asked, first = 0, -1
@@ -262,24 +268,14 @@ def _simplest(
     return min(found, key=lambda one: (len(repr(one)), repr(one)))
 
 
-# A failure, written as a test that repeats it
-
-
-def with_test(error: Exception, machine: type[Any], lines: Iterable[str]) -> Exception:
-    """Add a test that repeats a failure to an error, as a note."""
-    test = source_of_test(machine, getattr(error, "law", "") or "story", lines)
-    error.add_note(f"To see it again:\n\n{test}\n")
-    return error
-
-
-def source_of_test(machine: type[Any], name: str, lines: Iterable[str]) -> str:
-    """Write a test function of these lines, in which ``state`` is the machine."""
+def _source_of_test(machine: type[Any], name: str, story: Iterable[Action]) -> str:
+    """Write a failure as a test function that repeats it, in which ``state`` is the machine."""
     module, path = machine.__module__, machine.__qualname__
     if module == "__main__":  # as another file imports it
         file = getattr(sys.modules[module], "__file__", None)
         module = Path(file).stem if file else module
     words = "".join([char if char.isalnum() else "_" for char in name]).strip("_") or "story"
-    test = [f"def test_{words}():", *(f"    {line}" for line in lines), "    state.teardown()"]
+    test = [f"def test_{words}():", *(f"    {action!r}" for action in story), "    state.teardown()"]
     if "<locals>" not in path:
         test.insert(1, f"    state = {path}()")
         return "\n".join([f"from {module} import {path.partition('.')[0]}", "", "", *test])

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from aspecthook._errors import nearest, plural
+from aspecthook._errors import HookTypeError, nearest, plural
 from aspecthook._values import shortened
 
-from ._calls import Given, values_of
-from ._mount import Chain, Hook, MountPoint, hooks
+from ._calls import Given, bound_of, values_of
+from ._mount import Chain, Hook, MountPoint, hooks, members_of
 from ._recording import Recorder
 from ._repeat import copy_of, kept_of
 from ._steps import Trace
@@ -49,7 +49,7 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
     mount = hooks(function)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        return make_call(mount, Given(args, kwargs).to(function))
+        return make_call(mount, Given(args, kwargs, bound_of(function)))
 
     traced.__dict__["function"] = function  # mount points do not keep their functions alive
     return traced
@@ -60,7 +60,7 @@ def make_call(mount: MountPoint, given: Given, chain: Chain | None = None) -> Tr
 
     The order of that chain need not be that of law 2.
     """
-    trace = untraced(mount, given)
+    trace = untraced(Trace(mount.name), mount, given)
     begin = Recorder(mount, trace).call_of(chain)
     style = mount.site().signature.style
     if style == "coroutine":
@@ -94,9 +94,8 @@ def held(trace: Trace) -> Generator[None]:
         trace.exc = error
 
 
-def untraced(mount: MountPoint, given: Given, trace: Trace | None = None) -> Trace:
-    """Return the trace of a call that is not made yet."""
-    trace = trace or Trace(mount.name)
+def untraced(trace: Trace, mount: MountPoint, given: Given) -> Trace:
+    """Put into a trace what is known of its call before that is made; return the trace."""
     trace._target = mount.function.__name__
     trace.args, trace.kwargs = given.args, given.kwargs
     values = values_of(mount, given)
@@ -114,19 +113,19 @@ def untraced(mount: MountPoint, given: Given, trace: Trace | None = None) -> Tra
 
 def draw_chain(mount: MountPoint, most: int | None = None) -> str:
     """Draw the first ``most`` hooks of a mount point, one per line, in the order in which a call may run them."""
-    chain = list(mount)
-    rows = [(hook.kind, hook.name, _conditions(hook)) for hook in chain[:most]]
+    chain, acting = Chain(members_of(mount)).hooks, set(mount.chain().hooks)
+    rows = [(hook.kind, hook.name, _conditions(hook, paused=hook not in acting)) for hook in chain[:most]]
     width = max((len(kind) for kind, _, _ in rows), default=0)
     lines = [f"  {kind:<{width}}  {name}{conditions}" for kind, name, conditions in rows]
     lines += [f"  ... and {len(chain) - len(rows)} more"] if len(rows) < len(chain) else []
     return "\n".join([f"{mount.name}, {plural(len(chain), 'hook')}", *lines])
 
 
-def _conditions(hook: Hook) -> str:
+def _conditions(hook: Hook, *, paused: bool) -> str:
     parts = [f"priority={hook.priority}"] if hook.priority != 50 else []
     given = {name: value for name, value in hook.options.items() if value is not None}  # `after=None` is no condition
     parts += [f"{name}={shortened(value)}" for name, value in given.items() if name not in ("name", "priority")]
-    parts += ["paused"] if hook.paused else []
+    parts += ["paused"] if paused else []
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -134,7 +133,8 @@ def assert_order(function: Any, /, *names: str) -> None:
     """Assert that the present chain runs hooks in this order; the function's own name stands for the target.
 
     Raises:
-        AssertionError: The order is another one, or a hook is not there; the message shows the chain.
+        AssertionError: The order is another one, or a hook is not there or paused; the message shows the chain.
+        HookTypeError: No names were given.
 
     Example:
         >>> from aspecthook import hookable
@@ -147,7 +147,11 @@ def assert_order(function: Any, /, *names: str) -> None:
         >>> assert_order(save, "authenticate", "validate", "save")
     """
     mount = hooks(function)
-    order = _order(mount)
+    if not names:
+        raise HookTypeError(f"{mount.name}: assert_order() was given no names of hooks, and would always pass")
+    chain = mount.chain()
+    order = [hook.name for hook in chain.hooks]
+    order.insert(len(chain.pre + chain.around + chain.on), mount.function.__name__)
     for name in names:
         if name not in order:
             raise AssertionError(f"no hook {name!r}{nearest(name, order)}\n{draw_chain(mount)}")
@@ -155,9 +159,3 @@ def assert_order(function: Any, /, *names: str) -> None:
         last = len(order) - 1 - order[::-1].index(first)
         if last > order.index(second):
             raise AssertionError(f"{first!r} does not run before {second!r}\n{draw_chain(mount)}")
-
-
-def _order(mount: MountPoint) -> list[str]:
-    before = [hook.name for hook in (*mount.pre, *mount.around, *mount.on)]
-    after = [hook.name for hook in (*mount.item, *mount.exception, *mount.post, *mount.always)]
-    return [*before, mount.function.__name__, *after]

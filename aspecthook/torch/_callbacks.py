@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple, final
 
@@ -139,14 +138,13 @@ def callback_point(owner: Module | Tensor, place: str, name: str) -> OwnMountPoi
     stub: Any = row.stub
     if of_tensor:
         stub = FunctionType(stub.__code__, stub.__globals__, place, (name,))  # the name is the default of `name`
-    target: Callable[..., Any] = lambda *args, **_: args[row.fold]  # noqa: E731  # the event without hooks
     made = OwnMountPoint(
         owner,
         stub,
         f"{name or shown_tensor(owner) if of_tensor else label_of(name, owner)}, {place}",
         CallbackSlot(owner, place, name),
-        target=lambda: target,
-        emission=Emission(gives="fold", fold=row.fold)._replace(checked=True, word=place),
+        target=lambda: lambda *args, **_: args[row.fold],  # the event without hooks
+        emission=Emission(gives="fold", fold=row.fold, checked=True, word=place),
         provides={} if of_tensor else {"name": f"{MARK}.name"},
         fits=_fitting,
     )

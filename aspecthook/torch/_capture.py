@@ -13,9 +13,9 @@ from aspecthook._errors import HookTypeError, brief
 from aspecthook.weave import Names, weave
 
 from ._carried import Module, Tensor, is_module
+from ._model import modules_of, select
 
-# Any, so that type checkers see the same whether or not PyTorch is installed.
-torch: Any = import_module("torch")
+torch: Any = import_module("torch")  # Any, so that type checkers see the same whether or not it is installed
 Each: TypeAlias = Callable[[Any], Any]
 
 
@@ -46,9 +46,9 @@ class _Grad:
 
     def __init__(self, tensor: Tensor, each: Each) -> None:
         self.value: object = None
+        self._each = each
         if tensor.requires_grad:
             tensor.register_hook(self._keep)
-        self._each = each
 
     def _keep(self, grad: Tensor) -> None:
         self.value = self._each(grad)
@@ -143,15 +143,19 @@ def capture(
     if not callable(each):
         raise HookTypeError(f"capture: each={brief(each)} is not callable; give a function of a tensor")
 
-    def note(name: str, result: Any) -> None:
-        seen = found[name]
+    # The first argument is the module, whatever the parameters of its forward are called.
+    def note(call: Any, result: Any) -> None:
+        seen = found[known[id(next(iter(call.arguments.values())))]]
         seen.outputs.append(mapped(result, each, torch.Tensor))
         seen.grads.append(mapped(result, lambda tensor: _Grad(tensor, each), torch.Tensor) if gradients else None)
 
+    # A module may have been woven before, under the name that it has in a larger model.
+    meant = [("", model, True)] if names is None else select(model, names, list(modules_of(model)), "module")
+    known = {id(module): name for name, module, _ in meant}
     found = _Captured()
     given: Options = {"priority": "LOWEST", "name": "capture", **options}
     with weave(model, names, post=note, **given) as weaving:
         for mount in weaving.mounts:
-            name = cast("Any", mount).owner().__aspecthook__.name  # under which the module is woven
+            name = known[id(cast("Any", mount).owner())]
             found[name] = Seen(name)
         yield found

@@ -23,7 +23,7 @@ Module: TypeAlias = Any
 Tensor: TypeAlias = Any
 
 
-def torch() -> Any:
+def loaded_torch() -> Any:
     """Return PyTorch, if it has been imported; before that there is nothing to weave."""
     found: Any = sys.modules.get("torch")
     return found if hasattr(found, "nn") and hasattr(found, "Tensor") else None  # it may be in the middle of its import
@@ -31,13 +31,13 @@ def torch() -> Any:
 
 def is_module(value: object) -> bool:
     """Whether a value is a module of PyTorch."""
-    found = torch()
+    found = loaded_torch()
     return found is not None and isinstance(value, found.nn.Module)
 
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of PyTorch."""
-    found = torch()
+    found = loaded_torch()
     return found is not None and isinstance(value, found.Tensor)
 
 
@@ -124,7 +124,7 @@ def _state_without_hooks(module: Module) -> Any:
         return state
     space: dict[str, Any] = dict(cast("dict[str, Any]", state))
     for mount in found.points.values():
-        cast("ModuleSlot", mount.slot).clean(space)
+        mount.slot.clean(space)
     remove_attributes(space)
     return space
 
@@ -151,7 +151,7 @@ _METHODS: dict[str, Callable[[Module], Any]] = {
 
 
 class ModuleSlot:
-    """A slot in one module, which carries its mount points; or in a tensor. All methods are called under the lock."""
+    """A slot in one module, which carries its mount points; or in a tensor."""
 
     __slots__ = ("module", "name", "place")
 
@@ -171,15 +171,10 @@ class ModuleSlot:
         return module
 
     def forget(self) -> None:
-        """Drop the mount point from what the module carries."""
         module = self.module()
         found = carried(module) if module is not None else None
         if found is not None:
             found.drop(self.place)
-
-    def clean(self, space: dict[str, Any]) -> None:
-        """Remove our entries from a copy of the module's `__dict__`."""
-        raise NotImplementedError
 
 
 def without(space: dict[str, Any], word: str, handle: Any) -> None:

@@ -98,12 +98,12 @@ _codes: weakref.WeakKeyDictionary[Any, Codes] = weakref.WeakKeyDictionary()
 
 def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], Callable[..., Any]]]:
     """Return a function with the parameters of a forward, and a function that returns the target of the chain."""
-    cls, seen = type_of(module), weakref.ref(module)
+    cls, module_ref = type_of(module), weakref.ref(module)
     before = space_of(module).get("forward", ABSENT)
     if before is not ABSENT:
         inner = getattr(getattr(module, "_orig_mod", None), "forward", before)  # inside a wrapper of torch.compile
         model = carrier(before, _with_self(signature_of(inner)), f"{qualified(cls)}.forward", "function")
-        return model, lambda: _without_self(seen)
+        return model, lambda: _without_self(module_ref)
     function: Any = getattr_static(cls, "forward")
     if not isinstance(function, FunctionType):
         raise WeaveError(
@@ -119,8 +119,8 @@ def _looked_up(module: Any, /, *args: Any, **kwargs: Any) -> Any:
     return type_of(module).forward(module, *args, **kwargs)
 
 
-def _without_self(seen: Callable[[], Module]) -> Callable[..., Any]:
-    forward: Callable[..., Any] = space_of(seen())["forward"]
+def _without_self(module_ref: Callable[[], Module]) -> Callable[..., Any]:
+    forward: Callable[..., Any] = space_of(module_ref())["forward"]
 
     def call(_: Any, /, *args: Any, **kwargs: Any) -> Any:
         return forward(*args, **kwargs)

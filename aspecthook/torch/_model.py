@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from types import MethodType
-from typing import Any, TypeAlias
+from typing import Any
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, WeaveWarning, brief, nearest, qualified, warn
+from aspecthook.weave import Names
+from aspecthook.weave._finding import Where
 from aspecthook.weave._spots import Chosen, Spot
 
 from ._callbacks import CALLBACKS, callback_point
-from ._carried import Module, Tensor, is_module, is_tensor, label_of, shown_tensor, space_of, torch
+from ._carried import Module, Tensor, is_module, is_tensor, label_of, loaded_torch, shown_tensor, space_of
 from ._forward import forward_point
-
-Where: TypeAlias = Callable[[Any], object]
-Names: TypeAlias = str | type[Any] | Iterable[str | type[Any]]  # a pattern, a class of modules, or several of them
 
 
 def takes(target: object) -> bool:
@@ -70,7 +69,7 @@ def warn_of(function: Any) -> None:
 
 def _is_forward_of_class(function: object, cls: type[Any] | None = None) -> bool:
     """Whether a class of modules, or one below it, has this function as its ``forward``."""
-    below: list[type[Any]] = type.__subclasses__(cls or torch().nn.Module)
+    below: list[type[Any]] = type.__subclasses__(cls or loaded_torch().nn.Module)
     return any(vars(one).get("forward") is function or _is_forward_of_class(function, one) for one in below)
 
 
@@ -150,12 +149,12 @@ def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Spot:
 
 def _refuse_never_called(module: Module, name: str) -> None:
     why = ""
-    if isinstance(module, torch().jit.ScriptModule):
+    if isinstance(module, loaded_torch().jit.ScriptModule):
         why = (
             "it runs TorchScript, which calls no hooks of Python; weave the module that it was made from, or one that "
             "calls it"
         )
-    elif type_of(module).forward is torch().nn.Module.forward and "forward" not in space_of(module):
+    elif type_of(module).forward is loaded_torch().nn.Module.forward and "forward" not in space_of(module):
         held = f"'{name}.*'" if name else "'*'"
         why = f"it has no forward and is never called; weave the modules that it holds, {held}"
     elif type(module).__name__ == "NonDynamicallyQuantizableLinear":
@@ -169,7 +168,7 @@ _BYPASSED = ("Linear", "LayerNorm", "Dropout", "MultiheadAttention")
 
 
 def _inside_encoders(model: Module) -> set[int]:
-    layers = [one for one in model.modules() if isinstance(one, torch().nn.TransformerEncoderLayer)]
+    layers = [one for one in model.modules() if isinstance(one, loaded_torch().nn.TransformerEncoderLayer)]
     return {id(one) for layer in layers for one in layer.modules() if one is not layer}
 
 
@@ -275,9 +274,5 @@ def _why_none(term: str | type[Any], model: Module, known: list[tuple[str, Any]]
         return f"{kind} has no {what}s with names; without a name the model itself is woven"
     word = term.__name__ if isinstance(term, type) else term
     words = list(dict.fromkeys(type(one).__name__ if by_class else name for name, one in known))
-    return f"{word!r} chooses no {what} of {kind}{nearest(word, words) or f'; there are {_listed(words)}'}"
-
-
-def _listed(names: list[str], most: int = 12) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
+    listed = ", ".join([*words[:12], *([f"and {len(words) - 12} more"] if len(words) > 12 else [])])
+    return f"{word!r} chooses no {what} of {kind}{nearest(word, words) or f'; there are {listed}'}"

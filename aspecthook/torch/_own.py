@@ -45,6 +45,9 @@ class Slot(Protocol):
         """Whether somebody else's callable is there, or was there when ours should have been removed."""
         ...
 
+    def clean(self, space: dict[str, Any]) -> None:
+        """Remove our entries from a copy of the object's `__dict__`."""
+
 
 @final
 class Opening:

@@ -249,14 +249,16 @@ def test_the_marker_asks_for_orders_and_forbids_them(shop):
             def check(): assert bill(9.8) == 12.5
             @pytest.mark.hook_orders("all")
             def test_asked(): check()
+            @pytest.mark.hook_orders(seed="all")  # which was ignored
+            def test_asked_by_name(): check()
             def test_not_asked(): check()
             """,
             kit_bill=BILL,
         ),
-        failed=1,
+        failed=2,
         passed=1,
     )
-    assert SENTENCE.format("test_asked") in text
+    assert SENTENCE.format("test_asked") in text and SENTENCE.format("test_asked_by_name") in text
     outcome(
         shop(
             """
@@ -388,3 +390,8 @@ def test_the_first_failure_is_shown_if_the_second_run_fails_for_what_the_first_h
 def test_a_path_is_no_seed(shop):
     done = shop("def test_it(): pass", "--hook-orders", "test_it.py")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
+    # A word of the marker or the fixture was taken for the seed of one arbitrary order.
+    marked = shop("@pytest.mark.hook_orders('al')\ndef test_it(): pass")
+    assert marked.ret == pytest.ExitCode.USAGE_ERROR
+    text = outcome(shop("def test_it(hook_orders): hook_orders(print, seed='al')"), failed=1)
+    assert "hook orders: 'al': give a whole number or 'all'" in text

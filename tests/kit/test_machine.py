@@ -173,6 +173,30 @@ def test_constraints_that_uphold_a_law_hold() -> None:
     Repaired.TestCase().runTest()
 
 
+def test_a_machine_may_check_the_hooks_that_its_target_has_already() -> None:
+    # Its own hooks were too few for a call to be left, which Hypothesis refused; those of the class were not seen.
+    class Till:
+        @hookable
+        def total(self, n: int) -> int:
+            return n
+
+    Till.total.post(lambda result: result, name="tax")
+    till = Till()
+    calls: list[Any] = []
+
+    class Ready(Total):
+        def make(self) -> Any:
+            return till.total
+
+        @law
+        def taxed(trace: Any) -> bool:
+            calls.append(trace)
+            return trace.ran("tax")
+
+    Ready.TestCase().runTest()
+    assert 0 < len(calls) < 100
+
+
 def test_hooks_that_contradict_each_other_or_run_once_are_no_failure() -> None:
     class Odd(Total):
         candidates = (

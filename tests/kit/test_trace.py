@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, HookLookupError, Return, hookable, hooks, weave
+from aspecthook import Args, HookLookupError, HookTypeError, Return, hookable, hooks, weave
 from aspecthook.testing import assert_order, trace_of
 from aspecthook.testing._trace import draw_chain
 
@@ -138,6 +138,8 @@ def test_the_hooks_of_an_instance_are_traced_with_those_of_its_class() -> None:
     hooks(mine.withdraw).post(lambda result: result + 1, name="mine")
     assert trace_of(mine.withdraw)(1).names == ("every", "withdraw", "mine")
     assert trace_of(Account.withdraw)(mine, 1).names == ("every", "withdraw")
+    assert_order(mine.withdraw, "every", "withdraw", "mine")  # there was "no hook 'every'"
+    assert "2 hooks\n  pre   every\n  post  mine" in draw_chain(hooks(mine.withdraw))
 
 
 def test_a_step_that_did_not_run_is_asked_for_with_the_nearest_name() -> None:
@@ -169,6 +171,10 @@ def test_assert_order_reads_the_chain_and_takes_the_targets_own_name() -> None:
         assert_order(price, "note", "price")
     with pytest.raises(AssertionError, match=r"no hook 'discont'; did you mean 'discount'\?"):
         assert_order(price, "discont", "price")
+    with hooks(price).paused(), pytest.raises(AssertionError, match=r"no hook 'at_least_one'(.|\n)*twice \(paused\)"):
+        assert_order(price, "at_least_one", "twice")
+    with pytest.raises(HookTypeError, match=r"assert_order\(\) was given no names of hooks"):  # it passed
+        assert_order(price)
 
 
 def test_the_arguments_of_a_method_have_its_object_and_those_of_a_wrapper_the_names_that_it_shows() -> None:

@@ -127,7 +127,7 @@ def make_call(mount: MountPoint, given: Given, drive: str = "") -> Any:
 
 def _begin(mount: MountPoint, given: Given) -> Begun:
     trace = NotedTrace(mount.name)
-    untraced(mount, given, trace)
+    untraced(trace, mount, given)
     trace.values = values_of(mount, given)
     call = NotedRecorder(mount, trace).call_of(None)
     return trace, lambda: call(*given.bound, *given.args, **given.kwargs)

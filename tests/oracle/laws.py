@@ -13,7 +13,7 @@ from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import article
 from aspecthook._values import shortened
-from aspecthook.testing._calls import Given, run_to_end
+from aspecthook.testing._calls import Given, bound_of, run_to_end
 from tests.oracle.calls import code_in, make_call
 from tests.oracle.law import kinds_of
 from tests.oracle.model import differs
@@ -143,6 +143,6 @@ def check_laws(function: Any, /, args: Sequence[Any] | None = None, kwargs: Mapp
         check_explained(mount)
     if args is not None or kwargs is not None:
         rows = acting(mount)
-        made: Any = make_call(mount, Given(tuple(args or ()), dict(kwargs or {})).to(function))
+        made: Any = make_call(mount, Given(tuple(args or ()), dict(kwargs or {}), bound_of(function)))
         trace = made if isinstance(made, NotedTrace) else run_to_end(made)
         check_call(TracedCall(mount, rows, trace, Counts(), {}))

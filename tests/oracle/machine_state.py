@@ -165,7 +165,7 @@ class MachineState:
     def _traced(self, given: Given, drive: str = "") -> list[Trace]:
         if drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
             self.counts.forget()  # nothing shows which call is counted first
-        made = make_call(self.mount, given.to(self.target), drive)
+        made = make_call(self.mount, given._replace(bound=bound_of(self.target)), drive)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
         return [trace] if trace.beside is None else [trace, trace.beside]
 
@@ -224,7 +224,9 @@ class MachineState:
         with quiet():
             result, exc = outcome(target, given)
             ran = self.ran.take()
-            known = interpreted(mount, rows, given.to(target), self.counts, None if is_own else (result, exc))
+            known = interpreted(
+                mount, rows, given._replace(bound=bound_of(target)), self.counts, None if is_own else (result, exc)
+            )
         should = self.ran.take()
         if should != ran:
             raise law_error("a call", self.mount, f"a call runs {ran}, and should run {should}")
@@ -271,7 +273,7 @@ class MachineState:
     def _call_again(self, hook: Hook, given: Given, *, waits: bool) -> Any:
         present = {id(one) for level in self.expected.levels for one in level.members}
         rows = [row for row in self.expected.acting() if id(row.hook) in present]
-        made: Any = make_call(self.mount, given.to(self.target))
+        made: Any = make_call(self.mount, given._replace(bound=bound_of(self.target)))
 
         def note(trace: Trace) -> None:
             self.nested.setdefault(id(hook), []).append(partial(differs, self._call_of(trace, rows)))

@@ -123,6 +123,27 @@ def test_names_that_are_not_captured_say_which_are() -> None:
         _ = seen["first"].output
 
 
+def test_a_module_is_captured_by_its_name_in_the_model_that_is_given() -> None:
+    class Named(nn.Module):
+        def forward(self, name: Any, module: int = 1) -> Any:  # which hooks ask for by name, too
+            return name
+
+    class Decorated(nn.Module):
+        @torch.no_grad()
+        def forward(self, x: Any) -> Any:
+            return x
+
+    net = nn.Sequential(nn.Sequential(Named(), Decorated()))
+    with (
+        weave(net, "0.0", post=lambda: None),  # whose names were kept
+        capture(net[0], "*") as inside,
+        capture(net[0][0]) as alone,
+    ):
+        net(torch.ones(1))
+    assert list(inside) == ["0", "1"] and list(alone) == [""]
+    assert all(len(one.outputs) == 1 for one in (*inside.values(), *alone.values()))
+
+
 def test_a_capture_keeps_no_graph_and_no_model() -> None:
     net = made(Deep)
     with capture(net, "*", gradients=True) as seen:
