@@ -98,7 +98,7 @@ class TorchBackend(Backend):
         return tensor if like is None else tensor.to(like)
 
     def mover(self, model: object) -> Callable[[Batch], Batch]:
-        device = self._device(model)
+        device, tensor = self._device(model), torch.Tensor
 
         def moved(leaf: Any) -> Any:
             if is_any(leaf, np.ndarray):
@@ -109,10 +109,12 @@ class TorchBackend(Backend):
 
         def move(batch: Any) -> Any:
             # The usual batch, a few tensors that are there already, takes a tenth of what the walk over it would.
-            if type(batch) in (list, tuple) and all(
-                type(one) is torch.Tensor and one.device == device for one in batch
-            ):
-                return batch
+            if type(batch) in (list, tuple):
+                for one in batch:
+                    if type(one) is not tensor or one.device != device:
+                        break
+                else:
+                    return batch
             # A batch with a method `to`, such as those of tokenizers, moves itself.
             return map_leaves(moved, batch, lambda value: hasattr(value, "to"))
 
