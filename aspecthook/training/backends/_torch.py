@@ -65,7 +65,8 @@ class TorchBackend(Backend):
                 array.copy_(before)
 
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type)
+        held = [parameter for part in self.parts(model).values() for parameter in part.parameters()]
+        norm = torch.nn.utils.clip_grad_norm_(held, max_norm, norm_type)
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of a model that is divided
 
     def no_grad(self) -> AbstractContextManager[object]:
@@ -201,7 +202,7 @@ def _bare(module: Any) -> Any:
     while True:
         if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             module = module.module
-        elif hasattr(module, "_orig_mod"):  # torch.compile's
+        elif "_orig_mod" in module._modules:  # torch.compile's; hasattr is slow where a module has no such attribute
             module = module._orig_mod
         else:
             return module

@@ -475,7 +475,7 @@ class Runner:
             self.outputs = self.model.val_step(batch, self.optimizer)
         else:
             self.outputs = computed(self.model, batch, self.loss)
-            self.outputs["log_vars"] = {"loss": self.backend.item(self.outputs["loss"])}
+            self.outputs["log_vars"] = numbers_of(self.outputs)
         return self.outputs
 
     def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
