@@ -283,6 +283,8 @@ def _contents(value: object, most: int, depth: int) -> str:
     if kind not in _BRACKETS:  # a subclass, which may iterate as it likes
         return _object(kind)
     left, right = _BRACKETS[kind][0], _BRACKETS[kind][1]
+    if not given and left == "{" and kind is not dict:
+        return f"{kind.__name__}()"
     if depth <= 0:
         return f"{left}...{right}"
     try:
@@ -306,7 +308,7 @@ _BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset
 
 
 def _exception(value: BaseException, most: int, depth: int) -> str:
-    args = [_shown(one, most, depth - 1) for one in value.args[:3]]
+    args = [_shown(one, most, depth - 1) for one in value.args[:3]] if depth > 0 else ["..."]
     return f"{printable(_name_of_type(type(value)))}({', '.join(args)})"
 
 
@@ -343,9 +345,9 @@ def listener() -> Listener | None:
 
 @final
 class WarningsTo:
-    """A block whose warnings are for a listener, which returns whether it has taken one; otherwise it is issued.
+    """A `with` block that passes warnings to a listener; one is issued only if the listener returns False.
 
-    It is for what a program has not done itself: the weavings and recordings that the command has added to it.
+    The command uses it for hooks that it has added itself.
     """
 
     __slots__ = ("_before", "_listener")

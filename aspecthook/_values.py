@@ -28,7 +28,7 @@ _ENDS_PROGRAMS = (KeyboardInterrupt, SystemExit)
 
 
 def _tried(work: Callable[[], Any], failed: Callable[[BaseException], Any]) -> Any:
-    """Return what code of the program answers, of which no watcher notes a call; or what is made of its exception."""
+    """Run code of the program without noting its calls. Return its result, or what `failed` makes of its exception."""
     try:
         with Unwatched():
             return work()
@@ -66,7 +66,7 @@ class _Secret:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """What finds it in a text."""
+        """The pattern that finds the secret in a text."""
         return re.compile("".join(map(_escaped, self._text)))
 
 
@@ -95,8 +95,8 @@ class Redaction:
         elif callable(redact):
             self._predicate = redact
         elif redact is not None:
-            names = list(redact)
-            unfit = [name for name in names if not isinstance(cast("object", name), str)]
+            names: list[Any] = list(redact) if isinstance(cast("object", redact), Iterable) else [redact]
+            unfit = [name for name in names if not isinstance(name, str)]
             if unfit:
                 raise HookOptionError(f"redact={brief(unfit[0])}: give names such as 'token', or a predicate")
             self._globs = tuple(name.lower() for name in names)
@@ -158,6 +158,19 @@ class Redaction:
             shown[extra] = {name: self.redacted(str(name), value) for name, value in shown[extra].items()}
         return shown
 
+    def shown(self, arguments: Mapping[str, Any], extra: str | None = None) -> dict[str, str]:
+        """Return arguments, see `arguments`, as shortened texts."""
+        return {name: self.shortener.text(value) for name, value in self.arguments(arguments, extra).items()}
+
+    def shown_result(self, result: object) -> str:
+        """Return a result as a shortened text."""
+        return self.shortener.text(self.redacted("result", result))
+
+    def shown_error(self, error: BaseException) -> tuple[str, str]:
+        """Return the name of an exception's type and its shortened message."""
+        message = REDACTED if self.hides("error", error) else self.shortener.message(error)
+        return printable(type(error).__name__), message
+
     def _keep(self, value: Any) -> None:
         """Note the strings in a value that is redacted."""
         for secret in _strings(value):
@@ -169,9 +182,10 @@ class Redaction:
 
     def masked(self, text: str) -> str:
         """Return a text in which the strings that were redacted are masked."""
-        for secret in self._secrets.copy().values() if self._secrets else ():
-            if secret.core in text:
-                text = secret.pattern.sub(REDACTED, text)
+        found = [row for row in self._secrets.copy().items() if row[1].core in text] if self._secrets else []
+        # The longest first: of one that begins with another one, the rest would be shown.
+        for _, secret in sorted(found, key=lambda row: -len(row[0])):
+            text = secret.pattern.sub(REDACTED, text)
         return text
 
 
@@ -313,6 +327,28 @@ def _cut(text: str, longest: int) -> str:
         return text
     first = (longest - 3) // 2
     return f"{text[:first]}...{text[first + 3 - longest :]}"
+
+
+# Any: values of users, compared by their own ``==``.
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
+    if one is other:
+        return True
+    if isinstance(one, BaseException):
+        return type(one) is type(other) and same(one.args, other.args)
+    if type(one) is type(other) and isinstance(one, (list, tuple)):
+        pair = cast("tuple[list[Any], list[Any]]", (one, other))
+        return len(pair[0]) == len(pair[1]) and all(map(same, *pair))
+    if type(one) is type(other) and isinstance(one, dict):
+        first, second = cast("tuple[dict[Any, Any], dict[Any, Any]]", (one, other))
+        return first.keys() == second.keys() and all(same(value, second[key]) for key, value in first.items())
+    try:
+        equal: Any = one == other
+        if type(equal) is not bool and hasattr(equal, "all"):
+            equal = equal.all()
+        return bool(equal) or bool(one != one and other != other)  # noqa: PLR0124  # only NaN is not equal to itself
+    except Exception:  # arrays of different shapes, an __eq__ that fails
+        return False
 
 
 PLAIN = Redaction(None)

@@ -1,4 +1,4 @@
-"""What watches calls, tapes and the aspects that log, measure and trace, and what none of them notes.
+"""Which calls watchers note: a watcher is a tape, or an aspect that logs, measures or traces.
 
 To show a call, a watcher runs code of the program: the `repr` of a value, the handler of a logger. If it noted the
 calls made there, showing these would make further ones, without end. The invariant: no watcher notes a call that is

@@ -147,7 +147,7 @@ def _key_of(site: Site, names: tuple[str, ...] | None) -> Callable[[tuple[Any, .
         if signature.varkw is not None:  # a dict is no part of a key
             values[signature.varkw] = tuple(sorted(cast("dict[str, Any]", values[signature.varkw]).items()))
         arguments = site.arguments(tuple(values))
-        key = {name: arguments.get(name) for name in names or arguments}
+        key = {name: arguments.get(name) for name in (arguments if names is None else names)}
         for name, value in key.items():
             try:
                 hash(value)

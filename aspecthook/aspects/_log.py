@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from time import perf_counter
 from traceback import format_exception
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, HookTypeError, brief, is_inner_frame, nearest
@@ -15,7 +15,7 @@ from aspecthook._values import Redact, Redaction, shown_time
 from aspecthook.weave._steps import End
 
 from ._aspect import AnyHook, Aspect, caller, named
-from ._turns import Turn, observed
+from ._turns import TurnContext, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -75,12 +75,12 @@ def log(
             given = {"arguments": shown} if arguments else {}
             _write(to, level, site, text, event, {"function": site.label, **given, **more})
 
-        def start(call: Call) -> tuple[Turn, End]:
+        def start(call: Call) -> tuple[TurnContext, End]:
             enabled = _is_enabled(to, success)
             shown: dict[str, str] = {}
             # Now, as the call may change them; and what is redacted here is masked in what others log.
             if redaction.active or (enabled and arguments):
-                shown = _shown(call, site, redaction)
+                shown = redaction.shown(call.arguments, site.signature.extra)
             begun = perf_counter()
 
             def end(value: Any, exc: BaseException | None) -> None:
@@ -89,10 +89,11 @@ def log(
                 if exc is not None and _is_enabled(to, failure):
                     error = redaction.shortener.text(exc)
                     fields |= {"error": error, "exception": redaction.masked(_traceback_of(exc))}
-                    given = shown or (_shown(call, site, redaction) if arguments else shown)
-                    log_it(failure, given, f"raised {error} in {took}", "call failed", fields)
+                    if arguments and not shown:
+                        shown.update(redaction.shown(call.arguments, site.signature.extra))
+                    log_it(failure, shown, f"raised {error} in {took}", "call failed", fields)
                 elif exc is None and _is_enabled(to, success):
-                    text = redaction.shortener.text(redaction.redacted("result", value)) if result else ""
+                    text = redaction.shown_result(value) if result else ""
                     fields |= {"result": text} if result else {}
                     log_it(success, shown, f"-> {text} in {took}" if result else f"in {took}", "call", fields)
 
@@ -100,13 +101,8 @@ def log(
 
         return observed(site, start)
 
-    return Aspect("log", make, logger=logger, level=level, error_level=error_level, redact=redact)
-
-
-def _shown(call: Call, site: Site, redaction: Redaction) -> dict[str, str]:
-    """Return the arguments as texts."""
-    given = redaction.arguments(call.arguments, site.signature.extra)
-    return {name: redaction.shortener.text(value) for name, value in given.items()}
+    settings = {"logger": logger, "level": level, "error_level": error_level, "redact": redact}
+    return Aspect("log", make, **settings, arguments=arguments, result=result)
 
 
 def _level(setting: str, value: str | int) -> int:
@@ -152,21 +148,14 @@ def _is_enabled(logger: AnyLogger, level: int) -> bool:
     return not isinstance(logger, (logging.Logger, logging.LoggerAdapter)) or logger.isEnabledFor(level)
 
 
-def _write(
-    logger: AnyLogger,
-    level: int,
-    site: Site,
-    text: str,
-    event: str,
-    fields: Mapping[str, Any],
-) -> None:
+def _write(logger: AnyLogger, level: int, site: Site, text: str, event: str, fields: Mapping[str, Any]) -> None:
     """Write one entry that names the caller's line: to logging a text, to others an event with fields."""
     file, line, function = caller(site)
     more: Any = {}
     to: Any = logger
-    if isinstance(to, logging.LoggerAdapter):
+    while isinstance(to, logging.LoggerAdapter):
         text, more = to.process(text, more)
-        to = cast("Any", to).logger
+        to = to.logger
     if isinstance(to, logging.Logger):
         # Not by its methods: those name the first line outside of `logging`, and that is ours.
         record = to.makeRecord(to.name, level, file, line, text, (), None, function, more.get("extra"))

@@ -34,7 +34,7 @@ def retry(
             ``"module:Name"``.
         attempts: The number of attempts, the first one included; None: as many as `timeout` allows.
         wait: The seconds before the second attempt. The wait doubles with each further one.
-        max_wait: The longest wait, in seconds.
+        max_wait: The longest wait before `jitter` is added, in seconds.
         jitter: The most seconds to add at random, so that many callers do not try at the same moment.
         timeout: The seconds since the first attempt after which there is no other one.
         on_result: A predicate for results that are worth another attempt, or its name.
@@ -67,7 +67,7 @@ def retry(
         "wait": tenacity.wait_exponential(first, number("retry", "max_wait", max_wait, zero=True))
         + tenacity.wait_random(0, number("retry", "jitter", jitter, zero=True)),
         "retry": tenacity.retry_if_exception(_worth(on)),
-        "retry_error_callback": _last,
+        "retry_error_callback": lambda state: state.outcome.result(),  # which raises if it has failed
     }
     if on_result is not None:
         settings["retry"] |= tenacity.retry_if_result(named("retry", "on_result", on_result))
@@ -77,27 +77,21 @@ def retry(
             raise refused("retry", site, "its items may have been used; weave the functions that it calls")
         if not is_async(site):
             retrying = tenacity.Retrying(**settings, **({} if sleep is None else {"sleep": sleep}))
-            return partial(_again, retrying)
+
+            def call(proceed: AnyHook) -> Any:
+                return retrying.copy()(proceed)  # a copy keeps the state of its call
+
+            return call
         waits = {} if sleep is None else {"sleep": partial(wait_by, sleep)}
         retrying = tenacity.AsyncRetrying(**settings, **waits)
 
-        async def call(proceed: AnyHook) -> Any:
+        async def call_async(proceed: AnyHook) -> Any:
             return await retrying.copy()(proceed)
 
-        return call
+        return call_async
 
-    return Aspect("retry", make, on=on, attempts=attempts, wait=wait, max_wait=max_wait, timeout=timeout)
-
-
-# Any: tenacity's state of a call.
-def _last(state: Any) -> Any:
-    """Return the last result, or raise the last exception."""
-    return state.outcome.result()
-
-
-def _again(retrying: Any, proceed: AnyHook) -> Any:
-    """Call as often as a `Retrying` says; a copy of it keeps the state of this call."""
-    return retrying.copy()(proceed)
+    waits = {"wait": wait, "max_wait": max_wait, "jitter": jitter}
+    return Aspect("retry", make, on=on, attempts=attempts, **waits, timeout=timeout, on_result=on_result)
 
 
 def _worth(on: object) -> Callable[[BaseException], bool]:

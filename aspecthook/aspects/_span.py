@@ -9,11 +9,10 @@ from typing import Any
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook._values import Redact, Redaction
-from aspecthook.record._calls import Function, RecordedCall
 from aspecthook.weave._steps import End
 
 from ._aspect import AnyHook, Aspect, needed
-from ._turns import Turn, observed
+from ._turns import TurnContext, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -62,7 +61,6 @@ def span(
     redaction = Redaction(redact)
 
     def make(site: Site) -> AnyHook:
-        function = Function(site.label, site=site)
         file, line = site.definition() or (None, None)
         place = {
             "code.function.name": site.label.replace(":", ".", 1),
@@ -72,26 +70,23 @@ def span(
         known = {key: value for key, value in place.items() if value is not None}
         own = tracer or trace.get_tracer("aspecthook")
 
-        def begin(call: Call) -> tuple[Turn, End]:
-            given = (call.args, call.kwargs) if arguments else None
-            recorded = RecordedCall(function, 0.0, given, redaction)
-            if redaction.active and not arguments:  # what is redacted here is masked in what others show
-                redaction.arguments(call.arguments, function.extra)
+        def begin(call: Call) -> tuple[TurnContext, End]:
             about = known | {"thread.name": current_thread().name}
             made = own.start_span(name or site.label, kind=kinds[kind], attributes=about)
-            if made.is_recording():
-                shown = recorded.shown_arguments()
+            if arguments and made.is_recording():
+                shown = redaction.shown(call.arguments, site.signature.extra)
                 made.set_attributes({f"aspecthook.arguments.{key}": text for key, text in shown.items()})
+            elif redaction.active:  # what is redacted here is masked in the messages of exceptions
+                redaction.arguments(call.arguments, site.signature.extra)
 
             def end(result: Any, exc: BaseException | None) -> None:
-                recorded.end(0.0, exc, result)
-                error = recorded.shown_error()
-                if error is not None:
-                    made.add_event("exception", {"exception.type": error[0], "exception.message": error[1]})
-                    made.set_attribute("error.type", error[0])
-                    made.set_status(trace.StatusCode.ERROR, f"{error[0]}: {error[1]}")
+                if exc is not None:
+                    kind, message = redaction.shown_error(exc)
+                    made.add_event("exception", {"exception.type": kind, "exception.message": message})
+                    made.set_attribute("error.type", kind)
+                    made.set_status(trace.StatusCode.ERROR, f"{kind}: {message}")
                 elif arguments and made.is_recording():
-                    made.set_attribute("aspecthook.result", recorded.shown_result())
+                    made.set_attribute("aspecthook.result", redaction.shown_result(result))
                 made.end()
 
             # It is the current one in each turn; what comes of the call is noted at the end.

@@ -8,12 +8,13 @@ from time import perf_counter
 from typing import Any, final
 
 from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import HookLookupError, nearest
 from aspecthook.record._functions import Row, Table, Totals
 from aspecthook.weave._steps import End
 
 from ._aspect import AnyHook, Aspect
-from ._turns import Turn, observed
+from ._turns import TurnContext, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -55,8 +56,8 @@ class Timings(Aspect):
 def timed(clock: Callable[[], float] = perf_counter) -> Timings:
     """Measure how long the calls of each function take.
 
-    The time of a coroutine includes waiting. The time of a generator includes its own steps only, not those of the code
-    that uses its items.
+    The time of a coroutine includes waiting, its own time too. The time of a generator includes its own steps only, not
+    those of the code that uses its items.
 
     Args:
         clock: A function that returns the time, in seconds.
@@ -71,14 +72,16 @@ def timed(clock: Callable[[], float] = perf_counter) -> Timings:
         2
     """
     totals, lock = Totals(), Lock()
+    running: Variable[_Stopwatch | None] = variable("aspecthook_timed", None)
 
     def make(site: Site) -> AnyHook:
-        def begin(_: Call) -> tuple[Turn, End]:
-            watch = _Stopwatch(clock)
+        def begin(_: Call) -> tuple[TurnContext, End]:
+            watch = _Stopwatch(site.label, clock, running)
 
             def end(_: Any, exc: BaseException | None) -> None:
+                own = max(0.0, watch.spent - watch.inside)  # tasks that it started may have run side by side
                 with lock:
-                    totals[site.label].add(watch.spent, watch.spent, failed=exc is not None, recursive=False)
+                    totals[site.label].add(watch.spent, own, failed=exc is not None, recursive=watch.recursive)
 
             return lambda: watch, end
 
@@ -89,16 +92,28 @@ def timed(clock: Callable[[], float] = perf_counter) -> Timings:
 
 @final
 class _Stopwatch:
-    """How long the turns of a call took."""
+    """How long the turns of a call took, and the calls that were measured inside them."""
 
-    __slots__ = ("_clock", "_start", "spent")
+    __slots__ = ("_around", "_clock", "_labels", "_running", "_start", "inside", "recursive", "spent")
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self.spent = 0.0
+    def __init__(self, label: str, clock: Callable[[], float], running: Variable[_Stopwatch | None]) -> None:
+        self._clock, self._running = clock, running
+        around = running.get()
+        labels = frozenset[str]() if around is None else around._labels
+        self.recursive = label in labels
+        self._labels: frozenset[str] = labels if self.recursive else labels | {label}
+        self.spent = self.inside = 0.0
 
     def __enter__(self) -> None:
+        self._around = self._running.get()
+        self._running.set(self)
         self._start = self._clock()
 
     def __exit__(self, *_: object) -> None:
-        self.spent += self._clock() - self._start
+        length = self._clock() - self._start
+        self.spent += length
+        # A task that was started inside keeps this one, which must not keep those around it.
+        around, self._around = self._around, None
+        self._running.set(around)
+        if around is not None:
+            around.inside += length

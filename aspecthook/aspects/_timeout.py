@@ -45,15 +45,15 @@ def timeout(seconds: float) -> Aspect:
         needed("anyio", "timeout")
         message = f"{site.label} has taken more than {seconds:g} s"
 
-        async def limited(step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        async def in_time(step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
             async with _limit(seconds, message):
                 return await step(*args)
 
         async def call(proceed: AnyHook) -> Any:
-            return await limited(proceed)
+            return await in_time(proceed)
 
         def stream(proceed: AnyHook) -> AsyncGenerator[Any, Any]:
-            return astepped(proceed(), limited)
+            return astepped(proceed(), in_time)
 
         return stream if is_generator(site) else call
 

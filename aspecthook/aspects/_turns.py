@@ -19,30 +19,30 @@ from ._aspect import AnyHook
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # A context manager for each turn of a run.
-Turn: TypeAlias = Callable[[], AbstractContextManager[Any]]
+TurnContext: TypeAlias = Callable[[], AbstractContextManager[Any]]
 
 
-def observed(site: Site, begin: Callable[[Call], tuple[Turn, End]]) -> AnyHook:
+def observed(site: Site, begin: Callable[[Call], tuple[TurnContext, End]]) -> AnyHook:
     """Return a hook for any kind of function that begins a run for each call that is watched."""
     style = site.signature.style
 
-    def begun(call: Call) -> tuple[Turn, End]:
+    def begun(call: Call) -> tuple[TurnContext, End]:
         with Unwatched():
-            turn, end = begin(call)
+            context, end = begin(call)
 
         def ended(result: Any, exc: BaseException | None) -> None:
             with Unwatched():
                 end(result, failure(style, exc))
 
-        return turn, ended
+        return context, ended
 
     def whole(call: Call) -> Generator[None, Any, None]:
         if not is_watched():
             yield
             return
-        turn, end = begun(call)
+        context, end = begun(call)
         try:
-            with turn():
+            with context():
                 result = yield
         except BaseException as exc:
             end(None, exc)
@@ -52,23 +52,23 @@ def observed(site: Site, begin: Callable[[Call], tuple[Turn, End]]) -> AnyHook:
     def stream(call: Call, proceed: AnyHook) -> Any:
         if not is_watched():
             return proceed()
-        turn, end = begun(call)
+        context, end = begun(call)
 
-        def step(made: Callable[..., Any], *args: Any) -> Any:
-            with turn():
-                return made(*args)
+        def turn(step: Callable[..., Any], *args: Any) -> Any:
+            with context():
+                return step(*args)
 
-        return stepped(proceed(), step, end)
+        return stepped(proceed(), turn, end)
 
     def astream(call: Call, proceed: AnyHook) -> Any:
         if not is_watched():
             return proceed()
-        turn, end = begun(call)
+        context, end = begun(call)
 
-        async def step(made: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-            with turn():
-                return await made(*args)
+        async def turn(step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+            with context():
+                return await step(*args)
 
-        return astepped(proceed(), step, end)
+        return astepped(proceed(), turn, end)
 
     return {"generator": stream, "async generator": astream}.get(style, whole)

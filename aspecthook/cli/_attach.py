@@ -25,7 +25,7 @@ import aspecthook
 from aspecthook._errors import AspecthookError, plural, printable
 
 from . import _arrival
-from ._program import signals
+from ._program import handling, signals
 from ._report import View
 
 _TRACE = "start the program under it: aspecthook trace 'shop.*:*' -- app.py"
@@ -89,7 +89,7 @@ def _why(process: int, error: BaseException) -> str:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process has not ended; one that has, and that its parent has not noticed, has."""
+    """Whether a process still runs; a zombie does not."""
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
     try:
@@ -125,7 +125,7 @@ def _folder(process: int) -> Generator[Path]:
 
 
 def _hand_over(process: int, *paths: Path) -> None:
-    """Let files belong to whom they are for."""
+    """Make the user of the process the owner of these files, if we are root."""
     if os.geteuid() == 0:
         for path in paths:
             os.chown(path, _owner(process), -1)
@@ -198,7 +198,8 @@ def attach(
         outputs: The files to write.
     """
     targets: Sequence[str] = request["targets"]
-    with _ended_by_signals(), _folder(process) as folder:
+    # SIGTERM and SIGHUP are taken for Ctrl-C.
+    with handling(signals("SIGTERM", "SIGHUP"), signal.default_int_handler), _folder(process) as folder:
         view, off = View(folder / "calls", lines), folder / f"off-{process}"
         until = inf if seconds is None else monotonic() + seconds
         ends = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
@@ -249,24 +250,11 @@ def detach(process: int, *, wait: float) -> int:
     """Remove everything that was attached to a process. Return the exit status."""
     with _folder(process) as folder:
         removed = _ask(process, folder / "detach", wait, do="detach", folder=None, why="aspecthook detach")["detached"]
-    if removed:
-        _say(f"{plural(removed, 'attachment')} removed from process {process}")
-    else:
-        _say(f"nothing is attached to process {process}")
+    done = f"{plural(removed, 'attachment')} removed from" if removed else "nothing is attached to"
+    _say(f"{done} process {process}")
     return 0 if removed else 1
 
 
 def _say(text: str) -> None:
     with suppress(OSError):  # the terminal is gone
         print(f"aspecthook: {printable(text)}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _ended_by_signals() -> Generator[None]:
-    """Take SIGTERM and SIGHUP for Ctrl-C."""
-    before = {one: signal.signal(one, signal.default_int_handler) for one in signals("SIGTERM", "SIGHUP")}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)

@@ -83,6 +83,7 @@ class Attachment:
         atexit.register(self.end)  # it writes the calls that have not ended
         return "" if self._functions else "; ".join(map(why_waiting, terms))
 
+    # As `where`, since `weave` calls it once for each function that it chooses.
     def _count(self, function: object) -> bool:
         self._functions.add(id(function))
         return True
@@ -107,17 +108,15 @@ class Attachment:
 
 
 @final
-class _Watched:
+class _Watched(JsonLines):
     """The sink of an attachment: JSON lines, as long as the command is there to read them."""
 
     def __init__(self, attachment: Attachment, command: int) -> None:
-        self._attachment = attachment
-        self._command = command
-        self._lines = JsonLines(os.path.join(attachment.folder, "calls", f"{os.getpid()}.jsonl"), time())
-        self._look_at = 0.0
+        super().__init__(os.path.join(attachment.folder, "calls", f"{os.getpid()}.jsonl"), time())
+        self._attachment, self._command, self._look_at = attachment, command, 0.0
 
     def write(self, call: RecordedCall) -> None:
-        self._lines.write(call)
+        super().write(call)
         if monotonic() >= self._look_at:
             self._look_at = monotonic() + _LOOK_EVERY
             try:
@@ -127,12 +126,6 @@ class _Watched:
                 _thread.start_new_thread(self._attachment.end_alone, ())
             except OSError:  # it is another user's
                 pass
-
-    def forked(self) -> None:
-        self._lines.forked()
-
-    def close(self) -> None:
-        self._lines.close()
 
 
 def _before_fork() -> None:

@@ -21,11 +21,7 @@ _kept: list[object] = []
 
 
 def begin(text: str) -> None:
-    """Do what the settings say. What fails ends the program that was named; its children go on without.
-
-    Args:
-        text: The settings as JSON.
-    """
+    """Do what the settings, in JSON, say. What fails ends the program that was named; its children go on without."""
     settings: dict[str, Any] = json.loads(text)
     named = os.getpid() == settings["process"] or (settings["spawned"] and os.getppid() == settings["process"])
     try:
@@ -51,16 +47,12 @@ def _begin(settings: dict[str, Any], *, named: bool) -> None:
             from ._config import apply
 
             # The children of a program need not have what it has.
-            with WarningsTo(None if named else _is_of_weaving):
+            with WarningsTo(None if named else lambda _, category: category is WeaveWarning):
                 _kept.append(apply(config))
     finally:
         sys.path[:] = before
     if settings.get("list"):
-        _list_at_exit(settings["process"])
-
-
-def _is_of_weaving(_: str, category: type[Warning]) -> bool:
-    return category is WeaveWarning
+        atexit.register(_list, settings["process"])
 
 
 def _record(options: dict[str, Any]) -> None:
@@ -101,16 +93,13 @@ def noted(path: str) -> WarningsTo:
     return WarningsTo(note)
 
 
-def _list_at_exit(named: int) -> None:
-    """Print the mount points as a process ends, and which one it is unless it is the one that was named."""
+def _list(named: int) -> None:
+    """Print the mount points, and which process this is unless it is the one that was named."""
     from aspecthook._core.mount.everything import mount_points
     from aspecthook._core.mount.point import mount_of
 
-    def report() -> None:
-        lines = [] if os.getpid() == named else [f"process {os.getpid()}: {' '.join(sys.orig_argv)}"]
-        points = [(point, point.ref()) for point in mount_points()]
-        found = [f"{point}" for point, made in points if len(point) or (made is not None and mount_of(made) is point)]
-        if found or not lines:
-            print("\n".join([*lines, *found, plural(len(found), "mount point")]), file=sys.stderr, flush=True)
-
-    atexit.register(report)
+    lines = [] if os.getpid() == named else [f"process {os.getpid()}: {' '.join(sys.orig_argv)}"]
+    points = [(point, point.ref()) for point in mount_points()]
+    found = [f"{point}" for point, made in points if len(point) or (made is not None and mount_of(made) is point)]
+    if found or not lines:
+        print("\n".join([*lines, *found, plural(len(found), "mount point")]), file=sys.stderr, flush=True)

@@ -160,7 +160,8 @@ def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **op
 
 def own_code(folder: str) -> str:
     """Return the pointcut of what runs as `__main__`, and of the modules and packages in a folder."""
-    names = [module.name for module in iter_modules([folder]) if not is_ours(module.name)]
+    found = [module.name for module in iter_modules([folder]) if not is_ours(module.name)]
+    names = [name for name in found if name.isidentifier()]  # others can be run, and not imported
     return ", ".join(["__main__:*", *[f"{name}:*, {name}.*:*" for name in names]])
 
 

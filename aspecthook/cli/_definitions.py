@@ -17,10 +17,9 @@ from ._names import main_module
 
 def watch_main() -> None:
     """Notify weavings of what the program's own file defines."""
-    begin_running("__main__")
     main, _ = main_module()
-    if main != "__main__":
-        begin_running(main)
+    for name in {"__main__", main}:
+        begin_running(name)
     if sys.gettrace() is None:
         sys.settrace(_Watch(main).enter)
 
@@ -57,7 +56,7 @@ class _Watch:
         return self._step
 
     def _step(self, frame: FrameType, event: str, _: object) -> Any:
-        """Take note of the line that is to run next."""
+        """Notify weavings if the line that has just run defined something."""
         if event == "line" and self._space is not None:
             grown = len(self._space) > self._size and callable(next(reversed(self._space.values())))
             if grown or self._line in self._begins:

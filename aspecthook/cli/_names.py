@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from os.path import basename, splitext
@@ -13,20 +14,31 @@ from aspecthook.weave._pointcut import Pointcut
 VARIABLE = "ASPECTHOOK_PROGRAM"
 
 
-def names_of(words: Sequence[str]) -> list[str]:
-    """Return what the file that Python runs with these words is called when it is imported."""
-    rest = iter(words)
+def read_words(words: Sequence[str]) -> tuple[str, str, str]:
+    """Return the flags among words for Python, how it runs what they name ("m", "c"; "" for a file), and that name."""
+    flags, rest = "", iter(words)
     for word in rest:
-        if word in ("-W", "-X", "--check-hash-based-pycs"):
+        if word == "--check-hash-based-pycs":
             next(rest, None)
-        elif word == "-m":
-            name = next(rest, "")
-            return [name, f"{name}.__main__"]
-        elif word == "-c":
-            return []
-        elif not word.startswith("-"):
-            return [splitext(basename(word.rstrip("/")))[0]]
-    return []
+        elif word == "--":
+            return flags, "", next(rest, "")
+        elif word == "-" or not word.startswith("-"):
+            return flags, "", word
+        elif not word.startswith("--"):
+            own, option, value = [*re.split("([cmWX])", word[1:], maxsplit=1), "", ""][:3]
+            flags += own
+            value = value or (next(rest, "") if option else "")
+            if option in ("c", "m"):
+                return flags, option, value
+    return flags, "", ""
+
+
+def names_of(words: Sequence[str]) -> list[str]:
+    """Return the module names of the file that `python *words` runs."""
+    _, option, name = read_words(words)
+    if option == "m":
+        return [name, f"{name}.__main__"]
+    return [] if option or name in ("", "-") else [splitext(basename(name.rstrip("/")))[0]]
 
 
 def main_module() -> tuple[str, list[str]]:

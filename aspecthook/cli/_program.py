@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Thread
 
 from aspecthook._errors import AspecthookError
 from aspecthook._hints import Any, Never, final
 
-from ._names import VARIABLE, names_of
+from ._names import VARIABLE, names_of, read_words
 
 _STARTUP = os.path.join(os.path.dirname(__file__), "_startup")
 _SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
@@ -71,8 +70,7 @@ class Program:
             elif number not in _KEYS or not _has_terminal():  # a terminal tells the program itself
                 child.send_signal(number)
 
-        before = {number: signal.signal(number, forward) for number in _FORWARDED}
-        try:
+        with handling(_FORWARDED, forward):
             environment = self._environment(settings, spawned=True)
             # The descriptors that the program may inherit are those that it would get without us.
             child = subprocess.Popen(self.command, env=environment, close_fds=False)
@@ -84,14 +82,22 @@ class Program:
                 look()
                 waiter.join(_SECONDS)
             return child.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def signals(*names: str) -> tuple[signal.Signals, ...]:
     """Return those of some signals that there are here: Windows lacks most."""
     return tuple(signal.Signals[name] for name in names if name in signal.Signals.__members__)
+
+
+@contextmanager
+def handling(numbers: Iterable[int], handler: Callable[[int, Any], object]) -> Generator[None]:
+    """Handle signals by a function while a block runs."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 _KEYS = signals("SIGINT", "SIGQUIT")
@@ -107,9 +113,8 @@ def end_as(status: int) -> int:
     number = -status
     sys.stdout.flush()
     sys.stderr.flush()
-    resource.setrlimit(
-        resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
-    )  # the program has left one
+    # The program has left a core dump, and one is enough.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
@@ -130,7 +135,7 @@ def _command(words: list[str]) -> tuple[list[str], str]:
     if first.startswith("-"):
         _refuse_isolation(words)
         return [sys.executable, *words], os.getcwd()
-    is_folder = os.path.isdir(first)
+    is_folder = os.path.isfile(os.path.join(first, "__main__.py"))
     if is_folder or (os.path.isfile(first) and (first.endswith(_SUFFIXES) or not os.access(first, os.X_OK))):
         path = os.path.realpath(first)
         return [sys.executable, *words], path if is_folder else os.path.dirname(path)
@@ -145,11 +150,7 @@ def _command(words: list[str]) -> tuple[list[str], str]:
 
 def _refuse_isolation(words: Sequence[str]) -> None:
     """Refuse options of Python with which it does not read PYTHONPATH, or does not import our `sitecustomize`."""
-    for word in takewhile(re.compile("-[a-zA-Z]").match, words):
-        found = re.match("-[^WXmc]*([IES])", word)
-        if found is not None:
-            raise ProgramError(
-                f"with {word} Python starts without what aspecthook adds, and nothing is woven; leave out -{found[1]}"
-            )
-        if re.match("-[^WX]*[mc]", word):
-            return
+    for flag in sorted({*"IES"}.intersection(read_words(words)[0])):
+        raise ProgramError(
+            f"with -{flag} Python starts without what aspecthook adds, and nothing is woven; leave out -{flag}"
+        )

@@ -31,18 +31,18 @@ class View:
     def __init__(self, folder: Path, most: int) -> None:
         self._folder = folder
         self._tree = LiveTree(folder)
-        self._left = most
+        self._left = most or -1  # below zero: no more lines are shown
         self._open = True
 
     def look(self, *, final: bool = False) -> None:
         """Show what is new."""
-        if self._left <= 0 or not self._open:
+        if self._left < 0 or not self._open:
             return
         for line in self._tree.read(final=final):
-            if self._left == 0:
+            self._left -= 1
+            if self._left < 0:
                 self._say("... the calls that follow are only counted")
                 return
-            self._left -= 1
             text = "  " * line.depth + line.text
             if sys.stderr.isatty():
                 width = shutil.get_terminal_size().columns

@@ -23,24 +23,26 @@ def hide_frames() -> object:
 
 
 def _clean(exc_traceback: TracebackType | None) -> Args:
-    """Pass on a traceback without our frames; the last one stays, as the exception was raised there."""
+    return Args(exc_traceback=_cleaned(exc_traceback))
+
+
+def _cleaned(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without our frames; the last one stays, as the exception was raised there."""
     kept: list[TracebackType] = []
-    trace = exc_traceback
     while trace is not None:
         if trace.tb_next is None or not is_inner_frame(trace.tb_frame):
             kept.append(trace)
         trace = trace.tb_next
-    for one, after in zip(kept, [*kept[1:], None], strict=False):
-        if one.tb_next is not after:
-            one.tb_next = after
-    return Args(exc_traceback=kept[0] if kept else None)
+    for one in reversed(kept):
+        trace = TracebackType(trace, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return trace
 
 
 def _excepthook(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
     if issubclass(kind, KeyboardInterrupt):
         # What `traceback` loads evaluates text, after which Python forgets that the signal has to end the process.
-        _clean(trace)
-        sys.__excepthook__(kind, exc, trace)
+        trace = _cleaned(trace)
+        sys.__excepthook__(kind, exc.with_traceback(trace), trace)
         return
     import traceback
 

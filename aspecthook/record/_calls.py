@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
-from aspecthook._errors import printable
 from aspecthook._hints import Any, cast, final
 from aspecthook._values import PLAIN, Redaction, Shown
 
@@ -164,7 +163,7 @@ class RecordedCall:
 
     def shown_result(self) -> str:
         """Return the result as a shortened text."""
-        return self._redaction.shortener.text(self.result)
+        return self._redaction.shown_result(self._result)
 
     def shown_error(self) -> tuple[str, str] | None:
         """Return the name of the exception's type and its shortened message; None if the call has not failed."""
@@ -172,10 +171,7 @@ class RecordedCall:
             return None
         if isinstance(self.exc, RecordedError):
             return self.exc.type, self.exc.message
-        name = printable(type(self.exc).__name__)
-        if self._redaction.hides("error", self.exc):
-            return name, "<redacted>"
-        return name, self._redaction.shortener.message(self.exc)
+        return self._redaction.shown_error(self.exc)
 
     def __str__(self) -> str:
         shown = [f"{name}={text}" for name, text in self.shown_arguments().items() if name not in ("self", "cls")]
@@ -195,7 +191,7 @@ class RecordedCall:
     @property
     def labels(self) -> frozenset[str]:
         """The labels of the call and of those around it."""
-        if self._labels is None:  # that of the parent was made for this call
+        if self._labels is None:  # the labels of the parent exist already: `_add` asks for them
             around = frozenset[str]() if self.parent is None else self.parent.labels
             self._labels = around if self.label in around else around | {self.label}
         return self._labels

@@ -1,6 +1,6 @@
 """The hooks that record: one pre and one always hook for each function, which note a begin and an end.
 
-They are made for one function each, so that they need not find out which it is; the cheapest that will do. Around
+Each hook is made for one function, so that it need not find out which one, and is the cheapest that suffices. Around
 coroutines and generators there is a third, which notes their turns.
 """
 
@@ -84,22 +84,11 @@ class Hooks:
         return found
 
     def _pre(self, mount: MountPoint) -> Callable[..., None]:
-        function = self._function(mount)
-        if mount.site().signature.style != "function":
-            return self._start(function)
-        return _begin(self._recorder, function, keep=self._arguments)
+        function, recorder, key, keep = self._function(mount), self._recorder, self._key, self._arguments
+        if mount.site().signature.style == "function":
+            return _begin(recorder, function, keep=keep)
 
-    def _always(self, mount: MountPoint) -> Callable[..., None]:
-        function, style = self._function(mount), mount.site().signature.style
-        if style != "function":
-            return self._stop(style)
-        return _end(self._recorder, function, keep=self._arguments)
-
-    # Hooks of functions with turns, which find their call in `call.state`
-
-    def _start(self, function: Function) -> Callable[[Call], None]:
-        recorder, key, keep = self._recorder, self._key, self._arguments
-
+        # The hooks of functions with turns find their call in `call.state`.
         def start(call: Call) -> None:
             if recorder.here.note is not IGNORED and is_watched():
                 # Known before it is noted, since a RecursionError may come in between.
@@ -109,8 +98,11 @@ class Hooks:
 
         return start
 
-    def _stop(self, style: str) -> Callable[..., None]:
+    def _always(self, mount: MountPoint) -> Callable[..., None]:
         recorder, key, keep = self._recorder, self._key, self._arguments
+        style = mount.site().signature.style
+        if style == "function":
+            return _end(recorder, self._function(mount), keep=keep)
 
         def stop(call: Call, result: object, exc: BaseException | None) -> None:
             recorded = call.state.get(key)
@@ -180,7 +172,11 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
         here.note(("begin", function, clock(), around, (args, kwargs)))
 
     def timed() -> None:
-        here.note(("begin", function, clock(), None, None))
+        try:
+            around = outer()
+        except RecursionError:  # likewise
+            around = None
+        here.note(("begin", function, clock(), around, None))
 
     def live(*args: Any, **kwargs: Any) -> None:
         try:

@@ -34,7 +34,6 @@ _SECONDS = 0.01
 _ENCODING = ("utf-8", "backslashreplace")
 
 
-@final
 class JsonLines:
     """A sink that writes JSON lines.
 

@@ -67,7 +67,7 @@ def read(*paths: str | PathLike[str]) -> Tape:
         reader.read(file)
     tape = Tape()
     recorder = tape._recorder
-    recorder.calls, recorder.started, recorder.headers = reader.calls(), reader.started(), reader.headers
+    recorder.calls, recorder.started, recorder.headers = reader.calls(), min(reader.starts), reader.headers
     return tape
 
 
@@ -129,15 +129,11 @@ class _Reader:
         # By process, start and number: a process that replaces itself keeps its number and counts its calls anew, and
         # the child of a fork writes the start of its parent.
         self._found: dict[_Key, tuple[RecordedCall, _Key | None]] = {}
-        self._starts: list[float] = []
-
-    def started(self) -> float:
-        """Return when the first process began to record."""
-        return min(self._starts)
+        self.starts: list[float] = []  # when each process began to record
 
     def calls(self) -> list[RecordedCall]:
         """Return all calls, each below its parent; times are from when the first process began to record."""
-        first = self.started()
+        first = min(self.starts)
         for (_, started, _), (call, parent) in self._found.items():
             call.shift(started - first)
             found = None if parent is None else self._found.get(parent)
@@ -164,7 +160,7 @@ class _Reader:
                 if "aspecthook" in entry:
                     process, started = _header(entry, path)
                     self.headers[process] = entry
-                    self._starts.append(started)
+                    self.starts.append(started)
                     functions = {}
                 elif process < 0:
                     raise RecordingError(f"{path} is not a recording of calls: it does not begin with a header")

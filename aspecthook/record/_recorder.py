@@ -44,10 +44,10 @@ CLOCK: tuple[Callable[[], float]] = (perf_counter,)
 # start, since what runs in its context has to know it; then it enters and leaves its turns, and stops. `extend` by a
 # tuple is the fastest way to note something that is there as a whole or not at all: it needs no frame and cannot be
 # interrupted, and the tuple is gone at once, so that the collector of garbage does not visit millions of them.
-Row: TypeAlias = tuple[str, Any, float, Any, Any]
+Note: TypeAlias = tuple[str, Any, float, Any, Any]
 
 # What takes the notes of a thread in which a sink, or a `repr` for it, runs: what they call is not recorded.
-IGNORED: Callable[[Row], None] = deque[Any](maxlen=0).extend
+IGNORED: Callable[[Note], None] = deque[Any](maxlen=0).extend
 
 
 @final

@@ -15,23 +15,28 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from json.encoder import encode_basestring as quoted
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 from aspecthook._errors import HookOptionError
 
 from ._json_lines import CALL
 
-Path: TypeAlias = "str | PathLike[str]"
 
-
-def save(lines: Iterable[str], path: Path) -> None:
-    """Write JSON lines in the format that the suffix of the path names."""
+def save(lines: Iterable[str], path: str | PathLike[str]) -> None:
+    """Write JSON lines, those after a header being of its process, in the format that the suffix of the path names."""
     name = os.fspath(path)
     if name.endswith(".jsonl"):
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(lines)
     elif name.endswith(".html"):
-        write_page(lines, path)
+        before, _, after = (files("aspecthook.record") / "page.html").read_text("utf-8").partition("{{rows}}")
+        # The hashes in its policy are those of lines that end with "\n"; a test tells which ones are right.
+        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(before)
+            for number, line in enumerate(lines):
+                # Nothing but "<" could end the element that the data is in; in JSON it occurs only inside strings.
+                file.write((",\n" if number else "") + line.rstrip("\n").replace("<", "\\u003c"))
+            file.write(after)
     elif name.endswith(".json"):
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
@@ -79,22 +84,3 @@ _FIELDS = ("of", "begin", "duration", "thread", "turns", "values")
 
 def _named(what: str, process: int, thread: int, name: str) -> str:
     return json.dumps({"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}})
-
-
-def write_page(lines: Iterable[str], path: Path) -> None:
-    """Write recorded calls as a page for the browser.
-
-    Args:
-        lines: JSON lines; those after a header are those of its process.
-        path: The file to write.
-    """
-    before, _, after = (files("aspecthook.record") / "page.html").read_text("utf-8").partition("{{rows}}")
-    # The hashes in its policy are those of lines that end with "\n"; a test tells which ones are right.
-    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as page:
-        page.write(before)
-        separator = ""
-        for line in lines:
-            # Nothing but "<" could end the element that the data is in; in JSON it occurs only inside strings.
-            page.write(separator + line.rstrip("\n").replace("<", "\\u003c"))
-            separator = ",\n"
-        page.write(after)

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from os import PathLike
 
 from aspecthook._errors import HookOptionError, brief, entrance, plural
-from aspecthook._hints import TYPE_CHECKING, Any, Self, TypeAlias, cast, final
-from aspecthook._values import Redact, Redaction, shown_time
+from aspecthook._hints import TYPE_CHECKING, Any, Self, cast, final
+from aspecthook._values import Redact, Redaction, same, shown_time
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ._functions import Table
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-Path: TypeAlias = "str | PathLike[str]"
 
 
 @final
@@ -106,14 +104,11 @@ class Tape:
 
     # The calls
 
-    def _all(self) -> list[RecordedCall]:
-        return self._recorder.collect()
-
     def __iter__(self) -> Iterator[RecordedCall]:
-        return iter(self._all())
+        return iter(self._recorder.collect())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._recorder.collect())
 
     def __bool__(self) -> bool:
         return True  # a tape without calls is a tape
@@ -125,7 +120,10 @@ class Tape:
             name: The name of the function, the end of it, or the whole label (``"shop:Cart.save"``).
             arguments: The values of some arguments; other arguments may have any value.
         """
-        return [call for call in self if _fits(call, name, arguments)]
+        named = [call for call in self if name is None or call.has_name(name)]
+        for word, value in arguments.items():
+            named = [call for call in named if word in call.arguments and same(call.arguments[word], value)]
+        return named
 
     def find(self, name: str | None = None, /, **arguments: Any) -> RecordedCall:
         """Return the first call that matches, see `calls`.
@@ -150,7 +148,7 @@ class Tape:
         Raises:
             LookupError: There was no call.
         """
-        calls = self._all()
+        calls = list(self)
         if not calls:
             raise LookupError("nothing that this tape records has been called")
         return calls[-1]
@@ -169,7 +167,7 @@ class Tape:
 
         return Totals(self).table()
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the calls to a file, in the format of its suffix.
 
         ``.jsonl``: JSON lines, which `read` reads; ``.json``: Chrome's trace format, which ui.perfetto.dev and
@@ -198,7 +196,7 @@ class Tape:
 
     def _tree(self) -> Iterator[tuple[int, RecordedCall]]:
         """Yield the calls below their parents, each with its depth; those of several tasks began in turns."""
-        waiting = [(0, call) for call in reversed(self._all()) if call.parent is None]
+        waiting = [(0, call) for call in reversed(list(self)) if call.parent is None]
         while waiting:
             depth, call = waiting.pop()
             yield depth, call
@@ -213,20 +211,6 @@ class Tape:
 
 # What makes a tape is called by what it does.
 record = Tape
-
-
-def _fits(call: RecordedCall, name: str | None, arguments: dict[str, Any]) -> bool:
-    if name is not None and not call.has_name(name):
-        return False
-    return all(word in call.arguments and same(call.arguments[word], one) for word, one in arguments.items())
-
-
-def same(one: object, other: object) -> bool:
-    """Whether two values are equal, or the same object."""
-    try:
-        return one is other or bool(one == other)
-    except Exception:  # arrays, for example, whose comparison is neither true nor false
-        return False
 
 
 def line_of(call: RecordedCall) -> str:

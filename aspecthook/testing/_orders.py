@@ -13,10 +13,11 @@ from random import Random
 from typing import Any, NamedTuple, cast
 
 from aspecthook._errors import warn
+from aspecthook._values import same
 
 from ._calls import Given
 from ._mount import KINDS, Chain, Hook, Hooks, graph, hooks
-from ._repeat import ending, not_repeatable, precedes, repeat, same, same_outcome, side_by_side, swaps
+from ._repeat import ending, not_repeatable, precedes, repeat, same_outcome, side_by_side, swaps
 from ._steps import Step, Trace
 from ._trace import untraced
 

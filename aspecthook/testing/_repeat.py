@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from aspecthook._errors import AspecthookError, HookTypeError
-from aspecthook._values import shortened
+from aspecthook._values import same, shortened
 
 from ._calls import Given
 from ._mount import Chain, Hook, Hooks, type_of
@@ -87,28 +87,6 @@ def ending(trace: Trace) -> str:
 def same_outcome(one: Trace, other: Trace) -> bool:
     """Whether two calls returned equal results, or raised exceptions of one type with equal ``args``."""
     return same((one.exc, one.result), (other.exc, other.result))
-
-
-# Any: values of users, compared by their own ``==``.
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
-    if one is other:
-        return True
-    if isinstance(one, BaseException):
-        return type(one) is type(other) and same(one.args, other.args)
-    if type(one) is type(other) and isinstance(one, (list, tuple)):
-        pair = cast("tuple[list[Any], list[Any]]", (one, other))
-        return len(pair[0]) == len(pair[1]) and all(map(same, *pair))
-    if type(one) is type(other) and isinstance(one, dict):
-        first, second = cast("tuple[dict[Any, Any], dict[Any, Any]]", (one, other))
-        return first.keys() == second.keys() and all(same(value, second[key]) for key, value in first.items())
-    try:
-        equal: Any = one == other
-        if type(equal) is not bool and hasattr(equal, "all"):
-            equal = equal.all()
-        return bool(equal) or bool(one != one and other != other)  # noqa: PLR0124  # only NaN is not equal to itself
-    except Exception:  # arrays of different shapes, an __eq__ that fails
-        return False
 
 
 # Copies of what a call is given

@@ -49,6 +49,8 @@ def test_the_key_is_made_of_the_arguments_that_are_named_however_they_are_passed
         rate("EUR", None, 1, a=1, b=2)
         rate("EUR", None, 1, b=2, a=1)
     assert found == ["EUR"]
+    with weave(rate, aspect=cached(key=())):
+        assert [rate("GBP"), rate("USD")] == ["GBP", "GBP"]
 
 
 def test_an_argument_that_cannot_be_a_key_is_named() -> None:

@@ -137,9 +137,11 @@ def test_arguments_and_results_can_be_left_out(logger: Logged) -> None:
 
 def test_an_adapter_adds_what_it_adds(logger: Logged) -> None:
     adapter = logging.LoggerAdapter(logger, {"request": 7})
-    with weave(login, aspect=log(adapter)):
-        login("ann", "x")
-    [record] = logger.kept.records
+    nested: Any = logging.LoggerAdapter(adapter, {})  # type: ignore[type-arg]
+    for one in (adapter, nested):
+        with weave(login, aspect=log(one)):
+            login("ann", "x")
+    record, _ = logger.kept.records
     assert record.request == 7 and record.pathname == __file__  # type: ignore[attr-defined]
 
 

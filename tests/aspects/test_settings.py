@@ -48,11 +48,11 @@ def test_wrong_settings_are_refused_in_one_line_when_the_aspect_is_made(
 
 
 TOML = """
-retry = { on = ["requests:ConnectionError", "TimeoutError"], attempts = 5, wait = 0.2, max_wait = 10, timeout = 60 }
+retry = { on = ["requests:ConnectionError", "TimeoutError"], attempts = 5, wait = 0.2, jitter = 0, timeout = 60 }
 cached = { ttl = 60, maxsize = 1000, key = ["currency", "day"] }
 limited = { rate = 10, per = 60, wait = false }
 timeout = { seconds = 2.5 }
-log = { logger = "structlog:get_logger", level = "debug", redact = ["*token*", "password"] }
+log = { logger = "structlog:get_logger", level = "debug", result = false, redact = ["*token*", "password"] }
 timed = {}
 span = { name = "price", arguments = true, redact = "token", kind = "client" }
 """
@@ -67,6 +67,7 @@ def test_every_aspect_can_be_made_from_plain_data_and_woven() -> None:
     assert made.keys() == makers
     for name, aspect in made.items():
         assert isinstance(aspect, Aspect) and repr(aspect).startswith(f"{name}(")
+        assert all(f"{setting}=" in repr(aspect) for setting in tomllib.loads(TOML)[name])
         with weave(rate, aspect=aspect):
             pass
 

@@ -41,6 +41,24 @@ def test_the_time_of_a_generator_is_that_of_its_own_steps(clock: Clock) -> None:
     assert [row.total for row in timings.table()] == [6.0]
 
 
+@pytest.mark.parametrize("style", ["function", "generator"])
+def test_time_inside_measured_calls_is_not_counted_twice(style: str, clock: Clock) -> None:
+    def act(n: int) -> int:
+        clock.now += n
+        leaf(5)
+        return call(n - 1) if n > 1 else n
+
+    def leaf(n: int) -> None:
+        clock.now += n
+
+    target, call = Targets(act).all[style]
+    timings = timed(clock=clock)
+    with weave(target, aspect=timings), weave(leaf, aspect=timings):
+        call(3)
+        call(1)
+    assert [row[1:5] for row in timings.table()] == [(4, 0, 20.0, 20.0), (4, 0, 27.0, 7.0)]
+
+
 def test_timings_stay_when_the_weaving_is_removed_and_a_wrong_label_names_the_nearest() -> None:
     target, call = Targets().all["function"]
     timings = timed()

@@ -55,7 +55,8 @@ STATE = """
             "tasks": len(os.listdir("/proc/self/task")),
             "threads": [one.name for one in threading.enumerate()],
             "files": sorted(os.listdir("/proc/self/fd")),
-            "exit": atexit._ncallbacks(),
+            # One of ours stays, and does nothing where nothing is hooked.
+            "exit": atexit._ncallbacks() - ("aspecthook._core.mount.unloading" in sys.modules),
             "filters": [str(one) for one in warnings.filters],
             "signals": {str(one): str(signal.getsignal(one)) for one in signal.valid_signals()},
             "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),

@@ -56,15 +56,18 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) ->
     assert [line.text.split()[2] for line in tree.read()] == ["2"]
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 4])
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 4])
 def test_as_many_lines_are_shown_as_were_asked_for(
     most: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    view = View(tmp_path, most)
+    write(tmp_path, [(1, None)])
+    view.look()
     write(tmp_path, [(1, None), (2, None), (3, None)])
-    View(tmp_path, most).look(final=True)
+    view.look(final=True)
     shown = capsys.readouterr().err.splitlines()
     assert sum("price" in line for line in shown) == min(most, 3)
-    assert ("... the calls that follow are only counted" in shown) == (most < 3)
+    assert ("... the calls that follow are only counted" in shown) == (0 < most < 3)
 
 
 def test_what_a_process_writes_does_not_control_the_terminal(tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ def main(): return util.add(till.drawer.count(), len(json.dumps(1)))
 print(main(), sys.argv[1:])
 """)
     (tmp_path / "settings.py").write_text("RATE = 1")  # nothing to trace, and no reason to complain
+    for name in ("old:copy.py", "!z.py"):  # of which Python lists modules
+        (tmp_path / name).touch()
     (tmp_path / "util.py").write_text("def add(a, b): return a + b")
     (tmp_path / "till").mkdir()
     (tmp_path / "till" / "__init__.py").touch()
@@ -276,9 +278,11 @@ def main():
     thread.join()
     try:
         list(Shop().prices(["milk"]))
-    except KeyError:
-        traceback.print_exc()
+    except KeyError as error:
+        frames = list(traceback.walk_tb(error.__traceback__))
         logging.exception("failed")
+        assert list(traceback.walk_tb(error.__traceback__)) == frames
+        traceback.print_exc()
     try:
         asyncio.run(order("oats"))
     except KeyError as error:
@@ -488,6 +492,14 @@ def test_a_config_that_is_wrong_is_refused_in_one_line(aspecthook: Run, app: Pat
     done = aspecthook("run", "--config", "a.toml", "--", "app.py")
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("aspecthook")
     assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_only_of_what_the_program_itself_lacks_is_something_said(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("[[weave]]\ntarget = 'wave:no, colorsys:no'\npre = 'builtins:print'\n")
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import wave'], check=True)"
+    (tmp_path / "app.py").write_text(f"{child}\nimport colorsys\n")
+    said = aspecthook("run", "--config", "a.toml", "--", "app.py").stderr
+    assert "colorsys:no cannot be woven" in said and "wave is imported" not in said
 
 
 def test_run_is_the_program_and_no_process_beside_it(tmp_path: Path) -> None:

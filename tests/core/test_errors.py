@@ -592,6 +592,13 @@ def test_brief_of_any_value_is_one_short_line_and_runs_no_code_of_users(value: o
     assert asked == []
 
 
+def test_brief_of_what_holds_itself_ends_and_a_set_without_items_is_no_dict() -> None:
+    error = KeyError()
+    error.args = (error,)
+    assert brief([error]) == "[KeyError(KeyError(KeyError(KeyError(...))))]"
+    assert brief([set(), frozenset(), {}, {1}]) == "[set(), frozenset(), {}, {1}]"
+
+
 def test_a_repr_of_a_call_shows_names_and_types_and_no_values(price: Any) -> None:
     """`repr(call)` in a log was how passwords came into it."""
     seen: list[str] = []

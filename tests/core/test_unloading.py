@@ -340,3 +340,47 @@ def test_the_interpreter_ends_without_a_word(tmp_path: Path) -> None:
     program = "import one, sys, two, gc; one.f(); del sys.modules['two'], two; gc.collect(); one.f.pre(one.bare)"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+LEFT_OPEN = """\
+from atexit import register
+
+register(lambda: print("a hook acts at the end:", shown("tea")))
+from aspecthook import hookable, weave
+
+out = open("out.txt", "w")
+
+
+def shown(text):
+    return text
+
+
+def lines():
+    yield "tea"
+
+
+def upper(result):
+    return result.upper()
+
+
+{}
+out.write(shown("written"))
+"""
+
+
+@pytest.mark.parametrize(
+    "hooked",
+    [
+        "weave(shown, post=upper)",
+        "hookable(shown).post(upper)",
+        "weave(shown, post=upper); weave('json:dumps', pre=lambda obj: out)",
+        "weave(shown, post=upper)\nwith weave(lines, pre=lambda: None): stream = lines(); next(stream)",
+        "weave(shown, post=upper); weave(lines, item=lambda item: upper(item)); stream = lines(); next(stream)",
+    ],
+)
+def test_a_file_that_a_hooked_module_leaves_open_is_written_at_the_end(hooked: str, tmp_path: Path) -> None:
+    # The constants of the code kept the module from being torn down, and what was not flushed was lost.
+    (tmp_path / "app.py").write_text(LEFT_OPEN.format(hooked))
+    done = subprocess.run([sys.executable, "app.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (tmp_path / "out.txt").read_text() == "WRITTEN"
+    assert done.stdout.endswith("a hook acts at the end: TEA\n") and not done.stderr

@@ -306,6 +306,10 @@ REFUSED: dict[str, tuple[type[HookMachine], str]] = {
         "Refused.arguments draws 0; it must draw pairs of the positional arguments and a dict of the named ones, for "
         "example st.tuples(st.tuples(st.integers()), st.just({}))",
     ),
+    "arguments of three things": (
+        refused(arguments=st.just(((), {}, 0))),
+        "Refused.arguments draws ((), {}, 0); it must",
+    ),
     "arguments that are no strategy": (refused(arguments=(1, 2)), "Refused.arguments is (1, 2); it must be a strategy"),
     "nothing to do": (refused(candidates=()), "Refused has no candidates and no rules of its own"),
     "no candidate": (refused(candidates=(len,)), "is not a candidate; use Candidate(kind, function)"),

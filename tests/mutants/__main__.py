@@ -34,7 +34,7 @@ ROOMS = {
     "plugins": ("plugins",),
     "record": ("record",),
     "aspects": ("aspects",),
-    "cli": ("cli",),
+    "cli": ("cli", "training/job"),
     "testing": ("kit",),
 }
 SESSION = "session.sqlite"

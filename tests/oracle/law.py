@@ -13,7 +13,7 @@ from typing import Any
 from aspecthook._core.law.answers import Args, Return, Values, revise, settled, unnamed_values
 from aspecthook._core.law.call import Call, Site
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.invoke import Hooks, Target, checked, invoke, is_due
+from aspecthook._core.law.invoke import Hooks, checked, invoke, is_due
 from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Signature
@@ -26,7 +26,7 @@ def kinds_of(signature: Signature) -> list[Kind]:
     return [kind for kind in KINDS if kind not in barred and (kind != "on" or signature.emission is not None)]
 
 
-def run(chain: Chain, call: Call, target: Target) -> Any:
+def run(chain: Chain, call: Call, target: Callable[..., Any]) -> Any:
     """Interpret one call of a function."""
     with Ending(chain.always, call):
         try:
@@ -137,7 +137,7 @@ def ask(hook: Hook, call: Call, item: object = None, values: tuple[object, ...] 
 # The inside of a call: the target inside the around hooks, or the subscribers of an event.
 
 
-def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
+def inside(hooks: Hooks, call: Call, inner: Callable[..., Any], values: Values) -> Any:
     """Run `inner` inside the around hooks, the first one outermost."""
     if not hooks:
         return inner(values)
@@ -166,7 +166,7 @@ def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
     return result if answer is None else settled(site, "around", hook.function, answer)
 
 
-def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
+def body(hooks: Hooks, call: Call, target: Callable[..., Any]) -> Callable[[Values], Any]:
     """Return the function that runs inside all around hooks: the target, or the subscribers of an event."""
 
     def plain(values: Values) -> Any:
@@ -178,7 +178,7 @@ def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
     return partial(emit, hooks, call, plain)
 
 
-def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
+def emit(hooks: Hooks, call: Call, plain: Callable[..., Any], values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
     for hook in hooks:
@@ -190,7 +190,7 @@ def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
 # A generator: the same law, and every item passes through the item hooks.
 
 
-def generate(chain: Chain, call: Call, target: Target) -> Generator[Any, Any, Any]:
+def generate(chain: Chain, call: Call, target: Callable[..., Any]) -> Generator[Any, Any, Any]:
     """Interpret one run of a generator function."""
     source = None
     with Ending(chain.always, call):
@@ -239,7 +239,7 @@ def relayed(hooks: Hooks, call: Call, source: Any) -> Generator[Any, Any, Any]:
 # The around hooks of a generator. In a replay each of them asks for `proceed`, and decides by itself whether it acts.
 
 
-def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
+def streamed(hooks: Hooks, call: Call, target: Callable[..., Any], values: Values) -> Any:
     """Return the stream of a generator inside its around hooks."""
     site = call._site
     if not hooks:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aspecthook.record._saving import write_page
+from aspecthook.record._saving import save
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -37,7 +37,7 @@ def started() -> Iterator:
 @contextmanager
 def opened(browser, rows: Iterable[Mapping[str, object]], folder: Path, **options):
     """Write the page of recorded calls, and open it."""
-    write_page(map(json.dumps, rows), folder / "calls.html")
+    save(map(json.dumps, rows), folder / "calls.html")
     with shown(browser, folder / "calls.html", **options) as page:
         yield page
 

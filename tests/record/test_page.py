@@ -10,7 +10,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook.record._saving import write_page
+from aspecthook.record._saving import save
 
 HOSTILE = [
     "</script><script>window.hacked = 1</script>",
@@ -30,7 +30,7 @@ NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=12))
 @given(st.lists(st.dictionaries(NAMES, st.one_of(NAMES, st.integers(-(2**53), 2**53), st.none())), max_size=5))
 def test_the_data_of_a_page_is_what_was_written(tmp_path_factory, rows):
     file = tmp_path_factory.getbasetemp() / "page.html"
-    write_page(map(json.dumps, rows), file)
+    save(map(json.dumps, rows), file)
     text = file.read_text("utf-8")
     inside = text.partition('<script type="application/json" id="data">')[2].partition("</script>")[0]
     assert json.loads(inside) == rows
@@ -38,7 +38,7 @@ def test_the_data_of_a_page_is_what_was_written(tmp_path_factory, rows):
 
 
 def test_the_browser_may_run_the_one_script_and_nothing_else(tmp_path):
-    write_page([], tmp_path / "page.html")
+    save([], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_bytes().decode()
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     allowed = dict(part.split(" ", 1) for part in policy.split("; "))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import subprocess
 import sys
 import weakref
@@ -53,6 +54,15 @@ def test_of_a_call_that_is_not_on_the_tape_the_error_names_what_is():
         price("tea")
     with pytest.raises(LookupError, match=r"twice\(item='tea'\) is not on the tape, which has 1 call, of price"):
         tape.find("twice", item="tea")
+
+
+def test_calls_are_found_by_arrays_and_by_nan():
+    np = pytest.importorskip("numpy")
+    with record(twice) as tape:
+        for item in (np.ones(2), np.zeros(3), [math.nan]):
+            twice(item)
+    assert [tape.calls("twice", item=call.arguments["item"]) for call in tape] == [[call] for call in tape]
+    assert tape.find(item=np.zeros(3)) is tape.calls()[1] and tape.find(item=[float("nan")]) is tape.last
 
 
 def test_a_depth_of_none_is_refused():

@@ -108,9 +108,18 @@ def test_results_and_errors_are_redacted_by_these_names():
     assert tape.last.shown_error() == ("Refused", "<redacted>")
 
 
+def test_of_two_secrets_of_which_one_begins_with_the_other_nothing_is_shown():
+    with record(login, check, redact="token") as tape:
+        login("ann", "abcd")
+        login("ann", "abcd-TOP")
+        with pytest.raises(Refused):
+            check("abcd-TOP", "two")
+    assert "TOP" not in str(tape)
+
+
 @pytest.mark.parametrize("redact", [3, ("token", 3)])
 def test_what_is_no_name_is_refused(redact):
-    with pytest.raises((HookOptionError, TypeError)):
+    with pytest.raises(HookOptionError, match="redact=3: give names such as 'token', or a predicate"):
         record(login, redact=redact)
 
 

@@ -47,7 +47,7 @@ def test_a_recording_that_is_streamed_or_limited_beyond_need_is_the_same(program
     assert sorted(map(shape, again)) == sorted(map(shape, limited))
 
 
-@given(programs.programs((*programs.SYNC, "coroutine", "async generator", "task")))
+@given(programs.programs())
 def test_without_arguments_the_tree_is_the_same(program):
     with record(*TARGETS) as full, record(*TARGETS, arguments=False) as timed:
         start(program)

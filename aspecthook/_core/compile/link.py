@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from types import CellType, CodeType, FunctionType
 
 from aspecthook._core.law.call import Site
@@ -229,12 +230,14 @@ class Linker:
 
     def _filled(self, const: Any, values: dict[str, object], filename: str, *, ours: bool = False) -> Any:
         """Return a constant of a template with objects, and with names of parameters, in place."""
-        if type(const) is CodeType:
+        kind = cast("object", type(const))
+        if kind is CodeType:
             return self._put(const, values, filename, ours=ours)
-        if type(const) is tuple:
-            row = cast("tuple[object, ...]", const)
-            return tuple([self._filled(one, values, filename) for one in row])
-        if type(const) is not str:
+        if kind is tuple:
+            if {*map(type, const)} == {str} and all(map(str.startswith, const, repeat(PLACEHOLDER))):
+                return _all_named(const, self.signature.names)  # the keywords of a call, which functions may share
+            return tuple([self._filled(one, values, filename) for one in const])
+        if kind is not str:
             return const
         if const.startswith(PIN):
             return values[const.removeprefix(PIN)]

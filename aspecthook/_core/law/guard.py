@@ -32,11 +32,6 @@ class Entry:
         self._alive = False
         _running.set(tuple(one for one in _running.get() if one._alive))
 
-    @staticmethod
-    def is_under_way(guard: Guard) -> bool:
-        """Whether this hook runs now in this context, or in the context that this one was copied from."""
-        return any(one._alive and one._guard is guard for one in _running.get())
-
 
 _running: Variable[tuple[Entry, ...]] = variable("aspecthook_running", ())
 
@@ -88,7 +83,8 @@ class Guard:
 
         For a hook that is not reentrant, return its entry, whose `leave` ends the run.
         """
-        if not self.reentrant and Entry.is_under_way(self):
+        # Whether it runs now in this context, or in the context that this one was copied from.
+        if not self.reentrant and any(one._alive and one._guard is self for one in _running.get()):
             return False
         if self.skips is not None and next(self.skips):
             return False

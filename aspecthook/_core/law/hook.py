@@ -293,10 +293,6 @@ class Hook(Handle):
         names: bool = self.shape[-1]
         return names
 
-    def meaning(self) -> dict[str, object]:
-        """Return what its options come to."""
-        return meaning(self.name, self.conditions)
-
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""
         return self.kind == other.kind and self.identity == other.identity and {*self.types} == {*other.types}

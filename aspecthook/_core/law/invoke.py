@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import attrgetter
 from types import CoroutineType, GeneratorType
 
@@ -20,7 +19,6 @@ from .signature import ABSENT, ITERABLE_COROUTINE, Sought
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Hooks: TypeAlias = tuple[Hook, ...]
-Target: TypeAlias = Callable[..., Any]
 
 
 _FORMS: dict[type[Any], Form] = {Args: "Args", Return: "Return"}

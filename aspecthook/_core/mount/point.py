@@ -27,7 +27,7 @@ from aspecthook._core.law.call import NOTHING_PROVIDED, Site
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.hook import EXCEPTION, Hook, Predicate
 from aspecthook._core.law.kinds import KINDS, RULES, Kind, meant_kind
-from aspecthook._core.law.options import Adding, Asking, Options, key_of
+from aspecthook._core.law.options import Adding, Asking, Options, key_of, meaning
 from aspecthook._core.law.order import NO_MENTIONS, ORDERS, Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import (
@@ -341,7 +341,7 @@ class MountPoint(Attribute):
         if not hook.again and hook.identity in self.mentions:
             older = next((one for one in self.members if not one.again and one.is_again(hook)), None)
             if older is not None:
-                were, are = older.meaning(), hook.meaning()
+                were, are = meaning(older.name, older.conditions), meaning(hook.name, hook.conditions)
                 if were == are:
                     return older
                 others = ", ".join(option for option in are if are[option] != were[option])

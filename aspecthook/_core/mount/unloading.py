@@ -8,11 +8,13 @@ weak form (see docs/contributing/architecture.md), whose hooks the collector doe
 A module object that dies is noticed by a weak reference: functions refer to the dict of their module, not to the
 object. A module object that its own dict refers to, as in a package whose modules import the package, does not die by
 itself. Therefore all modules are checked whenever one dies, and when a function is hooked and the number of modules has
-changed.
+changed. When the program ends, all functions get the weak form: constants would keep modules from being torn down, and
+a file that a module has never closed from being written.
 """
 
 from __future__ import annotations
 
+import atexit
 import sys
 import weakref
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from types import FunctionType, ModuleType
 
 from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.law.callables import unwrap
+from aspecthook._core.law.signature import ASYNC_GENERATOR, GENERATOR
 from aspecthook._hints import Any, final
 
 from .lock import is_ending, under_lock
@@ -45,16 +48,20 @@ class _Watched:
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
 _count = 0  # how many modules there were when all were last checked
+_is_over = False  # whether the program ends
 
 
 def watch_module(function: FunctionType, mount: Any) -> ModuleType | None:
     """Watch the module that a function lives as long as, and return it; None: it may die sooner; under the lock.
 
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
-    cell of a notebook has run again. So it gets the weak form.
+    cell of a notebook has run again. So it gets the weak form. So do generator functions: a suspended generator keeps
+    its code, whatever code its function has by now, and the module may keep the generator.
     """
-    module = sys.modules.get(function.__module__)
-    if "<locals>" in function.__code__.co_qualname or getattr(module, "__dict__", None) is not function.__globals__:
+    code, module = function.__code__, sys.modules.get(function.__module__)
+    if "<locals>" in code.co_qualname or getattr(module, "__dict__", None) is not function.__globals__:
+        return None
+    if _is_over or (code.co_flags & (GENERATOR | ASYNC_GENERATOR) and not FREE_THREADED):
         return None
     if module is not None and not FREE_THREADED:
         key = function.__qualname__
@@ -112,15 +119,20 @@ def _unloaded(_: object, ending: Callable[[], bool] = is_ending) -> None:
 
 
 @under_lock
-def _weaken_unloaded() -> None:
-    global _count  # noqa: PLW0603  # under the lock
-    _count = len(sys.modules)
+def _weaken_unloaded(*, ending: bool = False) -> None:
+    """Change the functions of modules that have been unloaded to the weak form; all functions if the program ends."""
+    global _count, _is_over  # under the lock
+    _count, _is_over = len(sys.modules), _is_over or ending
     for name, watched in list(_watched.items()):
         module = watched.module()
-        if module is None or sys.modules.get(name) is not module:
+        if ending or module is None or sys.modules.get(name) is not module:
             for one in list(watched.mounts.values()):
                 mount = one()
                 if mount is not None:
                     mount.weaken()
             if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]
+
+
+# Early, so that it runs after most functions that programs register: hooks also act in these.
+atexit.register(_weaken_unloaded, ending=True)
