@@ -157,8 +157,8 @@ class Backend:
             return 0.0
         norms = [np.linalg.norm(parameter.grad.ravel(), norm_type) for parameter in held]
         norm = float(np.linalg.norm(norms, norm_type))
-        # The formula of torch.nn.utils.clip_grad_norm_; np.minimum returns NaN where the norm is NaN.
-        factor = float(np.minimum(max_norm / (norm + 1e-6), 1.0))
+        # The formula of torch.nn.utils.clip_grad_norm_; in this order, min returns NaN where the norm is NaN.
+        factor = min(max_norm / (norm + 1e-6), 1.0)
         for parameter in held:
             parameter.grad = parameter.grad * factor
         return norm

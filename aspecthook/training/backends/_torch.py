@@ -65,7 +65,8 @@ class TorchBackend(Backend):
                 array.copy_(before)
 
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type)
+        held = [parameter for part in self.parts(model).values() for parameter in part.parameters()]
+        norm = torch.nn.utils.clip_grad_norm_(held, max_norm, norm_type)
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of a model that is divided
 
     def no_grad(self) -> AbstractContextManager[object]:
@@ -98,7 +99,7 @@ class TorchBackend(Backend):
         return tensor if like is None else tensor.to(like)
 
     def mover(self, model: object) -> Callable[[Batch], Batch]:
-        device = self._device(model)
+        device, tensor = self._device(model), torch.Tensor
 
         def moved(leaf: Any) -> Any:
             if is_any(leaf, np.ndarray):
@@ -109,10 +110,12 @@ class TorchBackend(Backend):
 
         def move(batch: Any) -> Any:
             # The usual batch, a few tensors that are there already, takes a tenth of what the walk over it would.
-            if type(batch) in (list, tuple) and all(
-                type(one) is torch.Tensor and one.device == device for one in batch
-            ):
-                return batch
+            if type(batch) in (list, tuple):
+                for one in batch:
+                    if type(one) is not tensor or one.device != device:
+                        break
+                else:
+                    return batch
             # A batch with a method `to`, such as those of tokenizers, moves itself.
             return map_leaves(moved, batch, lambda value: hasattr(value, "to"))
 
@@ -199,7 +202,7 @@ def _bare(module: Any) -> Any:
     while True:
         if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             module = module.module
-        elif hasattr(module, "_orig_mod"):  # torch.compile's
+        elif "_orig_mod" in module._modules:  # torch.compile's; hasattr is slow where a module has no such attribute
             module = module._orig_mod
         else:
             return module

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 
-if TYPE_CHECKING:
-    from aspecthook.training.backends._backend import Backend
-
 # Any, in what follows: batches, losses and outputs are those of any library.
 
 
-def computed(step: str, model: Any, batch: Any, optimizer: Any, loss: Any) -> Any:
-    """Return what a model computes for a batch: by a step of its own, ``train_step`` or ``val_step``, or by a loss."""
-    if hasattr(model, step):
-        return getattr(model, step)(batch, optimizer)
+def computed(model: Any, batch: Any, loss: Any) -> dict[str, Any]:
+    """Return what a model without steps of its own computes for a batch, with the loss of the run."""
     if loss is None:
         raise TrainingError(
             f"{type(model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
         )
-    if is_any(batch, tuple, list) and len(batch) == 2:
+    if (batch.__class__ is list or is_any(batch, tuple, list)) and len(batch) == 2:
         inputs, targets = batch
     elif is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
         inputs, targets = batch["inputs"], batch["targets"]
@@ -37,22 +32,27 @@ def computed(step: str, model: Any, batch: Any, optimizer: Any, loss: Any) -> An
     return {"loss": loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
 
 
-def numbers_of(outputs: Any, backend: Backend) -> Mapping[str, Any]:
+def numbers_of(outputs: Any) -> Mapping[str, Any]:
     """Return the numbers to log of what a model has computed for a batch that it is trained on."""
-    if not is_any(outputs, dict) or "loss" not in outputs:
+    if (outputs.__class__ is not dict and not is_any(outputs, dict)) or "loss" not in outputs:
         raise TrainingError(
             f"a train_step returned {type(outputs).__name__}, not a dict with a 'loss'; return "
             "{'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
         )
-    loss: Any = outputs["loss"]
     numbers: Mapping[str, Any] | None = outputs.get("log_vars")
-    if numbers is None:  # only then: reading a number from a GPU waits until the GPU has computed it
+    if numbers is not None:  # then the loss is not read: that waits until a GPU has computed it
+        return numbers
+    loss: Any = outputs["loss"]
+    try:
+        return {"loss": float(loss.item() if hasattr(loss, "item") else loss)}
+    except Exception as error:
         size = prod(getattr(loss, "shape", ()))
-        if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
-            what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
-            raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
-        numbers = {"loss": backend.item(loss)}
-    return numbers
+        if loss is not None and size == 1 and any(hasattr(loss, name) for name in ("item", "__float__")):
+            raise  # what a GPU has failed to compute
+        what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
+        raise TrainingError(
+            f"the loss is {what}; return a single number that has backward(), such as a mean"
+        ) from error
 
 
 def inputs_of(batch: Any) -> Any:

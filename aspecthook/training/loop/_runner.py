@@ -48,10 +48,10 @@ _INTERRUPTED = "interrupted.ckpt"
 # What a validation inside a stage changes.
 _KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
 _SLOTS = """
-__dict__ __weakref__ accumulate after_stage_calls amp backend batch busy by_epoch data_loader epoch identity
-inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
-own_workflow predictions progress rank reading registered resumed running seed step stopping work_dir workflow
-world_size
+__dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch
+has_train_step identity inner_iter interrupts iter known_model loaders logged logger logs loss max_epochs max_iters
+mode model optimizer outputs own_workflow predictions progress rank reading registered resumed running seed step
+stopping work_dir workflow world_size
 """
 
 
@@ -114,6 +114,8 @@ class Runner:
             raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
         # What is trained
         self.model = model
+        self.known_model: Any = None  # the one that `has_train_step` is about
+        self.has_train_step: bool = False
         self.optimizer = optimizer
         self.loss = loss
         self.backend: Backend = backend_of(model)
@@ -154,6 +156,7 @@ class Runner:
         self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
         self.logger: logging.Logger = logging.getLogger("aspecthook.training")
         self.rank, self.world_size = rank_and_world_size()
+        self.alone: bool = process_group() is None  # asked again when a run begins
 
     def __repr__(self) -> str:
         end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
@@ -350,7 +353,7 @@ class Runner:
         """Train on one batch: forward, backward and, if a group of batches is complete, a step of the optimizer."""
         self.batch = batch
         loss = self.forward(batch)
-        size, complete = self.group()
+        size, complete = (1, True) if self.accumulate == 1 else self.group()
         self.backward(loss / size if size > 1 else loss)
         progress = self.progress
         if complete:
@@ -364,13 +367,23 @@ class Runner:
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
         if self.amp is None:
-            outputs = computed("train_step", self.model, batch, self.optimizer, self.loss)
+            outputs = self._trained(batch)
         else:
             with self.amp.autocast():
-                outputs = computed("train_step", self.model, batch, self.optimizer, self.loss)
+                outputs = self._trained(batch)
         self.outputs = outputs
-        self.log(numbers_of(outputs, self.backend))
+        self.log(numbers_of(outputs))
         return outputs["loss"]
+
+    def _trained(self, batch: Any) -> Any:
+        """Return what the model computes for a batch that it is trained on."""
+        model = self.model
+        if model is not self.known_model:
+            # Asked once: a PyTorch module makes and raises an error for each attribute that it does not have.
+            self.known_model, self.has_train_step = model, hasattr(model, "train_step")
+        if self.has_train_step:
+            return model.train_step(batch, self.optimizer)
+        return computed(model, batch, self.loss)
 
     @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
@@ -458,9 +471,11 @@ class Runner:
     def _evaluated(self, batch: Any) -> Any:
         """Return what a model computes for a batch that it is validated or tested on."""
         self.batch = batch
-        self.outputs = computed("val_step", self.model, batch, self.optimizer, self.loss)
-        if not hasattr(self.model, "val_step"):
-            self.outputs["log_vars"] = {"loss": self.backend.item(self.outputs["loss"])}
+        if hasattr(self.model, "val_step"):
+            self.outputs = self.model.val_step(batch, self.optimizer)
+        else:
+            self.outputs = computed(self.model, batch, self.loss)
+            self.outputs["log_vars"] = numbers_of(self.outputs)
         return self.outputs
 
     def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
@@ -548,7 +563,8 @@ class Runner:
         if progress.inner_iter == progress.length:
             self.end_pass()
             return True
-        self.agree_to_end()
+        if not self.alone:
+            self.agree_to_end()
         row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
         return row_ends or self.stopping or self.interrupts.came is not None
 
@@ -597,7 +613,7 @@ class Runner:
 
     def agree_to_end(self) -> None:
         """End the run on all ranks if a hook or a signal ends it on one: the others would wait for that one forever."""
-        if process_group() is None:
+        if self.alone:
             return
         signalled = self.interrupts.came is not None
         most = highest(2 if signalled else int(self.stopping))
@@ -724,6 +740,7 @@ class Runner:
         Checkpoints in it that this run does not continue, those of another run or after the one that it was resumed
         from, are moved to ``run.1`` inside, and that folder is returned.
         """
+        self.alone = process_group() is None
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None

@@ -350,6 +350,23 @@ def test_a_train_step_without_a_loss_is_refused() -> None:
         Runner(Lossless(), optimizer=Optimizer([]), max_epochs=1).fit([1.0])
 
 
+def test_a_hook_may_replace_the_model_by_one_that_has_steps_of_its_own_or_none() -> None:
+    class Replaces(Hook):
+        def before_train_iter(self, runner: Runner, batch: Any) -> None:
+            runner.model = (lambda inputs: inputs) if isinstance(batch, tuple) else own
+
+    def loss_of(outputs: object, _: object) -> Loss:
+        seen.append(outputs)
+        return loss
+
+    seen: list[object] = []
+    runner = make([Replaces()], max_epochs=1, loss=loss_of)
+    own, loss = runner.model, Loss(7.0)
+    loss.log = own.log
+    runner.fit([1.0, ([2.0], [0]), 3.0])
+    assert seen == [[2.0]] and own.log.count("step") == 3
+
+
 # The other ways in
 
 
