@@ -13,6 +13,14 @@ import os
 import sys
 from collections.abc import Sequence
 
+# The help where click, which writes it otherwise, is not installed.
+_HELP = """\
+Usage: aspecthook COMMAND [ARGS]...
+
+  trace, run, list, explain, match, doctor, attach, detach    need click: pip install click
+  train    needs click, NumPy and others, in a checkout: pip install '.[train]'
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Return its exit status.
@@ -34,5 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
+        if not rest or rest[0] in ("-h", "--help"):
+            print(_HELP, end="")
+            return 0
         print("aspecthook: click is not installed: pip install click", file=sys.stderr)
         return 2

@@ -53,7 +53,9 @@ def _in_module(term: Term, module: ModuleType, pointcut: Pointcut) -> Iterator[M
         yield Match(_key(member), member.label, _why_left(member, pointcut), place)
     for member in _others(module):
         if _key(member) not in taken and not is_excluded(member, pointcut):
-            yield Match(_key(member), member.label, _why_unmatched(member), "")
+            hint = "begins with an underscore; spell that out in the pattern"
+            why = f"its name {hint if any(name[0] == '_' for name in member.path) else 'does not match'}"
+            yield Match(_key(member), member.label, why, "")
     for name, value in list(space_of(module).items()):
         home = getattr(value, "__module__", None)
         if isinstance(value, (type, FunctionType)) and home != module.__name__:
@@ -80,12 +82,6 @@ def _others(module: ModuleType) -> Iterator[Member]:
     for names in ("*", "_*", "*._*", "_*._*"):
         for term in Pointcut(f"{module.__name__}:{names}").terms:
             yield from find(term, module)
-
-
-def _why_unmatched(member: Member) -> str:
-    if any(name.startswith("_") for name in member.path):
-        return "its name begins with an underscore; spell that out in the pattern"
-    return "its name does not match"
 
 
 def _place(value: Any, accessor: str) -> str:

@@ -114,6 +114,8 @@ def test_bad_input_is_refused_in_one_line(
 def test_without_click_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from aspecthook.cli._commands import _aspecthook
+
     found = builtins.__import__
 
     def without(name: str, scope: Any = None, local: Any = None, names: Sequence[str] = (), level: int = 0) -> Any:
@@ -122,9 +124,12 @@ def test_without_click_one_line_says_what_to_install(
         return found(name, scope, local, names, level)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    for words in (["doctor"], [], ["--help"]):
-        assert main(words) == 2
-        assert capsys.readouterr().err == "aspecthook: click is not installed: pip install click\n"
+    assert main(["doctor"]) == 2
+    assert capsys.readouterr().err == "aspecthook: click is not installed: pip install click\n"
+    help_without = [main(given) for given in ([], ["--help"])]
+    text = capsys.readouterr().out
+    commands = list(_aspecthook.commands)
+    assert help_without == [0, 0] and all(text.count(name) >= 2 for name in commands) and "pip install click" in text
 
 
 def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, shop: Path) -> None:
