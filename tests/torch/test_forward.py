@@ -310,3 +310,25 @@ def test_a_change_that_a_signal_handler_makes_in_the_middle_of_another_is_kept()
         net(x)
         assert not ran
     assert struck > 100
+
+
+def test_hooks_are_given_the_module_by_a_forward_that_takes_it_among_its_arguments() -> None:
+    # They were given the tuple of all arguments.
+    class Free(nn.Module):
+        def forward(*args: Any, scale: int = 1) -> Any:
+            return args[1] * scale
+
+    class Decorated(nn.Module):
+        @torch.no_grad()
+        def forward(self, x: Any) -> Any:
+            return x
+
+    for module in (Free(), Decorated()):
+        seen: list[object] = []
+
+        def note(module: object, name: str, seen: list[object] = seen) -> None:
+            seen.extend((module, name))
+
+        with weave(module, pre=note, always=note):
+            module(torch.ones(1))
+        assert seen == [module, "", module, ""]

@@ -298,7 +298,9 @@ class Writer:
         if isinstance(what, int):
             return self.idents[what]
         if what[0] == ".":
-            return (self.idents[0] + what).removesuffix(".")
+            rest = self.signature.varargs  # where a method takes its instance among ``*args``
+            first = self.idents[0] if rest is None or self.signature.positional else f"{self.idents[rest]}[0]"
+            return (first + what).removesuffix(".")
         if what == "args":
             inner = self.passed(keywords=False)
             return f"({inner},)" if inner else "()"

@@ -105,7 +105,7 @@ def given_to(
     positional: list[object] = []
     keywords: dict[str, object] = {}
     args, kwargs = call._site.signature.split(values)
-    words = {
+    words: dict[str, Any] = {
         "call": call,
         "args": args,
         "kwargs": kwargs,
@@ -135,12 +135,12 @@ def given_to(
         elif how == "*":
             positional.extend(args)
         else:
-            pass_on(how, values[what] if isinstance(what, int) else _word(cast("str", what), words, values))
+            pass_on(how, values[what] if isinstance(what, int) else _word(cast("str", what), words))
     return positional, keywords
 
 
-def _word(what: str, words: dict[str, object], values: Values) -> object:
+def _word(what: str, words: dict[str, Any]) -> object:
     """Return what a reserved word stands for, or an attribute of the first argument."""
     if what[0] != ".":
         return words[what]
-    return attrgetter(what[1:])(values[0]) if what[1:] else values[0]
+    return attrgetter(what[1:])(words["args"][0]) if what[1:] else words["args"][0]

@@ -8,8 +8,7 @@ weak form (see docs/contributing/architecture.md), whose hooks the collector doe
 A module object that dies is noticed by a weak reference: functions refer to the dict of their module, not to the
 object. A module object that its own dict refers to, as in a package whose modules import the package, does not die by
 itself. Therefore all modules are checked whenever one dies, and when a function is hooked and the number of modules has
-changed. When the program ends, all functions get the weak form: constants would keep modules from being torn down, and
-a file that a module has never closed from being written.
+changed. When the program ends, all functions get the weak form, so that files that modules have left open are written.
 """
 
 from __future__ import annotations
