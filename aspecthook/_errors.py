@@ -69,7 +69,7 @@ class HookSignatureError(AspecthookError, TypeError):
 
 
 class HookTypeError(AspecthookError, TypeError):
-    """A hook, or one of its options, has a type that cannot work.
+    """Raised when a hook or an option is of a type that cannot work, such as a hook that is not callable.
 
     Example:
         >>> @hookable

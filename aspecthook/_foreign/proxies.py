@@ -1,7 +1,6 @@
-"""What is known of proxies before there is one: that a value is none of them.
+"""The classes of proxies, loaded when the first proxy is made.
 
-Their classes are loaded when the first is needed. They are wrapt's, which imports asyncio; that takes longer than many
-a program runs that weaves Python functions alone.
+They need wrapt, which imports asyncio: a program that weaves only Python functions should not wait for that.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def apply(path: str) -> list[Weaving]:
 def _tables(path: str) -> list[object]:
     """Return the tables ``[[weave]]`` of a file."""
     document = load_config(path)
-    for key in document.keys() - {"weave"}:
+    for key in sorted(document.keys() - {"weave"}):
         raise ConfigError(f"{path} has {key!r}{nearest(key, ['weave']) or '; it may have tables [[weave]]'}")
     rows: Any = document.get("weave", [])
     if isinstance(rows, dict):

@@ -46,10 +46,10 @@ def _has_run(mount: MountPoint, codes: Iterable[CodeType]) -> bool:
 
 
 def _is_lasting(mount: MountPoint) -> bool:
-    """Whether this is the mount point of a function, and not of one object.
+    """Whether the mount point outlives the test.
 
-    What a test makes for itself is shown if its frames refer to it, and not because it is alive: Hypothesis keeps the
-    exceptions of earlier examples, and so what they have made.
+    Those of single objects are left out unless a frame refers to them: Hypothesis keeps the exceptions of earlier
+    examples alive, and with them the objects of these examples.
     """
     function = mount.ref()
     one = mount.of_object or isinstance(mount, InstanceMountPoint)

@@ -203,6 +203,7 @@ def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
 
 
 def _difference(one: Trace, other: Trace, *, is_sample: bool) -> str:
+    """Describe how two traces of one call differ, each with the order of its hooks."""
     note = " (a sample of its orders was tried)" if is_sample else ""
     lines = [f"{one.label} depends on the order of its hooks{note}", ""]
     kinds = [kind for kind in KINDS if getattr(one._chain, kind) != getattr(other._chain, kind)]

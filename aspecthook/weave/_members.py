@@ -92,18 +92,12 @@ def _expand(owner: Owner, segments: tuple[Segment, ...], path: tuple[str, ...], 
         if _is_class(member.value):
             cls = cast("type[Any]", member.value)
             yield from _expand(cls, rest, member.path, term) if rest else public(cls, member.path)
-        elif rest:
-            yield from _accessors(member, rest, term, exact=first.exact)
-        else:
+        elif not rest:
             yield member
-
-
-def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: bool) -> Iterator[Member]:
-    word = rest[0].glob
-    if isinstance(member.value, property) and len(rest) == 1 and word in ACCESSORS:
-        yield member._replace(accessor=word, path=(*member.path, word))
-    elif exact:
-        raise WeaveError(f"{term.text} cannot be woven: {member.label} is {_not_a_class(member, word)}")
+        elif isinstance(member.value, property) and len(rest) == 1 and rest[0].glob in ACCESSORS:
+            yield member._replace(accessor=rest[0].glob, path=(*member.path, rest[0].glob))
+        elif first.exact:
+            raise WeaveError(f"{term.text} cannot be woven: {member.label} is {_not_a_class(member, rest[0].glob)}")
 
 
 def _not_a_class(member: Member, word: str) -> str:

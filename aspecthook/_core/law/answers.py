@@ -71,7 +71,7 @@ class Return(Generic[T_co]):
 
 
 def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswerError:
-    """Return the error for an answer that a hook of this kind may not give."""
+    """Build the error for an answer that this kind of hook may not give."""
     hint = ""
     if kind == "pre":
         hint = f"; to replace an argument write Args({meant_argument(site, kind, function)}={literal(answer)})"

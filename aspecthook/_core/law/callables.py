@@ -213,7 +213,7 @@ def _style_of_object(value: Any) -> Style:
 
 
 def hands_on(function: Any) -> bool:
-    """Whether a sync function may return a coroutine of `proceed`: it is marked, or wraps an async function."""
+    """Whether a sync hook may return the coroutine of `proceed()`: it is marked, or wraps an async function."""
     inner: Any = function.__func__ if isinstance(function, MethodType) else function
     if HANDS_ON in getattr(inner, "__dict__", {}):
         return True

@@ -37,7 +37,7 @@ _added = count()
 
 
 class Predicate(NamedTuple):
-    """What must hold for a hook to act: its own `when`, or before that the gate of a weaving or a plugin."""
+    """A condition of a hook: the user's `when`, or the gate of a weaving or a plugin, which is checked first."""
 
     holds: Callable[..., object]
     asks: Asks = ()

@@ -133,7 +133,7 @@ def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any,
 
 @unblamed
 def _items(site: Site, function: object, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    # `yield from` takes any iterator.
+    # Any iterable works here, not only a generator.
     return settled(site, "around", function, (yield from source))
 
 
