@@ -91,8 +91,9 @@ def signals(*names: str) -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def handling(numbers: Iterable[int], handler: Callable[[int, Any], object]) -> Generator[None]:
-    """Handle signals by a function while a block runs."""
-    before = {number: signal.signal(number, handler) for number in numbers}
+    """Handle signals by a function while a block runs; what is ignored, as under `nohup`, stays so."""
+    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -200,6 +201,18 @@ def test_a_signal_that_kills_the_program_kills_the_command(aspecthook: Run, numb
     done = aspecthook("trace", "json:dumps", "--", "-c", program)
     assert done.returncode == -status
     assert "json:dumps(obj=1" in done.stderr and "function" in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("number", ["HUP", "INT"])
+def test_a_signal_that_is_ignored_as_under_nohup_stays_ignored(tmp_path: Path, number: str) -> None:
+    program = f"import os, signal; os.kill(os.getpid(), signal.SIG{number}); print('on')"
+    command = [sys.executable, "-m", "aspecthook", "trace", "json:dumps", "--", "-c", program]
+    shell = f"trap '' {number}; exec {shlex.join(command)}"
+    done = subprocess.run(
+        ["sh", "-c", shell], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "on\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])

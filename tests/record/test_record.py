@@ -52,7 +52,7 @@ def test_arguments_are_by_name_with_defaults_however_they_were_passed():
 def test_of_a_call_that_is_not_on_the_tape_the_error_names_what_is():
     with record(price) as tape:
         price("tea")
-    with pytest.raises(LookupError, match=r"twice\(item='tea'\) is not on the tape, which has 1 call, of price"):
+    with pytest.raises(LookupError, match=r"twice\(item='tea'\) is not on the tape, which has 1 call, of price$"):
         tape.find("twice", item="tea")
 
 

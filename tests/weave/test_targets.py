@@ -495,6 +495,16 @@ def test_every_module_level_alias_of_a_c_function_is_woven_and_restored(shop: Sh
     assert time.sleep is shop.pause is elsewhere.slumber is elsewhere.pause is plain
 
 
+def test_each_alias_is_woven_also_where_many_c_functions_are_woven_at_once(shop: Shop) -> None:
+    # For the fourth function that is looked for, all modules are searched once.
+    names = ("sqrt", "floor", "ceil", "exp", "cos", "sin")
+    plain = {name: getattr(math, name) for name in names}
+    vars(shop).update({f"my_{name}": function for name, function in plain.items()})
+    with weave(", ".join(f"math:{name}" for name in names), pre=lambda: Return("woven")):
+        assert {vars(shop)[f"my_{name}"](1) for name in names} == {"woven"}
+    assert all(vars(shop).pop(f"my_{name}") is function is getattr(math, name) for name, function in plain.items())
+
+
 @pytest.mark.parametrize(
     ("acts", "state"),
     [
