@@ -20,16 +20,8 @@ Owner: TypeAlias = "ModuleType | type[Any]"
 
 CACHING: type[Any] = type(lru_cache(print))
 ACCESSORS = ("fget", "fset", "fdel")
-_METHODS = (
-    FunctionType,
-    classmethod,
-    staticmethod,
-    property,
-    cached_property,
-    partialmethod,
-    singledispatchmethod,
-    CACHING,
-)
+_WRAPPERS = (cached_property, partialmethod, singledispatchmethod, CACHING)
+_METHODS = (FunctionType, classmethod, staticmethod, property, *_WRAPPERS)
 
 
 class Member(NamedTuple):

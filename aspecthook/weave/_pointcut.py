@@ -28,11 +28,8 @@ class Segment(NamedTuple):
 
     def chooses(self, name: str) -> bool:
         """Whether the pattern matches a name; leading underscores must be in the pattern, as dots in a shell."""
-        if name.startswith("_") and not self.glob.startswith("_"):
-            return False
-        if name.startswith("__") and not self.glob.startswith("__"):
-            return False
-        return fnmatchcase(name, self.glob)
+        lead = "__" if name.startswith("__") else "_" if name.startswith("_") else ""
+        return self.glob.startswith(lead) and fnmatchcase(name, self.glob)
 
 
 @final

@@ -35,7 +35,7 @@ from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import mount_in_place, proxied
 from aspecthook._foreign.proxies import load_proxies
 from aspecthook._foreign.unbound import Binding
-from aspecthook._hints import Any, NamedTuple, cast, final
+from aspecthook._hints import Any, NamedTuple, cast
 
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
 
@@ -77,13 +77,11 @@ class Spot(NamedTuple):
         return mount_for(self.function) if self.made is None else self.made()
 
 
-@final
-class Chosen:
+class Chosen(NamedTuple):
     """The spots that were chosen from a model or a tensor of PyTorch, and their description for messages."""
 
-    def __init__(self, text: str, spots: list[Spot]) -> None:
-        self.text = text
-        self.spots = spots
+    text: str
+    spots: list[Spot]
 
     def __repr__(self) -> str:
         return self.text
