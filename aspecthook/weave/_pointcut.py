@@ -86,10 +86,6 @@ class Pointcut:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        if "{" in text:
-            raise WeaveError(
-                f"the pointcut {text!r} has braces; write one term for each name, as in 'shop:get, shop:save'"
-            )
         parts = [part.strip() for part in text.split(",")]
         if "" in parts or "!" in parts:
             raise WeaveError(f"the pointcut {text!r} is empty, or empty between commas; write 'module:name'")

@@ -21,8 +21,12 @@ Turn: TypeAlias = Callable[..., Any]
 End: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
+def _ignore(result: Any, exc: BaseException | None) -> None:
+    """Do nothing at the end."""
+
+
 @unblamed
-def stepped(source: Any, turn: Turn, end: End = lambda *_: None) -> Generator[Any, Any, Any]:
+def stepped(source: Any, turn: Turn, end: End = _ignore) -> Generator[Any, Any, Any]:
     """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380)."""
     step, given, result = source.send, None, None
     try:
@@ -51,7 +55,7 @@ def stepped(source: Any, turn: Turn, end: End = lambda *_: None) -> Generator[An
 
 
 @unblamed
-async def astepped(source: Any, turn: Turn, end: End = lambda *_: None) -> AsyncGenerator[Any, Any]:
+async def astepped(source: Any, turn: Turn, end: End = _ignore) -> AsyncGenerator[Any, Any]:
     """Drive an async generator, as `stepped` does a generator."""
     step, given = start, source
     try:

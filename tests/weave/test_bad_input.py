@@ -128,7 +128,7 @@ POINTCUTS: list[tuple[str, tuple[str, ...]]] = [
     ("ahw_shop", ("'ahw_shop' has no colon; for the functions of a module write 'ahw_shop:*'",)),
     ("ahw_shop.a", ("'ahw_shop.a' has no colon; write 'ahw_shop:a' (or 'ahw_shop.a:*', if ahw_shop.a is a module)",)),
     ("ahw_shop:a, json.dumps", ("has no colon in 'json.dumps'; write 'json:dumps'",)),
-    ("json:{dumps,loads}", ("'json:{dumps,loads}' has braces; write one term for each name",)),
+    ("json:{dumps,loads}", ("the pointcut 'json:{dumps,loads}' has no colon in 'loads}'",)),
     *((text, (repr(text), "'module:name'")) for text in ("ahw_shop:", ":a", ":", "ahw_shop:a:b", "ahw_shop:a b")),
     *((text, (repr(text), "has an empty name")) for text in ("ahw_shop:Till..total", "ahw_shop:.a")),
     ("!ahw_shop:a", ("only excludes; add a term that chooses, as in 'shop:*, !ahw_shop:a'",)),
