@@ -26,9 +26,8 @@ def carrier(
 ) -> FunctionType:
     """Return a function that calls the original with what it is called with, and shows these parameters."""
     module, _, path = label.partition(":")
-    # A called C function looks at these globals, as it has no frame of its own: an import in C code needs
-    # `__builtins__`, and a class that is made takes its `__module__` from `__name__`. Without a proxy they would be
-    # those of the caller, who is unknown here; most calls come from the module that has the function.
+    # A C function looks at these globals, as it has no frame of its own: an import needs `__builtins__`, a new class
+    # takes its `__module__` from `__name__`. Without a proxy they are those of the caller: mostly of the same module.
     space = {"__builtins__": vars(builtins), "__name__": module, "__tracebackhide__": True}
     name = path.rpartition(".")[2]
     parameters = [] if signature is None else list(signature.parameters.values())
@@ -51,12 +50,9 @@ def _code(style: Style, count: int | None) -> CodeType:
     """Return the code of a carrier that takes anything, or so many arguments by position."""
     names = ", ".join([f"_{place}" for place in range(count or 0)])
     takes, call = ("*args, **kwargs",) * 2 if count is None else (f"{names}, /", names)
-    body = f"return original({call})"
-    if style == "coroutine":
-        body = f"return await original({call})"
-    elif style == "generator":
-        body = f"return (yield from original({call}))"
-    source = f"def outer(original):\n {'async ' * (style == 'coroutine')}def call({takes}): {body}"
+    lead = {"coroutine": "await ", "generator": "yield from "}.get(style, "")
+    a = "async " * (style == "coroutine")
+    source = f"def outer(original):\n {a}def call({takes}): return ({lead}original({call}))"
     code = compile(source, "<aspecthook>", "exec", dont_inherit=True)
     while inner := [one for one in code.co_consts if isinstance(one, CodeType)]:
         code = inner[0]

@@ -10,11 +10,10 @@ from operator import is_
 from types import ModuleType
 
 from aspecthook._core.mount.occupancy import GONE, Occupancy
-from aspecthook._hints import Any, ParamSpec, TypeAlias, TypeVar, cast, final
+from aspecthook._hints import Any, ParamSpec, TypeVar, cast, final
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Location: TypeAlias = tuple[ModuleType, str]
 
 # What is in a namespace under a name that it does not have.
 ABSENT: Any = object()
@@ -83,11 +82,11 @@ def write_entry(space: dict[str, Any], name: str, value: object) -> None:
 
 # While an indexed function runs: the places of all objects by their `id`, found for the fourth object that is looked
 # for; and how many have been looked for.
-_index: dict[int, list[Location]] | None = None
+_index: dict[int, list[tuple[ModuleType, str]]] | None = None
 _asked = 0
 
 
-def places(value: object) -> Iterator[Location]:
+def places(value: object) -> Iterator[tuple[ModuleType, str]]:
     """Yield every place in an imported module where an object is kept, except in ours."""
     global _asked  # noqa: PLW0603  # under the lock
     _asked += 1

@@ -73,21 +73,18 @@ class _Shell(_Base):
         return self.__wrapped__.__reduce__()
 
     def __copy__(self) -> Any:
-        return _copied(self, copy.copy(self.__wrapped__))
+        made = copy.copy(self.__wrapped__)
+        return self if made is self.__wrapped__ else made  # functions are copies of themselves
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _copied(self, copy.deepcopy(self.__wrapped__, memo))
+        made = copy.deepcopy(self.__wrapped__, memo)
+        return self if made is self.__wrapped__ else made
 
 
 # A slot and no method: what it holds is called at once, without a frame that passes the arguments on. Type checkers
 # take it for a method.
 setattr(_Shell, "__call__", vars(_Shell)["_self_call"])
 del _Shell.__slots__  # else it would hide those of the original
-
-
-def _copied(proxy: Any, made: Any) -> Any:
-    """Return a copy of the original, or the proxy if the original is its own copy, as functions are."""
-    return proxy if made is proxy.__wrapped__ else made
 
 
 class Proxy(_Shell):

@@ -47,11 +47,8 @@ def as_function(
             found = next(one for one in behind if not (is_proxy(one) and one.__aspecthook__.inherited))
         return bind(found, instance, owner)
 
-    def new(owner: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return bound_to(None, owner)(owner, *args, **kwargs)
-
     def call_of_class(owner: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return bound_to(None, owner)(*args, **kwargs)
+        return bound_to(None, owner)(*(owner,) * is_new, *args, **kwargs)
 
     def call_of_instance(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
         return bound_to(bound, type_of(bound))(*args, **kwargs)
@@ -65,7 +62,7 @@ def as_function(
             found(*args, **kwargs)
 
     if is_new:
-        return new, signature, style
+        return call_of_class, signature, style
     if binding == "instance":
         return (init if original is vars(object)["__init__"] else call_of_instance), signature, style
     first = Parameter("cls", Parameter.POSITIONAL_ONLY)
