@@ -25,7 +25,7 @@ import aspecthook
 from aspecthook._errors import AspecthookError, plural, printable
 
 from . import _arrival
-from ._program import handling, signals
+from ._program import handling, heard, signals
 from ._report import View
 
 _TRACE = "start the program under it: aspecthook trace 'shop.*:*' -- app.py"
@@ -199,7 +199,7 @@ def attach(
     """
     targets: Sequence[str] = request["targets"]
     # SIGTERM and SIGHUP are taken for Ctrl-C.
-    with handling(signals("SIGTERM", "SIGHUP"), signal.default_int_handler), _folder(process) as folder:
+    with handling(heard(signals("SIGTERM", "SIGHUP")), signal.default_int_handler), _folder(process) as folder:
         view, off = View(folder / "calls", lines), folder / f"off-{process}"
         until = inf if seconds is None else monotonic() + seconds
         ends = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"

@@ -70,18 +70,19 @@ class Program:
             elif number not in _KEYS or not _has_terminal():  # a terminal tells the program itself
                 child.send_signal(number)
 
-        with handling(_FORWARDED, forward):
-            environment = self._environment(settings, spawned=True)
-            # The descriptors that the program may inherit are those that it would get without us.
+        environment = self._environment(settings, spawned=True)
+        with handling(heard(_FORWARDED), forward):
+            # The program inherits the descriptors that it would get without us, and what is ignored, as under `nohup`.
             child = subprocess.Popen(self.command, env=environment, close_fds=False)
-            for number in early:
-                forward(number, None)
-            waiter = Thread(target=child.wait, daemon=True)
-            waiter.start()
-            while waiter.is_alive():
-                look()
-                waiter.join(_SECONDS)
-            return child.wait()
+            with handling(_FORWARDED, forward):
+                for number in early:
+                    forward(number, None)
+                waiter = Thread(target=child.wait, daemon=True)
+                waiter.start()
+                while waiter.is_alive():
+                    look()
+                    waiter.join(_SECONDS)
+                return child.wait()
 
 
 def signals(*names: str) -> tuple[signal.Signals, ...]:
@@ -91,14 +92,18 @@ def signals(*names: str) -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def handling(numbers: Iterable[int], handler: Callable[[int, Any], object]) -> Generator[None]:
-    """Handle signals by a function while a block runs; what is ignored, as under `nohup`, stays so."""
-    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, handler) for number in heard}
+    """Handle signals by a function while a block runs."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+def heard(numbers: Iterable[int]) -> list[int]:
+    """Return those of some signals that are not ignored."""
+    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 
 _KEYS = signals("SIGINT", "SIGQUIT")
