@@ -287,7 +287,10 @@ class Place(Occupancy):
                 return self._aside
             # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
             # It then marks this code as stale, and the loop begins again.
-            self._outdate()  # somebody may have called a stand-in that they kept, although there is newer code
+            # Somebody may have called a stand-in that they kept, although there is newer code. Without the GIL, linking
+            # looks for older code by functions that may themselves be hooked, and would link them again each time.
+            if not FREE_THREADED:
+                self._outdate()
             moved = self.moved = Moved()
             code, linked = self._link(chain(), moved)
             if self.moved is moved:
