@@ -49,7 +49,7 @@ class _Woven(NamedTuple):
 
 
 def _acts_for(held: _Woven, mount: MountPoint, cls: type[Any] | None, undo: list[Callable[[], None]]) -> bool:
-    """Have a hook that a spot has act for the calls of one more class; return False if the hook is gone."""
+    """Return whether a hook acts for the calls of a class, for which it is made to act unless it is gone."""
     if held.calls is None or held.calls.has(cls):
         return True
     if held.hook not in mount.members:

@@ -109,7 +109,7 @@ class Template:
         for place, const in enumerate(self.code.co_consts):
             if isinstance(const, str) and const.startswith(PIN):
                 self.pinned.append((place, const.removeprefix(PIN)))
-            elif isinstance(const, (str, tuple, CodeType)) and _has_names(cast("object", const)):
+            elif _has_names(const):
                 self.named.append(place)
 
 

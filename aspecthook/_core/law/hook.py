@@ -290,8 +290,7 @@ class Hook(Handle):
     @property
     def names_args(self) -> bool:
         """Whether it is a pre hook that probably answers `Args`."""
-        names: bool = self.shape[-1]
-        return names
+        return bool(self.shape[-1])
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""

@@ -132,11 +132,9 @@ class Place(Occupancy):
     )
 
     def __init__(self, function: FunctionType, site: MountSite, target: Callable[..., Any] | None) -> None:
-        self.opened: bool = False
-        self.stranded: bool = False
+        super().__init__()
         self._ref = weakref.ref(function)
-        # The original code.
-        self.before: CodeType = site.model
+        self.before: CodeType = site.model  # the original code
         self.ours: CodeType = site.model
         self.site: MountSite = site
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.
@@ -285,12 +283,12 @@ class Place(Occupancy):
                 if self._aside is None:
                     self._aside = self.bind(chain(), instances=bool(self.instances))
                 return self._aside
-            # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
-            # It then marks this code as stale, and the loop begins again.
             # Somebody may have called a stand-in that they kept, although there is newer code. Without the GIL, linking
             # looks for older code by functions that may themselves be hooked, and would link them again each time.
             if not FREE_THREADED:
                 self._outdate()
+            # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
+            # It then marks this code as stale, and the loop begins again.
             moved = self.moved = Moved()
             code, linked = self._link(chain(), moved)
             if self.moved is moved:
