@@ -54,7 +54,7 @@ from aspecthook.training.keras import (
 )
 from tests.stress.cases import run
 from tests.training.kit import data as batches
-from tests.training.kit import run_of
+from tests.training.kit import flat, run_of
 
 STEPS: tuple[tuple[Any, str], ...] = (
     *((os, name) for name in ("open", "fsync", "rmdir")),
@@ -287,14 +287,6 @@ def outcome(folder: Path) -> Any:
     files = sorted(path.name for path in folder.glob("*.safetensors"))
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return flat(state), files, rows, (folder / "log.csv").read_text()
-
-
-def flat(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: flat(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [flat(value) for value in tree]
-    return (str(tree.dtype), tree.shape, tree.tobytes()) if isinstance(tree, np.ndarray) else repr(tree)
 
 
 def settings_of(library: str) -> st.SearchStrategy[Setting]:

@@ -143,3 +143,12 @@ def on_two_ranks(program: str, folder: Path) -> list[Any]:
             rank.kill()
     assert [rank.returncode for rank in ranks] == [0, 0], errors
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+
+
+def flat(tree: Any) -> Any:
+    """Return a tree that `==` compares."""
+    if isinstance(tree, dict):
+        return {key: flat(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [flat(value) for value in tree]
+    return (str(tree.dtype), tree.shape, tree.tobytes()) if isinstance(tree, np.ndarray) else repr(tree)

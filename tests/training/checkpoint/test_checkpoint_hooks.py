@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,16 +19,7 @@ from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
 from aspecthook.training.hooks._monitor import known_rule
-from tests.training.kit import Loss, Optimizer
-
-
-def flat(tree: Any) -> Any:
-    """Return a tree that `==` compares."""
-    if isinstance(tree, dict):
-        return {key: flat(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [flat(value) for value in tree]
-    return (str(tree.dtype), tree.shape, tree.tobytes()) if isinstance(tree, np.ndarray) else repr(tree)
+from tests.training.kit import Loss, Optimizer, flat
 
 
 def contents(folder: Path) -> dict[str, Any]:
