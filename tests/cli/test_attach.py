@@ -284,6 +284,8 @@ def test_a_child_of_a_fork_is_traced_and_comes_off_as_well(run: Run, command: St
     program = run(FORKS, "-W", "always")  # Python would warn of a fork beside a thread of ours
     attached = command("attach", program.number, "shop:*")
     attached.hear("3 functions woven")
+    while len(list(Path(f"/proc/{program.number}/task").iterdir())) > 1:  # it has answered, and ends at once
+        time.sleep(0.01)
     (program.folder / "fork").touch()
     program.expect("forked")
     time.sleep(0.3)
