@@ -161,7 +161,7 @@ class Place(Occupancy):
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         # First: a signal handler that calls the stand-in of a place that is closed would take it out.
-        self.opened = True
+        self.opened: bool = True  # both declared anew: verifytypes takes an assignment for a declaration
         self.hold()
         if self.opened and function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
@@ -197,7 +197,7 @@ class Place(Occupancy):
             if not self.opened:
                 return  # a collection has dropped the last hook meanwhile, that of an instance, and closed the place
             self._stub_code = stub
-        self.stranded = False
+        self.stranded: bool = False
         code = function.__code__
         if code is self.before or code is self.ours or self.is_ours(code):
             self.put(stub)
