@@ -120,6 +120,7 @@ class Strand:
             return None
         while stack[-1][0] is not ended:
             self.pop_innermost(now)
+        begin: float
         _, begin, inside = stack.pop()
         if ended.kept:
             ended.own += now - begin - inside
@@ -287,7 +288,7 @@ class Recorder:
 
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
-        top = strand.stack[-1][0] if strand.stack and not strand.totals else None
+        top: RecordedCall | None = strand.stack[-1][0] if strand.stack and not strand.totals else None
         parent = call.parent = top if call.parent is None else _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
         if call.number >= self._whole:
