@@ -52,6 +52,7 @@ class Table(list[Row]):
 class Total:
     """The sums of one function, of all its calls or of those in one thread, in memory that does not grow with them."""
 
+    kept = True  # as a call is that no limit has left out
     __slots__ = ("calls", "counted", "durations", "errors", "lengths", "own", "running", "total", "written")
 
     def __init__(self, counted: Function | None = None) -> None:

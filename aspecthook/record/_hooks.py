@@ -217,10 +217,14 @@ def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[...,
     def live(result: object, exc: BaseException | None) -> None:
         now, counting = clock(), here.counting
         try:
-            if counting is not None and counting.count_end(function, now, exc):
-                if now >= recorder.due:
-                    recorder.write_counts()
-                return
+            if counting is not None:
+                total = counting.totals.get(function)
+                if counting.pop(total, now) is not None:
+                    if exc is not None:
+                        total.errors += 1
+                    if now >= recorder.due:
+                        recorder.write_counts()
+                    return
             here.note(("end", function, now, exc, result if keep else None))
             read()
         except RecursionError:  # as for the begin; what was to be counted is so when the call around it ends

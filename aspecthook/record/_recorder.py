@@ -81,55 +81,33 @@ class Strand:
             total.running = sum([what.counted is None and what.function is function for what, _, _ in self.stack])
         return total
 
-    def count_end(self, function: Function, now: float, exc: object) -> bool:
-        """Count the end of a call. Return False if it is not one that is only counted."""
-        stack = self.stack
-        if not stack or stack[-1][0].counted is not function:
-            if all(what.counted is not function for what, _, _ in stack):
-                return False
-            while stack[-1][0].counted is not function:
-                self.pop_innermost(now)
-        total, begin, inside = stack.pop()
-        length = now - begin
-        total.own += length - inside
-        if stack:
-            stack[-1][2] += length
-        total.running -= 1
-        if not total.running:
-            total.total += length
-        if exc is not None:
-            total.errors += 1
-        total.lengths.append(length)
-        return True
+    def pop(self, ended: RecordedCall | Total | None, now: float) -> float | None:
+        """Take a call, or one that is only counted, from the stack, and what is above it.
 
-    def pop_innermost(self, now: float) -> None:
-        """Take the innermost call or turn from the stack."""
-        what = self.stack[-1][0]
-        if what.counted is None:
-            self.pop(what, now)
-        else:
-            self.count_end(what.counted, now, None)
-
-    def pop(self, ended: RecordedCall, now: float) -> float | None:
-        """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted.
-
-        Return when it began, or its turn; None if it is not there.
+        An interrupt has kept the ends of what is above it from being noted. Return when it began, or its turn; None if
+        it is not there.
         """
         stack = self.stack
         if not stack or (stack[-1][0] is not ended and all(what is not ended for what, _, _ in stack)):
             return None
-        while stack[-1][0] is not ended:
-            self.pop_innermost(now)
-        begin: float
-        _, begin, inside = stack.pop()
-        if ended.kept:
-            ended.own += now - begin - inside
-            inside = now - begin
-        if stack:
-            stack[-1][2] += inside
-        if ended.function in self.totals:
-            self.totals[ended.function].running -= 1
-        return begin
+        while True:
+            begin: float
+            what, begin, inside = stack.pop()
+            length = now - begin
+            if what.counted is not None:
+                what.running -= 1
+                what.lengths.append(length)
+                if not what.running:
+                    what.total += length
+            elif what.function in self.totals:
+                self.totals[what.function].running -= 1
+            if what.kept:
+                what.own += length - inside
+                inside = length
+            if stack:
+                stack[-1][2] += inside
+            if what is ended:
+                return begin
 
 
 @final
@@ -398,7 +376,7 @@ class Recorder:
                 with self._collecting:
                     for strand in self.strands:
                         while strand.stack:
-                            strand.pop_innermost(CLOCK[0]())
+                            strand.pop(strand.stack[-1][0], CLOCK[0]())
                     self.write_counts()
             self._send("close")
             self.sink = None

@@ -12,7 +12,6 @@ from aspecthook.cli._live import LiveTree
 from aspecthook.cli._report import View
 from aspecthook.record import read, record
 from aspecthook.record._reading import summary
-
 from tests.record.test_page import data_of
 
 HEADER = {"aspecthook": "calls", "version": 1, "process": 7}
