@@ -377,9 +377,9 @@ BLOCKED = """
 
 def test_a_program_that_does_not_answer_in_time_is_left_alone(run: Run, command: Start) -> None:
     program = run(BLOCKED)
-    status, said = command("attach", program.number, "shop:*", "--wait", "0.5").end()
+    status, said = command("attach", program.number, "shop:*", "--for", "0.5").end()
     assert status == 2
-    assert "has not come to where it can be attached to in 0.5 s; its main thread has to run Python code" in said
+    assert "has not run what it was sent in 0.5 s; its main thread has to run Python code" in said
     (program.folder / "gate").open("w").close()
     program.stops_unchanged()
 
