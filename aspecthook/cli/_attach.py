@@ -149,7 +149,7 @@ def _ask(process: int, place: Path, within: float = inf, **request: Any) -> dict
         while not answer.exists():
             waited = monotonic() - begin
             if waited >= within:
-                raise AttachError(f"process {process} has not run what it was sent in {within:g} s; {_WAITS}")
+                raise AttachError(f"process {process} does not answer")
             if times and not _runs(process):
                 raise AttachError(f"process {process} has ended")
             if waited >= times * _RESEND_AFTER and not begun.exists():
@@ -189,7 +189,7 @@ def attach(
     Args:
         process: Its number.
         request: What is traced (``targets``), and the ``options`` of `record`.
-        seconds: That time; until the process is attached, too.
+        seconds: That time.
         lines: How many lines of the tree are shown.
         outputs: The files to write.
     """
@@ -197,15 +197,15 @@ def attach(
     # SIGTERM and SIGHUP are taken for Ctrl-C.
     with handling(heard(signals("SIGTERM", "SIGHUP")), signal.default_int_handler), _folder(process) as folder:
         view, off = View(folder / "calls", lines), folder / f"off-{process}"
-        until = monotonic() + (seconds or inf)
         ends = f"for {seconds:g} s" if seconds else "Ctrl-C ends it"
         woven = 0
         try:
-            answer = _ask(process, folder / "attach", seconds or inf, do="attach", command=os.getpid(), **request)
+            answer = _ask(process, folder / "attach", do="attach", command=os.getpid(), **request)
             woven = answer["woven"]
             _say(f"attached to process {process}: {plural(woven, 'function')} woven; {ends}")
             if answer["why"]:
                 _say(f"nothing is woven yet: {answer['why']}")
+            until = monotonic() + (seconds or inf)
             while _runs(process) and not off.exists() and (rest := until - monotonic()) > 0:
                 sleep(min(rest, 0.2))
                 view.look()

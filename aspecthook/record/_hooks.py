@@ -220,7 +220,7 @@ def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[...,
             if counting is not None:
                 total = counting.totals.get(function)
                 if counting.pop(total, now) is not None:
-                    if exc is not None:
+                    if exc is not None and total is not None:
                         total.errors += 1
                     if now >= recorder.due:
                         recorder.write_counts()
