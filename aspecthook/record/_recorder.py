@@ -266,7 +266,7 @@ class Recorder:
 
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
-        top: RecordedCall | None = strand.stack[-1][0] if strand.stack and not strand.totals else None
+        top: RecordedCall | None = strand.stack[-1][0] if strand.stack and not self._is_counting else None
         parent = call.parent = top if call.parent is None else _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
         if call.number >= self._whole:
@@ -395,7 +395,8 @@ class Recorder:
         strand.totals.clear()
         for frame in strand.stack:
             if frame[0].counted is not None:
-                frame[0] = Total(frame[0].counted)
+                frame[0] = RecordedCall(frame[0].counted, 0.0)
+                frame[0].kept = False
         self._send("forked")
 
 
