@@ -77,9 +77,9 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
     runner = _runner(settings, seed, *data.arrays)
     if saved is not None:
         runner.resume(saved, other_run=overwrite)
-    aside = runner.take_folder()  # before the config changes: that of one run never stands beside another's
-    if aside is not None and (folder / _CONFIG).exists():
-        (folder / _CONFIG).rename(aside / _CONFIG)
+    moved_to = runner.claim_folder()  # before the config changes: that of one run never stands beside another's
+    if moved_to is not None and (folder / _CONFIG).exists():
+        (folder / _CONFIG).rename(moved_to / _CONFIG)
     put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
     runner.fit(loader, DataLoader(held_out, 256))
     found = [getattr(hook, "best", None) for hook in runner.hooks]

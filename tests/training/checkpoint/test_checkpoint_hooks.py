@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, Any]:
     """Return the checkpoints in a folder, without the times and runs that they name."""
     found = {path.name: load(path) for path in folder.glob("*.safetensors")}
     for checkpoint in found.values():
-        del checkpoint["meta"]["saved"], checkpoint["meta"]["identity"]
+        del checkpoint["meta"]
     return {name: flat(checkpoint) for name, checkpoint in found.items()}
 
 
