@@ -163,7 +163,7 @@ class EMAHook(Hook):
         state = runner.backend.state(runner.model)
         values = {name: state[name] for name in runner.backend.parameters(runner.model)}
         values = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
-        self._average = runner.backend.to_device(values, runner.model)
+        self._average = runner.backend.mover(runner.model)(values)
 
     # Checkpoints
 
