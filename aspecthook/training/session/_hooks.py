@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -13,12 +13,11 @@ import numpy as np
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training._ranks import any_rank, broadcast
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._folder import saved_by
 from aspecthook.training.hooks._checkpoint import KeptFiles
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._fetches import Nested, mapped
+from ._fetches import mapped
 from ._protocol import (
     NanLossDuringTrainingError,
     Session,
@@ -290,14 +289,18 @@ class LoggingTensorHook(TimedHook):
 
     def __init__(
         self,
-        tensors: Mapping[str, str] | Iterable[str],
+        tensors: Mapping[str, str] | Sequence[str],
         every_n_iter: int | None = None,
         every_n_secs: float | None = None,
     ) -> None:
         super().__init__(every_n_iter, every_n_secs)
-        named = _by_label(tensors, "LoggingTensorHook")
-        # TensorFlow logs a mapping in the order of its keys.
-        self.tensors: dict[str, str] = dict(sorted(named.items())) if isinstance(tensors, Mapping) else named
+        if isinstance(tensors, str):
+            raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
+        # TensorFlow logs a mapping in the order of its keys, and a list in its own order.
+        self.tensors: dict[str, str] = (
+            dict(sorted(tensors.items())) if isinstance(tensors, Mapping) else {name: name for name in tensors}
+        )
+        mapped(list(self.tensors.values()), str, "LoggingTensorHook")  # raises for what is not a name
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the values, if logging is due."""
@@ -315,11 +318,3 @@ class LoggingTensorHook(TimedHook):
             f"{tag} = {f'{value:.6g}' if isinstance(value, float) else value}" for tag, value in values.items()
         )
         runner.logger.info("%s", line if passed is None else f"{line} ({passed[1]:.3f} sec)")
-
-
-def _by_label(names: Nested, who: str) -> dict[str, str]:
-    if is_any(names, str):
-        raise HookTypeError(f"{who}({brief(names)}): give a list of names, or a mapping to names")
-    named: dict[str, str] = dict(names) if is_any(names, Mapping) else {name: name for name in names}
-    mapped(list(named.values()), str, who)
-    return named
