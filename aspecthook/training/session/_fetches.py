@@ -81,24 +81,23 @@ def arrays(values: Nested) -> Nested:
 
 def fed(batch: Nested, feed: Feed, feeders: dict[object, str], who: str) -> Nested:
     """Return a batch with entries replaced; `feeders` has who has fed which entries in this step, and is updated."""
-    entries: Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None = batch  # None stands for a batch without entries
-    known: list[object] = []
-    if isinstance(entries, Mapping):
-        known = list(entries)
-    elif isinstance(entries, (list, tuple)):
-        known = list(range(len(entries)))
+    given: Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None = batch  # None stands for a batch without entries
+    entries: dict[Any, Any] = {}
+    if isinstance(given, Mapping):
+        entries = dict(given)
+    elif isinstance(given, (list, tuple)):
+        entries = dict(enumerate(given))
     for key in feed:
-        if key not in known:
+        if key not in entries:
             raise HookOptionError(
                 f"{who} feeds {key!r}, and the batch has no such entry; it has: "
-                f"{', '.join(map(repr, known)) or 'none'}{nearest(str(key), list(map(str, known)))}"
+                f"{', '.join(map(repr, entries)) or 'none'}{nearest(str(key), list(map(str, entries)))}"
             )
         if key in feeders:
             raise TrainingError(f"{who} feeds {key!r}, which {feeders[key]} feeds too; feed an entry of a batch once")
         feeders[key] = who
-    if isinstance(entries, Mapping):
-        return {**entries, **feed}
-    return remade(batch, [feed.get(place, value) for place, value in enumerate(batch)])
+    entries |= feed
+    return entries if isinstance(given, Mapping) else remade(batch, list(entries.values()))
 
 
 # The reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -97,8 +97,8 @@ class MonitoredTrainingSession:
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._state = session_state(runner)
         self._caller = Caller()
-        self._answered = False  # whether the step that the user waits for is made
-        self._thrown: BaseException | None = None  # what the user's code has raised
+        self._step_made = False  # whether the step that the user has asked for is made
+        self._thrown: BaseException | None = None  # the error of the user's block
         self._through = False  # whether all steps are made, and only the end of the run is still to come
         self._closed = False
         self._registered = ExitStack()  # removes the hooks
@@ -147,12 +147,12 @@ class MonitoredTrainingSession:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
         self._state.original_args = SessionRunArgs(fetches, dict(feed or {}))
-        self._caller.results, self._answered = None, False
-        while not (self._answered or self._through):
+        self._caller.results, self._step_made = None, False
+        while not (self._step_made or self._through):
             self._advance()
         if self._state.quiet is not None:
             raise self._state.quiet
-        if not self._answered:
+        if not self._step_made:
             raise OutOfRangeError("there are no more batches")
         return self._caller.results
 
@@ -233,7 +233,7 @@ class MonitoredTrainingSession:
         try:
             for batch in run.batches("train"):
                 run.train_iter(batch)
-                self._answered = self._state.quiet is None
+                self._step_made = self._state.quiet is None
                 if run.count_iteration():
                     return
                 yield
@@ -246,20 +246,18 @@ class MonitoredTrainingSession:
         """Continue, or raise an error of the user's code, at a pause: to the next pause, or to the end of the run."""
         run = self.runner
         folder = self._folder or run.work_dir
-        run.interrupts.patience, self._thrown, is_over = 1, thrown, False
+        run.interrupts.patience, self._thrown = 1, thrown
         try:
-            try:
+            with suppress(StopIteration):
                 if thrown is None:
                     next(self._pauses)
                 else:
                     self._pauses.throw(thrown)
-            except StopIteration:
-                is_over = True
-            if is_over:
-                run.interrupts.raise_noted()  # of a signal after the last step
-                if run.trained >= run.end:
-                    run.remove_interrupted(folder)
-                self._leave()
+                return
+            run.interrupts.raise_noted()  # of a signal after the last step
+            if run.trained >= run.end:
+                run.remove_interrupted(folder)
+            self._leave()
         except BaseException as error:
             try:
                 run.fail(error, folder)
