@@ -138,12 +138,9 @@ class CheckpointSaverHook(TimedHook):
         session = run_context.session
         step = session.runner.progress.step
         due = self.is_due(step)
-        if self.every_secs is not None:
-            due = broadcast(due)  # the clocks of the ranks differ
-        if not due:
-            return
-        self.record(step)
-        session.runner.after_stage(lambda: self._files.save(session.runner, self.path(step).name))
+        if due if self.every_secs is None else broadcast(due):  # the clocks of the ranks differ
+            self.record(step)
+            session.runner.after_stage(lambda: self._files.save(session.runner, self.path(step).name))
 
     def end(self, session: Session) -> None:
         """Save the final state."""
@@ -286,10 +283,9 @@ class LoggingTensorHook(TimedHook):
         super().__init__(every_n_iter, every_n_secs)
         if isinstance(tensors, str):
             raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
+        named = {name: name for name in tensors}
         # TensorFlow logs a mapping in the order of its keys, and a list in its own order.
-        self.tensors: dict[str, str] = (
-            dict(sorted(tensors.items())) if isinstance(tensors, Mapping) else {name: name for name in tensors}
-        )
+        self.tensors: dict[str, str] = dict(sorted(tensors.items())) if isinstance(tensors, Mapping) else named
         mapped(list(self.tensors.values()), str, "LoggingTensorHook")  # raises for what is not a name
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:

@@ -287,7 +287,7 @@ class SessionState:
                 # TensorFlow reads the number of the step before the step, which `run.step` still is.
                 read = self.reader.read(self.reader.wanted, run, run.step)
                 for key, fetches in self.fetches.items():
-                    # Most hooks fetch one name, which is read without a walk through nested names.
+                    # Most hooks fetch one name, and need no walk through nested names.
                     is_name = type(fetches) is str
                     found = read[fetches] if is_name else mapped(fetches, read.__getitem__, "the step")
                     self.values[key] = SessionRunValues(found)
@@ -324,10 +324,7 @@ _states: WeakKeyDictionary[Runner, dict[str, SessionState]] = WeakKeyDictionary(
 
 def session_state(run: Runner, mode: str = "train") -> SessionState:
     """Return the state that the session hooks of a runner share in training, validation or prediction."""
-    states = _states.setdefault(run, {})
-    if mode not in states:
-        states[mode] = SessionState(mode)
-    return states[mode]
+    return _states.setdefault(run, {}).setdefault(mode, SessionState(mode))
 
 
 # The dialect
