@@ -6,13 +6,12 @@ no state: the values that it started from are in the parameter groups, which the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._runner import Runner
 
@@ -170,44 +169,35 @@ def _steps(runner: Runner) -> float:
     )
 
 
-# The hooks of a usual run, and the priorities that mmcv gives them.
-_USUAL = {
-    "LrUpdaterHook": 10,
-    "MomentumUpdaterHook": 30,
-    "OptimizerHook": 40,
-    "CheckpointHook": 50,
-    "IterTimerHook": 70,
-}
-_LOGGERS = 90
+# The classes of the hooks of a usual run. Their own priorities are those that mmcv gives them.
+_USUAL = ("LrUpdaterHook", "MomentumUpdaterHook", "OptimizerHook", "CheckpointHook", "IterTimerHook")
 
 
-def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, custom: Any) -> None:
+# Any: a config, or a hook of any class.
+def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, custom: Iterable[Any]) -> None:
     """Register the hooks of a usual run, each from its config, the loggers and others; all of them, or none.
 
-    A config is that of a hook, a hook of any class, or None for no hook. As in mmcv, the loggers share the options that
-    `log` has beside its ``"hooks"``, and count as the run does.
+    As in mmcv, the loggers share the options that `log` has beside its ``"hooks"``, and count as the run does.
     """
-    rows: list[tuple[Any, str | None, int | None]] = [
-        (config, kind, priority) for config, (kind, priority) in zip(usual, _USUAL.items(), strict=True) if config
-    ]
+    configs = [_filled(config, {"type": kind}) for kind, config in zip(_USUAL, usual, strict=True) if config]
     if log:
-        if not is_any(log, Mapping):
+        if not isinstance(log, Mapping):
             raise ConfigError(f"log_config={brief(log)}: give a mapping with the options of the loggers, and 'hooks'")
-        shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **log}
-        for one in shared.pop("hooks", ["TextLoggerHook"]):
-            own: Any = {"type": one} if isinstance(one, str) else one
-            rows.append(({**shared, **own} if is_any(own, Mapping) else own, None, _LOGGERS))
-    others = custom if is_any(custom, list, tuple) else [] if custom is None else [custom]
-    rows += [(config, None, None) for config in others]  # each has a priority of its own
+        shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **cast("Mapping[str, Any]", log)}
+        loggers = shared.pop("hooks", ["TextLoggerHook"])
+        configs += [_filled(logger, shared) for logger in loggers]
     registered: list[Any] = []
     try:
-        for config, kind, priority in rows:
-            hook: Any = {"type": config} if isinstance(config, str) else config
-            if is_any(hook, Mapping):
-                hook = {"type": kind, **hook} if kind else {**hook}
-                priority = hook.pop("priority", priority)  # noqa: PLW2901  # that of the config wins
-            registered.append(runner.register_hook(hook, priority))
+        for config in (*configs, *custom):
+            registered.append(runner.register_hook(config))  # noqa: PERF401  # one at a time, to remove those before an error
     except BaseException:
         for hook in registered:
             runner.remove_hook(hook)
         raise
+
+
+def _filled(config: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return a config with defaults for what it does not say; a hook is returned as it is."""
+    if isinstance(config, str):
+        return {**defaults, "type": config}
+    return {**defaults, **cast("Mapping[str, Any]", config)} if isinstance(config, Mapping) else config
