@@ -1,7 +1,7 @@
 """Hooks that set learning rates and momenta by a policy, and mmcv's way to register all hooks of a usual run.
 
-Progress is counted in epochs, or in steps of the optimizer rather than the batches that make up a step. A schedule has
-no state: the values that it started from are in the parameter groups, which the state of the optimizer has.
+Progress is counted in epochs or in steps of the optimizer, each of which may be made of several batches. A schedule has
+no state of its own: the values that it started from are in the parameter groups, and so in the state of the optimizer.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any, ClassVar, cast
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import flag
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._runner import Runner
 
-from ._policies import BY_STEP, Policy, check, policy_of
+from ._policies import BY_STEP, check, policy_of
 from ._policies import warmup as warmup_factor
 
 
@@ -26,8 +27,7 @@ class LrUpdaterHook(Hook):
     The value that a group started from is kept in it as ``initial_lr``, as in mmcv and PyTorch.
 
     Args:
-        policy: The name of a policy, such as ``"step"`` or ``"cosine_annealing"``, in mmcv's spelling too; or a
-            function of the value to start from, the progress and the maximum (infinite if the run has no end).
+        policy: The name of a policy, such as ``"step"`` or ``"cosine_annealing"``, in mmcv's spelling too.
         by_epoch: Set the values once in each epoch; otherwise in each step. Unless given: by epoch, if the run has
             `max_epochs` and the policy can count epochs.
         warmup: ``"constant"``, ``"linear"``, ``"exp"`` or None: how the first steps approach the policy's values.
@@ -55,7 +55,7 @@ class LrUpdaterHook(Hook):
     # Any: the options are those of the policy.
     def __init__(
         self,
-        policy: str | Policy = "step",
+        policy: str = "step",
         *,
         by_epoch: bool | None = None,
         warmup: str | None = None,
@@ -65,17 +65,17 @@ class LrUpdaterHook(Hook):
     ) -> None:
         who = type(self).__name__
         self._name, self._policy = policy_of(who, self._word, policy, options)
-        # As text, which the settings of a run show.
-        said = ", ".join(f"{key}={value}" for key, value in options.items())
-        self.policy: str = f"{self._name}({said})" if isinstance(policy, str) else brief(policy)
+        shown = ", ".join(f"{key}={value}" for key, value in options.items())
+        self.policy: str = f"{self._name}({shown})"
         self.by_epoch = by_epoch
         self.warmup = warmup
         self.warmup_iters = warmup_iters
         self.warmup_ratio: float = self._ratio if warmup_ratio is None else warmup_ratio
-        # Without a warm-up its other options have no effect; a config may have inherited them.
-        checked = ("warmup", "warmup_iters", "warmup_ratio") if warmup is not None else ()
-        for option in checked if by_epoch is None else ("by_epoch", *checked):
-            check(who, option, getattr(self, option))
+        if by_epoch is not None:
+            flag(who, "by_epoch", by_epoch)
+        if warmup is not None:  # otherwise its options have no effect, and a config may have inherited them
+            for option in ("warmup", "warmup_iters", "warmup_ratio"):
+                check(who, option, getattr(self, option))
         if by_epoch and self._name in BY_STEP:
             raise ConfigError(f"{who}: {self._name} only counts steps; leave by_epoch out, or give False")
 
@@ -97,7 +97,7 @@ class LrUpdaterHook(Hook):
         return runner.max_epochs is not None and self._name not in BY_STEP
 
     def _set(self, runner: Runner, factor: float) -> None:
-        """Set the values of all groups. Each keeps the one that it started from, and so do checkpoints."""
+        """Set the values of all groups, multiplied by the factor of the warm-up."""
         if self._counts_epochs(runner):
             progress, end = runner.epoch, runner.max_epochs or inf
         else:
