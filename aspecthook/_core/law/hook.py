@@ -167,6 +167,7 @@ class Hook(Handle):
         "types",
         "when",
         "word",
+        "woven_as",
     )
 
     def __init__(
@@ -201,6 +202,8 @@ class Hook(Handle):
         self.guard: Guard | None = None
         self.paused: bool = False
         self.failures: int = 0
+        # By what a weaving knows those that it has added.
+        self.woven_as: object = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         self._mount = weakref.ref(mount)
