@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # pyright: ignore[reportConstantRedefinition]
 if TYPE_CHECKING:
     from typing import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]  # those that are not defined below cannot be imported at run time
 else:
-    from operator import itemgetter
+    from collections import namedtuple
     from types import GenericAlias
 
     class _Form:
@@ -56,39 +56,16 @@ else:
     class TypedDict(dict):
         def __init_subclass__(cls, *, total=True): ...
 
-    # `collections.namedtuple` compiles the source of each class, which would be a tenth of our import time.
-    class _Row(tuple):
-        __slots__ = ()
-
-        def __new__(cls, *values, **named):
-            rest = cls._fields[len(values) :]
-            if rest:
-                values += tuple([named.pop(field) if field in named else cls._defaults[field] for field in rest])
-            if named or len(values) > len(cls._fields):
-                raise TypeError(f"{cls.__name__} takes {', '.join(cls._fields)}")
-            return tuple.__new__(cls, values)
-
-        def __getnewargs__(self):
-            return tuple(self)
-
-        def _asdict(self):
-            return dict(zip(self._fields, self, strict=True))
-
-        def _replace(self, **changes):
-            values = [*map(changes.pop, self._fields, self)]
-            return type(self)(*values, **changes)
-
-        def __repr__(self):
-            return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
-
     class _NamedTuple(type):
         def __new__(mcs, name, bases, space):
             if not bases:
                 return super().__new__(mcs, name, bases, space)
-            fields = tuple(space["__annotations__"])
-            defaults = {field: space[field] for field in fields if field in space}
-            space |= {field: property(itemgetter(place)) for place, field in enumerate(fields)}
-            space |= {"__slots__": (), "__match_args__": fields, "_fields": fields, "_defaults": defaults}
-            return type(name, (_Row,), space)
+            fields = list(space["__annotations__"])
+            defaults = [space.pop(field) for field in fields if field in space]
+            made = namedtuple(name, fields, defaults=defaults, module=space["__module__"])
+            for key, value in space.items():
+                if key not in ("__module__", "__qualname__"):
+                    setattr(made, key, value)
+            return made
 
     class NamedTuple(metaclass=_NamedTuple): ...
