@@ -32,6 +32,7 @@ html_title = "aspecthook"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 pygments_dark_style = "github-dark"
 if Path(__file__).with_name("logo.svg").exists():
     html_logo = html_favicon = "logo.svg"
