@@ -45,6 +45,9 @@ class Source(Writer):
 
     def text(self) -> Text:
         """Return the text of a call with hooks."""
+        # Where nothing runs after the target, its result is returned at once.
+        if len(self.chain.pre) == len(self.chain.hooks) and "generator" not in self.style and not self.wants_call:
+            self.at_once = True
         with self.block(self.head()):
             self.hide()
             opening = len(self.lines)
@@ -60,7 +63,7 @@ class Source(Writer):
                     self._clear_exc()
             else:
                 self._guarded_by_exception()
-            if self.style != "async generator":
+            if self.style != "async generator" and not self.at_once:
                 self.line("return $result")
             links = self._guard(opening)
         if self.chain.around:
@@ -92,7 +95,7 @@ class Source(Writer):
         """
         body = self.lines[opening:]
         del self.lines[opening:]
-        links = tuple([pin for pin in self.pins_in(body) if self.slot and self.pins[pin].what in _LINKED_UP])
+        links = tuple([pin for pin in self.pins_in(body) if self.pins[pin].what in _LINKED_UP]) if self.slot else ()
         if links:
             with self.block("try:"):
                 # Without the GIL the garbage collector looks into code, and a weak reference costs more.
@@ -180,18 +183,19 @@ class Source(Writer):
     # The try part
 
     def _try_part(self) -> None:
-        with self.optional("while True:", needed=bool(self.chain.pre)):
+        skippable = bool(self.chain.pre) and not self.at_once
+        with self.optional("while True:", needed=skippable):
             for group in groups(self.chain.pre):
                 self._pre(group)
             self._body()
-            if self.chain.pre and self.lines[-1].startswith("    " * self.depth + "$"):
+            if skippable and self.lines[-1].startswith("    " * self.depth + "$"):
                 self.lines[-1] += "; break"  # on a line of its own it would be one more instruction
-            elif self.chain.pre:
+            elif skippable:
                 self.line("break")
 
     def _pre(self, group: Group) -> None:
         """Write pre hooks, inside the ``while True:`` that a `Return` breaks out of."""
-        looped = group.last > group.first
+        looped = group.last > group.first and not self.at_once
         if looped:
             self.line("$skipped = False")
         with self.hook("pre", group) as function, self.block("if $answer is not None:"):
@@ -199,16 +203,20 @@ class Source(Writer):
                 self._replace(group.hook, function)
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
-            with self.block("elif $type($answer) is $Return:"):
-                self.line("$result = $answer.value")
+            with self.block("else:"):
+                self.line(self.gives + self._returned("pre", function, often=group.hook.names_return))
                 if looped:
                     self.line("$skipped = True")
-                self.line("break")
-            with self.block("else:"):
-                self.line(self.wrong("pre", function))
+                if not self.at_once:
+                    self.line("break")
         if looped:
             with self.block("if $skipped:"):
                 self.line("break")
+
+    def _returned(self, kind: Kind, function: str, *, often: bool) -> str:
+        """Return what reads the value of a `Return` and refuses other answers: in line where it is read often."""
+        called = f'$returned($site, "{kind}", {function}, $answer)'
+        return f"$answer.value if $type($answer) is $Return else {called}" if often else called
 
     def _replace(self, hook: Hook, function: str) -> None:
         """Write what replaces arguments: in line where the hook, as most do, replaces the one that it asks for."""
@@ -245,7 +253,7 @@ class Source(Writer):
             else:
                 self.line(f"$result = yield from {source}")
         else:
-            self.line(f"$result = {self.awaits}{source}")
+            self.line(f"{self.gives}{self.awaits}{source}")
 
     def _target_call(self) -> str:
         """Return the call of the target."""
@@ -357,9 +365,7 @@ class Source(Writer):
             self.hook("exception", group, stage="$stage" if many else "", caught="" if plain else exc) as function,
             self.block("if $answer is not None:"),
         ):
-            with self.block("if $type($answer) is not $Return:"):
-                self.line(self.wrong("exception", function))
-            self.line("$result = $answer.value")
+            self.line("$result = " + self._returned("exception", function, often=True))
             self.line("$handled = True")
             self.line("break")
         if looped:

@@ -165,6 +165,13 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
 Answer: TypeAlias = "Args | Return[Any] | None"
 
 
+def returned(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
+    """Return the value of a `Return`; refuse any other answer."""
+    if type(answer) is not Return:
+        raise wrong(site, kind, function, answer)
+    return answer.value
+
+
 def settled(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
     """Return the value of an answer that is itself a result, or a `Return` of one; refuse `Args`."""
     if type(answer) is Return:

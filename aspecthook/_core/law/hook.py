@@ -281,15 +281,20 @@ class Hook(Handle):
         gates = (self.gate and self.gate[1:], self.when and self.when[1:])
         guard = self.guard
         counts = None if guard is None else (self.skips is None, guard.reentrant)
-        # A pre hook whose code has the name probably answers `Args`.
+        # A pre hook whose code has the name probably answers `Args`, or `Return`.
         code = code_of(self.function) if self.kind == "pre" else None
-        names_args = code is not None and "Args" in code.co_names
-        flags = (self.types == EXCEPTION, self.conditions.isolate, names_args)
+        names = () if code is None else code.co_names
+        flags = (self.types == EXCEPTION, self.conditions.isolate, "Args" in names, "Return" in names)
         self.shape: Any = _shared((self.kind, self.asks, self.style, gates, counts, *flags))
 
     @property
     def names_args(self) -> bool:
         """Whether it is a pre hook that probably answers `Args`."""
+        return bool(self.shape[-2])
+
+    @property
+    def names_return(self) -> bool:
+        """Whether it is a pre hook that probably answers `Return`."""
         return bool(self.shape[-1])
 
     def is_again(self, other: Hook) -> bool:

@@ -15,7 +15,7 @@ from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training._ranks import any_rank, broadcast
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._folder import saved_by
-from aspecthook.training.hooks._checkpoint import KeptFiles, check_names
+from aspecthook.training.hooks._checkpoint import KeptFiles
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._fetches import Nested, mapped
@@ -163,13 +163,12 @@ class CheckpointSaverHook(TimedHook):
         self._files.save(session.runner, self.path(step).name)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return when the hook has saved last, and the files that are kept."""
-        return {**super().state_dict(), "files": list(self._files.names)}
+        """Return when the hook saved last, and the files that it keeps."""
+        return {**super().state_dict(), "saved": self._files.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the names of the files saved, and when the last one was."""
-        check_names(state["files"], "CheckpointSaverHook")
-        self._files.names = list(state["files"])
+        """Restore what `state_dict` returned."""
+        self._files.load_state_dict("CheckpointSaverHook", state["saved"])
         super().load_state_dict(state)
 
 

@@ -285,8 +285,7 @@ class SessionState:
             self.asked[id(hook)] = fetches
         if not feed:
             return None
-        moved = {key: run.backend.to_device(value, run.model) for key, value in feed.items()}
-        return Args(batch=fed(batch, moved, self.feeders, who))
+        return Args(batch=fed(batch, run.backend.mover(run.model)(feed), self.feeders, who))
 
     def values_of(self, hook: SessionRunHook, run: Runner) -> SessionRunValues | None:
         """Return the values that a hook has fetched; None if the step was skipped, or a hook has ended the run."""
