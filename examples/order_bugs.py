@@ -8,7 +8,7 @@ that change gradients. Each step is right by itself. Look for
 - `law`: what must be true in every order. One of them compares two runs, with and without a trick;
 - the repaired systems: `before=` and `after=` say what the order of adding must not decide.
 
-Run `python examples/order_bugs.py` with aspecthook[testing,train], starlette and httpx installed.
+After `pip install '.[testing,train]' starlette httpx`, run `python examples/order_bugs.py`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ what must be true of every call is one predicate. Look for
 - rules of one's own, plain methods marked with Hypothesis's `@rule`, beside those that the machine has already;
 - the violation: the call and the chain, drawn, and the shortest list of steps, as a test to paste.
 
-Run `python examples/plugin_order.py` with aspecthook[testing] installed.
+After `pip install '.[testing]'`, run `python examples/plugin_order.py`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ be replaced, repeated or left out from outside. Look for
 
 What hooks draw comes from `np.random`: the runner seeds it, and its checkpoints keep it.
 
-Run `python examples/training_tricks.py` with `aspecthook[train]` installed, or with the name of a trick. No network.
+After `pip install '.[train]'`, run `python examples/training_tricks.py`, or add the name of a trick. No network.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _acts_for(held: _Woven, mount: MountPoint, cls: type[Any] | None, undo: list
 class Weaving:
     """Hooks that were added together and are removed together: the handle that `weave` returns.
 
-    As a context manager it removes the hooks at the end of the block.
+    Used as a context manager, it removes the hooks at the end of the block.
 
     Example:
         >>> import json
