@@ -97,7 +97,7 @@ def scale_down(model: Any, scale: float = 65536.0) -> None:
 
 
 class LossScale(Hook):
-    """Dynamic loss scaling: halve the scale and skip the step if a gradient overflows; double it after `patience` good ones.
+    """Dynamic loss scaling: halve the scale and skip the step if a gradient overflows; double it after `patience` steps.
 
     https://arxiv.org/abs/1710.03740
     """
