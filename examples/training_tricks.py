@@ -97,7 +97,7 @@ def scale_down(model: Any, scale: float = 65536.0) -> None:
 
 
 class LossScale(Hook):
-    """Dynamic loss scaling: halve the scale and skip the step if a gradient overflows; double it after `patience` steps.
+    """Dynamic loss scaling: an overflow halves the scale and skips the step; `patience` good steps double the scale.
 
     https://arxiv.org/abs/1710.03740
     """
