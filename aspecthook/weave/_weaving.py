@@ -57,7 +57,7 @@ def _acts_for(hook: Hook, mount: MountPoint, cls: type[Any] | None, undo: list[C
 class Weaving:
     """Hooks that were added together and are removed together: the handle that `weave` returns.
 
-    As a context manager it removes the hooks at the end of the block.
+    Used as a context manager, it removes the hooks at the end of the block.
 
     Example:
         >>> import json

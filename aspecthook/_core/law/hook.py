@@ -129,7 +129,7 @@ def instead_of(value: object, kind: Kind) -> str:
 class Hook(Handle):
     """One callable on one mount point, and the handle to remove it; `hooks(f)` yields these.
 
-    As a context manager it is removed at the end of the block. You can read its ``kind``, ``name``, ``function``,
+    Used as a context manager, it is removed at the end of the block. You can read its ``kind``, ``name``, ``function``,
     ``priority`` (0 to 100) and ``failures`` (how many of its exceptions were isolated).
 
     Example:
