@@ -206,10 +206,6 @@ class RecordedCall:
         self._end = None if self._end is None else self._end + seconds
         self.turns = [(begin + seconds, length) for begin, length in self.turns]
 
-    def leave_values_out(self) -> None:
-        """Forget the arguments and the result."""
-        self.has_values, self._raw, self._arguments, self._result = False, None, {}, None
-
     def set_texts(self, arguments: dict[str, str], result: str | None) -> None:
         """Set the texts of the arguments and of the result."""
         self.has_values = True

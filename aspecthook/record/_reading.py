@@ -88,6 +88,9 @@ def summary(path: str | PathLike[str]) -> Table:
         elif line.startswith('{"function":'):
             entry = json.loads(line)
             labels[str(entry["function"])] = printable(entry["name"])
+        elif line.startswith('{"counted":'):
+            entry = json.loads(line)
+            totals[labels[str(entry["counted"])]].add_counted(entry)
     return totals.table()
 
 
