@@ -63,7 +63,7 @@ def weave(
             module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude; an
             aspect, an object whose methods are marked with `pre`, `post` and so on; or a module or a tensor of PyTorch,
             which takes hooks on gradients too: see docs/training/pytorch.md. If a module is not
-            imported yet, it is woven as its import ends.
+            imported yet, it is woven at the end of its import.
         names: The modules or the parameters of a PyTorch model: a pattern such as ``"layer*.conv*"``, a class of
             modules, or several of them; by default the model itself.
         pre: A hook of this kind, or several.

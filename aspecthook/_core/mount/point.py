@@ -382,7 +382,7 @@ class MountPoint(Attribute):
         """Remove a hook by its handle, or every hook of a function or a name.
 
         Raises:
-            HookLookupError: There is no such hook (but you may remove a handle twice), or several modules have one.
+            HookLookupError: There is no such hook (but removing a handle twice is fine), or several modules have one.
         """
         if isinstance(hook, Hook):
             self.discard((hook,))
