@@ -154,8 +154,7 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
     figure: Any = import_module("matplotlib.figure").Figure((4.4 * columns, 3.0 * lines), layout="constrained")
     for place, (name, modes) in enumerate(panels, 1):
         axes: Any = figure.add_subplot(lines, columns, place)
-        title = name if len(name) <= _LONGEST_TITLE else f"{name[:_LONGEST_TITLE]}…"
-        axes.set_title(title, fontsize=10, loc="left", parse_math=False)
+        axes.set_title(name[:_LONGEST_TITLE], fontsize=10, loc="left", parse_math=False)
         for mode, curve in modes.items():
             style = "o-" if mode != "train" or len(curve) == 1 else "-"
             places, values = zip(*curve, strict=True)
