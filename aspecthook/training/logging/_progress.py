@@ -69,7 +69,7 @@ class Bar:
         self._progress.refresh()
 
     def _move_handlers(self, *streams: object) -> None:
-        """Let handlers of logging write above the bar, and not into it by the streams that they were made with."""
+        """Let handlers of logging write above the bar: by the streams that they were made with, they write into it."""
         for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
             handlers: list[Any] = logger.handlers if isinstance(logger, logging.Logger) else []
             for handler in handlers:
