@@ -139,7 +139,7 @@ def bindings(hook: object, _: Runner) -> list[Binding]:
     """Return the methods of a hook with the stages that they are named after; refuse a hook without such a method."""
     dialect = _DIALECT if _mmengine_base(hook) is None else _MMENGINE
     dialect.check(hook)
-    found = [Binding(NAMES[name], method) for name, method in dialect.methods(hook).items()]
+    found = [Binding(*NAMES[name], method) for name, method in dialect.methods(hook).items()]
     if not found and type(hook) is not Hook:
         raise HookSignatureError(
             f"the training hook {brief(hook)} has no method named after a stage, and would never be called; add one, "

@@ -102,19 +102,17 @@ class MonitoredTrainingSession:
         self._steps_over = False  # whether all steps are made, and only the end of the run is still to come
         self._closed = False
         self._registered = ExitStack()  # removes the hooks
-        runner.check_idle("MonitoredTrainingSession")
+        runner.begin("MonitoredTrainingSession", train, val)
         try:
             for given_hook in given:
                 hook = runner.register_hook(given_hook, name=name_in_list(runner.registered, given_hook))
                 self._registered.callback(runner.remove_hook, hook)
             for handle in attach(runner, self._caller, bindings(self._caller, runner), 0, "caller of the step"):
                 self._registered.callback(handle.remove)
-            runner.prepare(train, val)
             saved = None if self._folder is None else newest(self._folder)
             if saved is not None:
                 runner.resume(saved)
                 runner.logger.info("resumed from %s, after step %d", saved, runner.step)
-            runner.busy = True
             runner.interrupts.take()
             self._pauses = _staged(runner, "run", self._run)
             self._advance()
@@ -189,7 +187,7 @@ class MonitoredTrainingSession:
 
     def _run(self) -> Pauses:
         run = self.runner
-        run.take_folder()
+        run.claim_folder()
         run.running = True
         while True:
             try:
@@ -230,14 +228,16 @@ class MonitoredTrainingSession:
             run.progress.pending_epoch = None
             return
         try:
-            for batch in run.batches("train"):
-                run.train_iter(batch)
+            batches = run.batches()
+            for run.inner_iter, run.batch in batches:
+                run.train_iter(run.batch)
                 self._step_made = self._state.quiet is None
                 if run.count_iteration():
                     return
                 yield
                 if self.should_stop():
                     return
+            run.count_pass()
         except QUIET as error:
             self._state.end_quietly(run, error)
 
@@ -254,7 +254,7 @@ class MonitoredTrainingSession:
                     self._pauses.throw(thrown)
                 return
             run.interrupts.raise_noted()  # of a signal after the last step
-            if run.trained >= run.end:
+            if run.progress.trained >= run.end:
                 run.remove_interrupted(folder)
             self._leave()
         except BaseException as error:

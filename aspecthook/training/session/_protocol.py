@@ -16,7 +16,7 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._optimizer import NanLossError
-from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
+from aspecthook.training.loop._dialect import Binding, Dialect, Method
 from aspecthook.training.loop._runner import Runner
 
 from ._fetches import Feed, Nested, Reader, fed, mapped
@@ -404,7 +404,7 @@ def bindings(hook: SessionRunHook, run: Runner, mode: str = "train") -> list[Bin
     if "before_run" in called:  # it may have called request_stop
         called.setdefault("after_run", SessionRunHook().after_run)
     rows = [(*_TABLE[name], method) for name, method in called.items()]
-    found = [Binding(Stage(stages[stage], kind), adapt(state, hook, method)) for stage, kind, adapt, method in rows]
+    found = [Binding(stages[stage], kind, adapt(state, hook, method)) for stage, kind, adapt, method in rows]
 
     def end_quietly(exc: BaseException, runner: Runner) -> Return[None] | None:
         if state.creating or not isinstance(exc, QUIET):
@@ -412,5 +412,5 @@ def bindings(hook: SessionRunHook, run: Runner, mode: str = "train") -> list[Bin
         state.end_quietly(runner, exc)
         return Return(None)
 
-    found += [Binding(Stage(stage, "exception"), end_quietly) for name, stage in stages.items() if name != "run"]
-    return [*found, Binding(Stage(stages["run"], "always"), state.close)]
+    found += [Binding(stage, "exception", end_quietly) for name, stage in stages.items() if name != "run"]
+    return [*found, Binding(stages["run"], "always", state.close)]
