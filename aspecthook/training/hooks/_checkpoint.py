@@ -68,6 +68,7 @@ class KeptFiles:
 
     def save(self, run: Runner, name: str, mark: float | None = None) -> None:
         """Save a checkpoint, and remove the oldest file if there are too many, once this one has been written."""
+        # The file is on the list before it is written, since its checkpoint has the list.
         before = self.names, self.mark
         self.names, self.mark = [*(one for one in self.names if one != name), name], mark
         self.saving = path = own_path(self.folder, name)
@@ -87,7 +88,7 @@ class KeptFiles:
         """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
         for name in self.names[: -self._most] if self._most is not None else ():
             path = self.folder / name
-            # Only a checkpoint of this run: the user may have put another file in its place.
+            # Only a checkpoint of this run is removed: the user may have put another file in its place.
             if run.rank == 0 and saved_by(path) in ("", run.identity):
                 try:
                     path.unlink(missing_ok=True)
@@ -97,21 +98,19 @@ class KeptFiles:
             self.names.remove(name)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the names of the files, and the one that is due with its mark, or else the mark of the newest."""
-        due, mark = self.due or (None, self.mark)
-        return {"files": list(self.names), "due": due, "mark": mark}
+        return {"files": list(self.names), "mark": self.mark, "due": self.due}
 
     def load_state_dict(self, who: str, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; refuse files outside the folder, since the hook will remove them."""
         names, due = list(state["files"]), state["due"]
-        for name in names if due is None else [*names, due]:
+        for name in names if due is None else [*names, due[0]]:
             if not isinstance(name, str) or name in ("", "..") or PurePath(name).name != name:
                 raise TrainingError(
                     f"the state of the {who} has the file {brief(name)}, which is outside its folder; no run saves "
                     "such a state, so load another checkpoint"
                 )
         self.names, self.mark = names, state["mark"]
-        self.due = None if due is None else (due, self.mark)
+        self.due = None if due is None else tuple(due)
 
 
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
@@ -166,9 +165,9 @@ class CheckpointHook(Hook):
         self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self._score: Monitor | None = None
+        self._watched: Monitor | None = None
         if self.save_best is not None:
-            self._score = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
+            self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
         self._best = KeptFiles(self.out_dir, 1)  # its mark is the best score
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, mark=0)
@@ -190,7 +189,7 @@ class CheckpointHook(Hook):
 
     def before_run(self, runner: Runner) -> None:
         """Find the folder, and finish what a killed run had no time for."""
-        if self.interval or self._score is not None:
+        if self.interval or self._watched is not None:
             folder = self.out_dir or folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
             for files in (self._best, self._files):
                 files.open(runner, folder)
@@ -213,11 +212,11 @@ class CheckpointHook(Hook):
 
     def judge(self, runner: Runner) -> None:
         """Plan to save the best checkpoint, if the score of the newest validation is the best so far."""
-        if self._score is None:
+        if self._watched is None:
             return
-        score = self._score.read(runner.logs)
-        if self._score.exceeds(score, self.best_score):
-            name = self._score.name
+        score = self._watched.read(runner.logs)
+        if self._watched.exceeds(score, self.best_score):
+            name = self._watched.name
             runner.logger.info("%s is %g, the best so far", name, score)
             self._best.plan(runner, f"best_{_SEPARATORS.sub('_', name)}_{self._name(runner)}", score)
 
@@ -225,8 +224,8 @@ class CheckpointHook(Hook):
         """Save the last checkpoint, and warn if there was no score."""
         if self.interval and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
-        if self._score is not None and not self._score.found and self.best_score is None:
-            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._score.who)
+        if self._watched is not None and not self._watched.found and self.best_score is None:
+            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._watched.who)
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
         """Leave the optimizer out of the files of this hook, unless `save_optimizer` is set."""
@@ -245,12 +244,12 @@ class CheckpointHook(Hook):
             "last": self._files.state_dict(),
             "best": self._best.state_dict(),
             "save_best": self.save_best,
-            "rule": None if self._score is None else self._score.rule,
+            "rule": None if self._watched is None else self._watched.rule,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
-        who, rule = type(self).__name__, None if self._score is None else self._score.rule
+        who, rule = type(self).__name__, None if self._watched is None else self._watched.rule
         self._files.load_state_dict(who, state["last"])
         if state["save_best"] == self.save_best and rule in (state["rule"], None):
             self._best.load_state_dict(who, state["best"])

@@ -128,10 +128,10 @@ class DistSamplerSeedHook(Hook):
     def before_train_epoch(self, runner: Runner) -> None:
         """Set the epoch."""
         batches = getattr(runner.data_loader, "batch_sampler", None)
-        for sampler in (getattr(runner.data_loader, "sampler", None), batches, getattr(batches, "sampler", None)):
-            set_epoch = getattr(sampler, "set_epoch", None)
-            if callable(set_epoch):
-                set_epoch(runner.epoch)
+        samplers: list[Any] = [getattr(runner.data_loader, "sampler", None), batches, getattr(batches, "sampler", None)]
+        for sampler in samplers:
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(runner.epoch)
                 return
 
 

@@ -131,7 +131,7 @@ class EarlyStoppingHook(Hook):
     def __init__(self, monitor: str, *, patience: int = 5, min_delta: float = 0.1, rule: Rule | None = None) -> None:
         who = "EarlyStoppingHook"
         self.monitor = monitor
-        self._score = Monitor(f"{who}(monitor={brief(monitor)})", monitor, rule)
+        self._watched = Monitor(f"{who}(monitor={brief(monitor)})", monitor, rule)
         self.patience: int = whole_number(who, "patience", patience, 1)
         self.min_delta: float = finite_number(who, "min_delta", min_delta)
         self.best_score: float | None = None
@@ -147,11 +147,11 @@ class EarlyStoppingHook(Hook):
         """Judge the validation, and ask the run to stop if it is time."""
         if not runner.running:
             return
-        score, best = self._score.read(runner.logs), self.best_score
-        delta = self.min_delta if self._score.rule == "greater" else -self.min_delta
+        score, best = self._watched.read(runner.logs), self.best_score
+        delta = self.min_delta if self._watched.rule == "greater" else -self.min_delta
         if not isfinite(score):
             self._stop(runner, f"{self.monitor} is {score}")
-        elif best is None or not self._score.exceeds(best + delta, score):  # what is just as good as that improves
+        elif best is None or not self._watched.exceeds(best + delta, score):  # what is just as good as that improves
             self.best_score, self.wait_count = score, 0
         else:
             self.wait_count += 1
@@ -159,7 +159,7 @@ class EarlyStoppingHook(Hook):
 
     def after_run(self, runner: Runner) -> None:
         """Warn if there was nothing to judge."""
-        if not self._score.found and self.stop_reason is None:
+        if not self._watched.found and self.stop_reason is None:
             runner.logger.warning(
                 "EarlyStoppingHook: there was no validation, so it could not stop the run; give fit(train, held_out), "
                 "or an EvalHook"

@@ -208,7 +208,7 @@ class JsonLoggerHook(LineLoggerHook):
 
 @HOOKS.register
 class CsvLoggerHook(LineLoggerHook):
-    """Log numbers as a table, to ``log.csv`` in the run's `work_dir`. A resumed run continues it, as `JsonLoggerHook`.
+    """Log numbers as a table, to ``log.csv`` in the run's `work_dir`. A resumed run continues it, see `JsonLoggerHook`.
 
     The columns are ``mode``, ``epoch``, ``iter``, ``name`` and ``value``. Each number has a line of its own, so a
     number that is logged for the first time late in the run needs no new column.

@@ -203,34 +203,34 @@ class LoggerHook(Hook):
                 self.before_run(runner)
             self._catch_up(runner, runner.iter + 1)
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Write a row of the last iterations of an epoch."""
-        if self._run is not None:
-            self._catch_up(runner, runner.progress.iter)
-            self._end_epoch(runner)
+    def before_epoch(self, runner: Runner) -> None:
+        """Before a validation or a test, write the training rows that are due.
 
-    def before_val_epoch(self, runner: Runner) -> None:
-        """Write the training rows that are due: a hook may validate before this one is called for the iteration."""
-        if runner.rank == 0:
-            self.after_train_epoch(runner)
+        A hook may validate before this one is called for the iteration, or for the epoch.
+        """
+        if runner.rank == 0 and runner.mode != "train":
+            self._finish_training(runner)
             self._mode = runner.mode if runner.mode != "predict" else ""
 
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Write a row of a validation, unless a hook has skipped it."""
-        if runner.rank == 0 and self._mode:
+    def after_epoch(self, runner: Runner) -> None:
+        """Write a row of the last iterations of an epoch, or of a validation or test."""
+        if runner.mode == "train":
+            self._finish_training(runner)
+        elif self._mode:
             row, self._mode = self._validation_row(runner), ""
-            if row is not None:
+            if row is not None:  # else a hook has skipped the validation
                 self._write(runner, row)
-
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
-    after_test_epoch = after_val_epoch
 
     def always_run(self, runner: Runner, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
         """Write what the sink has missed, if it works now."""
         self._send(runner, at_once=True)
 
     # Rows
+
+    def _finish_training(self, runner: Runner) -> None:
+        if self._run is not None:
+            self._catch_up(runner, runner.progress.iter)
+            self._end_epoch(runner)
 
     def _catch_up(self, runner: Runner, done: int) -> None:
         """Add up what was logged since the last call, when so many iterations are done, skipped ones included."""

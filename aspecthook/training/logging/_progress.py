@@ -69,7 +69,7 @@ class Bar:
         self._progress.refresh()
 
     def _move_handlers(self, *streams: object) -> None:
-        """Let handlers of logging write above the bar, and not into it by the streams that they were made with."""
+        """Let handlers of logging write above the bar: by the streams that they were made with, they write into it."""
         for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
             handlers: list[Any] = logger.handlers if isinstance(logger, logging.Logger) else []
             for handler in handlers:
@@ -134,16 +134,10 @@ class ProgressHook(LoggerHook):
 
     def before_epoch(self, runner: Runner) -> None:
         """Show that a pass over the data begins; print the training before a validation."""
-        if runner.mode != "train":
-            super().before_val_epoch(runner)
-            if runner.mode == "val" and not runner.by_epoch:
-                self._write_training(runner)
+        super().before_epoch(runner)
+        if runner.mode == "val" and not runner.by_epoch:
+            self._write_training(runner)
         self._draw(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
-
-    before_train_epoch = before_epoch
-    before_val_epoch = before_epoch
-    before_test_epoch = before_epoch
-    before_predict_epoch = before_epoch
 
     def after_iter(self, runner: Runner) -> None:
         """Show how far the training, or a validation, a test or a prediction has come."""

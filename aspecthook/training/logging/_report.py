@@ -154,8 +154,7 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
     figure: Any = import_module("matplotlib.figure").Figure((4.4 * columns, 3.0 * lines), layout="constrained")
     for place, (name, modes) in enumerate(panels, 1):
         axes: Any = figure.add_subplot(lines, columns, place)
-        title = name if len(name) <= _LONGEST_TITLE else f"{name[:_LONGEST_TITLE]}…"
-        axes.set_title(title, fontsize=10, loc="left", parse_math=False)
+        axes.set_title(name[:_LONGEST_TITLE], fontsize=10, loc="left", parse_math=False)
         for mode, curve in modes.items():
             style = "o-" if mode != "train" or len(curve) == 1 else "-"
             places, values = zip(*curve, strict=True)
@@ -216,20 +215,21 @@ class ReportHook(PlotHook):
         return page.encode(errors="replace")
 
     def _progress(self, runner: Runner) -> list[str]:
-        """Return how far the run has come, when it was so far, and why it has stopped."""
+        """Return how far the run has come, when the page was written, and why the run has ended early."""
         now = runner.progress
         texts = [f"{now.epoch:,} of {runner.max_epochs:,} epochs"] if runner.max_epochs else []
         texts.append(f"{now.iter:,}{'' if texts or not runner.max_iters else f' of {runner.max_iters:,}'} iterations")
         written = datetime.now().astimezone().isoformat(" ", "minutes")
         texts.append(f"{'resumed, and ' if runner.resumed else ''}written {written}")
-        stopped = [hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)]
-        return [*texts, *(why for why in [self._error, *stopped] if why and self.end not in ("Running", "Done"))]
+        reasons = [self._error]
+        if self.end == "Stopped early":
+            reasons = [hook.stop_reason or "" for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)]
+        return [*texts, *filter(None, reasons)]
 
 
 def _logs_of(runner: Runner, folder: Path) -> list[tuple[str, str]]:
-    """Return the names of the files of the log and of the config, and where they are as seen from a folder."""
-    files = [hook.file for hook in runner.hooks if isinstance(hook, LineLoggerHook)]
-    paths = [file.path for file in files if file is not None]
+    """Return the names of the files of the log and of the config, with their paths relative to a folder."""
+    paths = [hook.file.path for hook in runner.hooks if isinstance(hook, LineLoggerHook) and hook.file]
     paths += [runner.work_dir / "config.json"] if runner.work_dir else []
     return [(path.name, quote(os.path.relpath(path, folder))) for path in paths if path.exists()]
 

@@ -1,13 +1,12 @@
-"""Fetches, the names of values that a step has, and feeds, new entries of its batch.
+"""Fetches, which are names of values of a step, and feeds, which are new entries for its batch.
 
 Some values exist only in the middle of a step, so hooks on stages and layers catch them. The invariant: such a hook
-exists only if the current step, or the one before it, fetches its value. A run without fetches has none.
+exists only if the current step, or the one before it, fetches its value. A run without fetches has no such hook.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from typing import Any, TypeAlias, final
 
 from aspecthook import hooks, weave
@@ -25,7 +24,7 @@ WORDS = ("loss", "global_step", "lr", "iter", "epoch")
 
 
 def mapped(fetches: Nested, function: Callable[[str], object], who: str) -> Nested:
-    """Return fetches with a function applied to each name; refuse what is not a name."""
+    """Return fetches with a function applied to each name; raise if something in them is not a name."""
 
     def of_name(name: object) -> object:
         if name is None or isinstance(name, str):
@@ -71,7 +70,8 @@ def arrays(values: Nested) -> Nested:
             return TorchBackend().to_array(value)
         from aspecthook.training.backends._network import detach
 
-        return copy(detach(value))  # the next step changes parameters in place
+        found = detach(value)
+        return found.copy() if hasattr(found, "dtype") else found  # the next step changes parameters in place
 
     return map_leaves(array, values)
 
@@ -80,7 +80,7 @@ def arrays(values: Nested) -> Nested:
 
 
 def fed(batch: Nested, feed: Feed, feeders: dict[object, str], who: str) -> Nested:
-    """Return a batch with entries replaced; `feeders` has who has fed which entries in this step, and is updated."""
+    """Return a batch with the entries of a feed; `feeders` records which hook has fed which entry in this step."""
     given: Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None = batch  # None stands for a batch without entries
     entries: dict[Any, Any] = {}
     if isinstance(given, Mapping):
@@ -115,7 +115,7 @@ class Reader:
         self.wanted: set[str] = set()  # the names that the current step fetches
         self._checked: set[str] = set()
         self._caught: dict[str, Any] = {}  # by name: the values of the current step
-        self._removers: dict[str, Callable[[], object]] = {}  # by name: a function that removes the hook for it
+        self._removers: dict[str, Callable[[], object]] = {}  # by name: what removes the hook that catches it
 
     def begin_step(self) -> None:
         """Begin a step: stop catching the values that the last step did not fetch."""

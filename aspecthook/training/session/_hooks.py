@@ -1,4 +1,4 @@
-"""The session-run hooks of the package: they end a run, save it, log values, check the loss and count steps."""
+"""The session-run hooks of the package: they save a run, end it, check its loss and log values."""
 
 from __future__ import annotations
 
@@ -83,9 +83,6 @@ class TimedHook(SessionRunHook):
         self._last = None if state["step"] is None else (state["step"], clock() - state["ago"])
 
 
-# Checkpoints
-
-
 @final
 @HOOKS.register
 class CheckpointSaverHook(TimedHook):
@@ -130,8 +127,9 @@ class CheckpointSaverHook(TimedHook):
         step: int = session.run("global_step")
         if not resumed:  # a resumed run saves at the same steps as a run that was never interrupted
             self.record(step)
-        if not (resumed and self.path(step).name in self._files.names and saved_by(self.path(step)) is not None):
-            self._files.save(session.runner, self.path(step).name)
+        path = self.path(step)
+        if not resumed or path.name not in self._files.names or saved_by(path) is None:
+            self._files.save(session.runner, path.name)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Save a checkpoint if it is due."""
@@ -156,9 +154,6 @@ class CheckpointSaverHook(TimedHook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._files.load_state_dict("CheckpointSaverHook", state["saved"])
         super().load_state_dict(state)
-
-
-# The end
 
 
 @final
@@ -253,9 +248,6 @@ class NanTensorHook(SessionRunHook):
             )
         run_context.session.runner.logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
         run_context.request_stop()
-
-
-# Logs
 
 
 @final

@@ -206,7 +206,7 @@ def test_a_skipped_iteration_is_in_no_row_and_counts() -> None:
     assert [row["loss"] for row in found] == pytest.approx(means, rel=1e-14)
 
 
-def test_what_a_hook_logs_once_stays_and_no_number_is_in_the_place_of_a_row() -> None:
+def test_a_number_that_is_logged_once_stays_and_no_number_hides_the_place_of_a_row() -> None:
     class Once(Hook):
         def before_run(self, runner: Runner) -> None:
             runner.log({"scale": 1024.0, "phase": "warm-up", "left out": [1, 2], "mode": 3.0, "iter": -1.0})
@@ -421,7 +421,7 @@ def test_a_sink_that_takes_long_to_fail_is_not_waited_for_each_time(
     assert said.startswith("the sink <function ") and "cannot be written: ConnectionError('no network')" in said
 
 
-def test_what_is_impossible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_options_of_loggers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HookOptionError, match="TextLoggerHook: interval=-1; give a number from 0 up"):
         TextLoggerHook(-1)
     with pytest.raises(HookTypeError, match=r"sink=\[\] is not callable; give a function of a row"):
