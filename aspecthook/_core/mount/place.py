@@ -161,7 +161,7 @@ class Place(Occupancy):
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         # First: a signal handler that calls the stand-in of a place that is closed would take it out.
-        self.opened: bool = True  # both declared anew: verifytypes takes an assignment for a declaration
+        self.opened = True
         self.hold()
         if self.opened and function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
@@ -174,7 +174,7 @@ class Place(Occupancy):
             self.moved.links = None
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.unwrap()
-        self.opened = False
+        self.opened: bool = False  # declared anew, with `stranded`: verifytypes takes an assignment for a declaration
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
 

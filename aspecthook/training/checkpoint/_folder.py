@@ -178,7 +178,7 @@ def identity_of(checkpoint: object) -> str | None:
     return identity if isinstance(identity, str) else None
 
 
-def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Path | None:
+def claim_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Path | None:
     """Make a folder that of a run, and move the checkpoints of others to a subfolder, ``run.1``; return it, or None.
 
     Others are checkpoints that the run does not continue: those of other runs, and of a resumed run those after the
@@ -194,23 +194,23 @@ def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pat
     sweep(folder)
     is_ours = identity_in(folder) == identity
     others = [found for found in _found_in(folder) if is_other(found)]
-    aside = unused_path(folder / "run")
+    moved_to = unused_path(folder / "run")
     try:
         if others:
-            aside.mkdir()
+            moved_to.mkdir()
             if others[0].run:
-                _write(aside, others[0].run)
+                _write(moved_to, others[0].run)
         folder.mkdir(parents=True, exist_ok=True)
         if not is_ours:
             _write(folder, identity)  # from here on `newest` ignores the others
         for one in others:
-            one.path.rename(aside / one.path.name)
+            one.path.rename(moved_to / one.path.name)
     except OSError as error:
         raise TrainingError(
             f"{folder} cannot become the folder of this run: {error.strerror}; free some space, check the permissions, "
             "or give another work_dir"
         ) from error
-    return aside if others else None
+    return moved_to if others else None
 
 
 def _write(folder: Path, identity: str) -> None:

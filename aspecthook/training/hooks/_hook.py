@@ -32,8 +32,8 @@ class Hook:
     ``exception_…`` is called with `exc` if the stage fails or is interrupted, and ``always_…`` however it ends. If
     several stages fail, the innermost comes first. ``always_run`` is the place to clean up.
 
-    The hooks of the package, callbacks and session-run hooks included, check their options when they are made: a value
-    that is impossible raises a HookOptionError, one of another type a HookTypeError.
+    The hooks of the package, callbacks and session-run hooks included, check their options when they are made. An
+    impossible value raises a HookOptionError, a value of the wrong type a HookTypeError.
 
     Example:
         >>> class Announce(Hook):
@@ -47,26 +47,25 @@ class Hook:
 
     # Any: a state is made of numbers, strings, lists, dicts and arrays.
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must keep for this hook to continue as if nothing had happened."""
+        """Return the state that a checkpoint keeps, so that a resumed run continues as if it had never ended."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore what `state_dict` returned."""
 
-    # When
-
-    # One expression each, as hooks ask at every iteration, and another call would take a part of that time.
+    # Hooks ask these at every iteration, so each is one expression: a call of a shared function would take longer than
+    # the rest.
 
     def every_n_epochs(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this epoch is an n-th one, counted from 1 or from `start`; never with n <= 0."""
+        """Whether this is every n-th epoch, counted from 1, or from `start` on; never if n is 0 or less."""
         return n > 0 and (past := runner.epoch + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this iteration is an n-th one of the run."""
+        """Whether this is every n-th iteration of the run."""
         return n > 0 and (past := runner.iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_inner_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this iteration is an n-th one of its epoch."""
+        """Whether this is every n-th iteration of its epoch."""
         return n > 0 and (past := runner.inner_iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def end_of_epoch(self, runner: Runner) -> bool:
@@ -74,17 +73,9 @@ class Hook:
         length = runner.progress.length if runner.mode == "train" else length_of(runner.data_loader)
         return runner.inner_iter + 1 == length
 
-    def is_last_epoch(self, runner: Runner) -> bool:
-        """Whether this epoch is the last of the run."""
-        return runner.max_epochs is not None and runner.epoch + 1 == runner.max_epochs
-
-    def is_last_iter(self, runner: Runner) -> bool:
-        """Whether this iteration is the last of the run."""
-        return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
-
 
 def _idle(name: str) -> Callable[..., object]:
-    """Return a method that does nothing, or what the general method of its name does."""
+    """Return a method that does nothing but call the general method of its name, or proceed."""
     general = GENERAL.get(name)
 
     def idle(self: Hook, *args: Any, **kwargs: Any) -> object:
@@ -93,8 +84,6 @@ def _idle(name: str) -> Callable[..., object]:
         return None if general is None else getattr(self, general)(*args[:1], **kwargs)
 
     idle.__name__, idle.__qualname__ = name, f"Hook.{name}"
-    default = f"Call `{general}`" if general else "Proceed" if name.startswith("around_") else "Do nothing"
-    idle.__doc__ = f"{default}, unless overridden."
     return idle
 
 
@@ -128,7 +117,7 @@ _MMENGINE = Dialect(
 class DistSamplerSeedHook(Hook):
     """Call ``set_epoch`` of the training sampler, such as a ``DistributedSampler``, before each epoch.
 
-    As in mmcv, that is the loader's sampler, its batch sampler or the sampler of that. Loaders of
+    As in mmcv, the sampler is that of the loader, its batch sampler, or the sampler of the batch sampler. Loaders of
     `aspecthook.training.data` need no hook.
 
     Example:
@@ -147,10 +136,10 @@ class DistSamplerSeedHook(Hook):
 
 
 def bindings(hook: object, _: Runner) -> list[Binding]:
-    """Return the methods of a hook with the stages that they are named after; refuse a hook without any."""
+    """Return the methods of a hook with the stages that they are named after; refuse a hook without such a method."""
     dialect = _DIALECT if _mmengine_base(hook) is None else _MMENGINE
     dialect.check(hook)
-    found = [Binding(NAMES[name], method) for name, method in dialect.methods(hook).items()]
+    found = [Binding(*NAMES[name], method) for name, method in dialect.methods(hook).items()]
     if not found and type(hook) is not Hook:
         raise HookSignatureError(
             f"the training hook {brief(hook)} has no method named after a stage, and would never be called; add one, "
@@ -162,9 +151,11 @@ def bindings(hook: object, _: Runner) -> list[Binding]:
 def build_hook(config: str | Mapping[str, Any]) -> tuple[Any, str | None]:
     """Return a hook, and the name in checkpoints that its config gives it."""
     load_hooks()
-    if isinstance(config, str) or "name" not in config:
+    if isinstance(config, str):
         return HOOKS.build_from_config(config), None
-    return HOOKS.build_from_config({key: value for key, value in config.items() if key != "name"}), config["name"]
+    rest = dict(config)
+    name = rest.pop("name", None)
+    return HOOKS.build_from_config(rest), name
 
 
 def load_hooks() -> None:

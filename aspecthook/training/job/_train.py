@@ -74,9 +74,9 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
     if saved is not None:
         runner.resume(saved, other_run=overwrite)
     # Before the config changes, so that the config of one run never lies beside the checkpoints of another.
-    aside = runner.take_folder()
-    if aside is not None and (folder / _CONFIG).exists():
-        (folder / _CONFIG).rename(aside / _CONFIG)
+    moved_to = runner.claim_folder()
+    if moved_to is not None and (folder / _CONFIG).exists():
+        (folder / _CONFIG).rename(moved_to / _CONFIG)
     put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
     runner.fit(loader, DataLoader(held_out, 256))
     bests = [getattr(hook, "best", None) for hook in runner.hooks]

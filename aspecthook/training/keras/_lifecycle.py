@@ -19,7 +19,7 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._loggers import values_of
-from aspecthook.training.loop._dialect import Binding, Method, Stage
+from aspecthook.training.loop._dialect import Binding, Method
 from aspecthook.training.loop._model import Means, logged_by, of_mode
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
@@ -131,7 +131,7 @@ class KerasLifecycle(Hook):
         done = runner.progress
         ends = runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
         # An epoch that is interrupted continues when the run is resumed.
-        if done.epoch > self.epoch.number or (ends and not runner.interrupted):
+        if done.epoch > self.epoch.number or (ends and runner.interrupts.came is None):
             self.epoch.phase = "trained" if runner.validation_follows() else "over after train"
 
     def after_val_epoch(self, runner: Runner) -> None:
@@ -294,7 +294,7 @@ def bindings(callback: object, run: Runner) -> list[Binding]:
     life = life or run.register_hook(KerasLifecycle(run))
     life.callbacks[id(callback)] = callback
     return [
-        Binding(Stage(stage, kind), MethodType(function, Caller(life, callback, methods[event])))
+        Binding(stage, kind, MethodType(function, Caller(life, callback, methods[event])))
         for event, (stages, kind, function) in _EVENTS.items()
         if event in methods
         for stage in stages.split()

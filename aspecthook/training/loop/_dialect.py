@@ -45,13 +45,6 @@ WORDS: dict[str, Kind] = {
 }
 
 
-class Stage(NamedTuple):
-    """A mount point of the runner, and the kind of hook on it."""
-
-    method: str
-    kind: Kind
-
-
 # By the rest of a method's name after its first word: the stage. So a method of a loop is named after its mode alone.
 _STAGES: dict[str, str] = {
     "run": "run",
@@ -59,13 +52,14 @@ _STAGES: dict[str, str] = {
     **{f"{mode}_{what}": f"{mode}_{what}" for what in ("epoch", "iter") for mode in MODES},
     **{name: name for name in ("forward", "backward", "optimizer_step")},
 }
-# By the name of a method: its stage. A hook may change a checkpoint before it is written, and after it was read.
-NAMES: dict[str, Stage] = {
-    **{f"{first}_{rest}": Stage(stage, kind) for rest, stage in _STAGES.items() for first, kind in WORDS.items()},
-    "before_save_checkpoint": Stage("write_checkpoint", "pre"),
-    "after_save_checkpoint": Stage("write_checkpoint", "post"),
-    "before_load_checkpoint": Stage("load_checkpoint", "pre"),
-    "after_load_checkpoint": Stage("restore", "pre"),
+# By the name of a method: its stage, and the kind of hook on it. A hook may change a checkpoint before it is written,
+# and after it was read.
+NAMES: dict[str, tuple[str, Kind]] = {
+    **{f"{first}_{rest}": (stage, kind) for rest, stage in _STAGES.items() for first, kind in WORDS.items()},
+    "before_save_checkpoint": ("write_checkpoint", "pre"),
+    "after_save_checkpoint": ("write_checkpoint", "post"),
+    "before_load_checkpoint": ("load_checkpoint", "pre"),
+    "after_load_checkpoint": ("restore", "pre"),
 }
 
 # For a method of one mode, the general method that is called in its place unless it is overridden itself.
@@ -78,9 +72,10 @@ GENERAL: dict[str, str] = {
 
 
 class Binding(NamedTuple):
-    """A function, and the stage that it becomes a hook on."""
+    """A stage, the kind of hook on it, and the function that becomes one."""
 
-    stage: Stage
+    stage: str
+    kind: Kind
     function: Method
 
 
@@ -159,10 +154,10 @@ def attach(
     number = priority_of(own, f"the {who} {name}")
     handles: list[Handle] = []
     with ExitStack() as undo:
-        for (method, kind), function in bindings:
+        for stage, kind, function in bindings:
             # An end by Ctrl-C reaches exception hooks of a run too.
             types = (BaseException,) if kind == "exception" else ()
-            mount = hooks(getattr(run, method))
+            mount = hooks(getattr(run, stage))
             handles.append(mount.add(kind, function, *types, name=name, priority=number, again=True))
             undo.callback(handles[-1].remove)
         undo.pop_all()

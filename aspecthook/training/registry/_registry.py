@@ -90,12 +90,12 @@ class Registry(dict[str, Factory]):
         return add if target is None else add(target)
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
-        """Build what a config says.
+        """Build what a config describes.
 
         Args:
             config: Its ``"type"`` is a registered name, a callable, or, where ``imports`` allows it, an import path
                 ``"package.module:Class"``; the other keys are keyword arguments. A ``"priority"`` that the constructor
-                does not take is set on what it made. A string is the type alone.
+                does not take is set on the object. A string is the type alone.
             **defaults: Arguments for keys that the config does not have.
 
         Raises:

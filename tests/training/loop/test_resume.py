@@ -226,8 +226,8 @@ def test_each_rank_has_its_own_random_numbers_again() -> None:
     runner, states = make(1), list[Any]()
     for seed in (5, 7):
         random.seed(seed)
-        states.append(runner.state_dict()["random"])
-    state = runner.state_dict() | {"random": states[0], "ranks": states[1:]}
+        states += runner.state_dict()["random"]
+    state = runner.state_dict() | {"random": states}
     for rank, seed in ((0, 5), (1, 7), (2, 5)):  # three ranks, of a run that had two
         runner = make(1)
         runner.rank = rank
