@@ -99,7 +99,7 @@ class PlotHook(FileLoggerHook):
             self.end = "Interrupted" if isinstance(exc, INTERRUPTS) else "Failed"
             self._error = f"{type(exc).__name__}: {exc}"
         else:
-            self.end = "Stopped early" if runner.trained < runner.end < inf else "Done"
+            self.end = "Stopped early" if runner.progress.trained < runner.end < inf else "Done"
         self.write(runner)
 
     def write(self, runner: Runner) -> None:
