@@ -257,8 +257,6 @@ class Shortener(Repr):
             x = x[:edge] + x[-edge:]
         return _cut(self._redaction.masked(repr(x)), self.maxstring)
 
-    repr_bytes = repr_bytearray = repr_str
-
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         """Return the text of a dict, in its own order."""
         if not x or level <= 0:
@@ -278,8 +276,6 @@ class Shortener(Repr):
         more = ", ..." if level > 0 and len(x) > self.maxset else ""
         return f"{{{', '.join(parts)}{more}}}"
 
-    repr_frozenset = repr_set
-
     def repr_instance(self, x: Any, level: int) -> str:  # noqa: ARG002  # likewise
         """Return the shortened `repr` of an object."""
         return _cut(self._redaction.masked(repr(x)), self.maxother)
@@ -289,8 +285,13 @@ class Shortener(Repr):
 _PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
 _BIG = 10**30
 
-_BASES: tuple[type[Any], ...] = (str, bytes, bytearray, int, list, tuple, dict, set, frozenset)
-_SHOWS: dict[object, str] = {cast("Any", base).__repr__: f"repr_{base.__name__}" for base in _BASES}
+# The methods of `Shortener` for the types that show themselves as one of these builtins does.
+_SHOWN_ALIKE: dict[str, tuple[type[Any], ...]] = {
+    "repr_str": (str, bytes, bytearray),
+    "repr_set": (set, frozenset),
+    **{f"repr_{base.__name__}": (base,) for base in (int, list, tuple, dict)},
+}
+_SHOWS: dict[object, str] = {base.__repr__: name for name, bases in _SHOWN_ALIKE.items() for base in bases}
 
 
 def _cut(text: str, longest: int) -> str:
