@@ -44,8 +44,8 @@ class TorchBackend(Backend):
         for part in self.parts(model).values():
             part.to(device)
 
-    # The averages and arrays may be tensors on the device of the model. `as_tensor` returns a tensor as it is, and one
-    # that shares the memory of an array.
+    # The averages and arrays may be tensors on the device of the model, which `as_tensor` returns as they are. For an
+    # array it returns a tensor that shares the memory of the array.
 
     def mix(self, model: object, averages: Arrays, weight: float) -> None:
         with torch.no_grad():
@@ -63,7 +63,8 @@ class TorchBackend(Backend):
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
         parameters = [parameter for part in self.parts(model).values() for parameter in part.parameters()]
         norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
-        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of a model that is divided
+        # The norm of a model that is divided among ranks, by `fully_shard`, is a tensor that is divided too.
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
     def no_grad(self) -> AbstractContextManager[object]:
         context: AbstractContextManager[object] = torch.no_grad()

@@ -156,7 +156,9 @@ def _refused(place: str, value: Value, key: str) -> Iterator[tuple[str, Value]]:
         for number, inner in enumerate(value):
             yield from _refused(f"{place}[{number}]", inner, key)
     elif isinstance(value, str):
-        # A word, such as the name of a policy or a metric, cannot be a path, an address or an import path.
-        is_word = value == "" or value.translate({ord(mark): None for mark in "_- "}).isalnum()
-        if value not in _TYPES.split() if key in ("type", "hooks") else not is_word:
+        if key in ("type", "hooks"):
+            is_allowed = value in _TYPES.split()
+        else:  # a word, such as the name of a policy or a metric, cannot be a path, an address or an import path
+            is_allowed = value == "" or value.translate({ord(mark): None for mark in "_- "}).isalnum()
+        if not is_allowed:
             yield place, value

@@ -820,7 +820,7 @@ class Runner:
         log_config: Any = None,
         momentum_config: Any = None,
         timer_config: Any = "IterTimerHook",
-        custom_hooks: Iterable[Any] = (),
+        custom_hooks: Iterable[Any] | None = None,
     ) -> None:
         """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
 

@@ -7,6 +7,7 @@ no state of its own: the values that it started from are in the parameter groups
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from math import ceil, inf
 from typing import Any, ClassVar, cast
 
@@ -174,7 +175,7 @@ _USUAL = ("LrUpdaterHook", "MomentumUpdaterHook", "OptimizerHook", "CheckpointHo
 
 
 # Any: a config, or a hook of any class.
-def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, custom: Iterable[Any]) -> None:
+def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, custom: Iterable[Any] | None) -> None:
     """Register the hooks of a usual run, each from its config, the loggers and others; all of them, or none.
 
     As in mmcv, the loggers share the options that `log` has beside its ``"hooks"``, and count as the run does.
@@ -186,14 +187,10 @@ def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, cust
         shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **cast("Mapping[str, Any]", log)}
         loggers = shared.pop("hooks", ["TextLoggerHook"])
         configs += [_filled(logger, shared) for logger in loggers]
-    registered: list[Any] = []
-    try:
-        for config in (*configs, *custom):
-            registered.append(runner.register_hook(config))  # noqa: PERF401  # one at a time, to remove those before an error
-    except BaseException:
-        for hook in registered:
-            runner.remove_hook(hook)
-        raise
+    with ExitStack() as undo:
+        for config in (*configs, *(custom or ())):
+            undo.callback(runner.remove_hook, runner.register_hook(config))
+        undo.pop_all()
 
 
 def _filled(config: Any, defaults: Mapping[str, Any]) -> Any:
