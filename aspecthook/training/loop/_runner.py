@@ -37,7 +37,7 @@ from ._interrupts import INTERRUPTS, Interrupts, Terminated
 from ._model import Means, computed, inputs_of, numbers_of, of_mode, without_mode
 from ._progress import Progress, workflow_of
 from ._reading import Reading, check_loader, is_divided, length_of
-from ._state import Part, check_identity, load_hooks, load_parts, note_hook, note_items
+from ._state import Part, check_identity, load_hooks, load_parts, note_hook, states_of
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
@@ -240,11 +240,13 @@ class Runner:
         loaders = {"train": train} if val is None else {"train": train, "val": val}
         for mode, loader in loaders.items():
             check_loader(loader, f"the data for {mode}")
-        self.loaders, self.busy, self.stopping = loaders, True, False
-        self._note_length(length_of(train))
+        self.loaders, self.stopping = loaders, False
+        self.progress.length = length_of(train)
+        self._note_length()
         if self.seed is not None and not self.resumed and not self.iter:
             random.seed(self.seed)
             self.backend.seed(self.seed)
+        self.busy = True
 
     def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
@@ -271,7 +273,7 @@ class Runner:
         """
         check_loader(loader, f"the data for {mode}")
         inside = self.busy
-        kept = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
         wholes: list[Any] = [self.model, *getattr(self.model, "__dict__", {}).values()] if inside else []
         modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
         training = [bool(module.training) for module in modules]
@@ -285,21 +287,19 @@ class Runner:
         finally:
             # What the iteration under way has logged meanwhile stays, such as its time.
             self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+            if inside:
+                self.loaders = kept["loaders"]
+                self.set_mode(kept["mode"])
             for name, value in kept.items():
                 setattr(self, name, value)
             self.progress.pending_epoch = pending
-            if inside:
-                self._switch_model()
             for module, was_training in zip(modules, training, strict=True):
                 module.training = was_training
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""
         self.mode, self.data_loader = mode, self.loaders[mode]
-        self._switch_model()
-
-    def _switch_model(self) -> None:
-        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
+        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(switch):
             switch()
 
@@ -491,9 +491,7 @@ class Runner:
 
     def next_epoch(self) -> str | None:
         """Return the mode of the next epoch, or None if the run is over."""
-        progress = self.progress
-        progress.pending_epoch = progress.advance(self.workflow, self.end, stopping=self.stopping)
-        return progress.pending_epoch
+        return self.progress.advance(self.workflow, self.end, stopping=self.stopping)
 
     def validation_follows(self) -> bool:
         """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
@@ -501,10 +499,11 @@ class Runner:
 
     def batches(self) -> Iterator[tuple[int, Any]]:
         """Begin or continue an epoch, and return its batches with their numbers, without those that were trained on."""
-        self.progress.pending_epoch, start = None, self.progress.inner_iter
-        batches, length = self.reading.begin(self.data_loader, self.epoch, start)
-        self._note_length(length)
-        return enumerate(map(self.backend.mover(self.model), batches), start)
+        progress = self.progress
+        progress.pending_epoch = None
+        batches = self.reading.begin(self.data_loader, progress)
+        self._note_length()
+        return enumerate(map(self.backend.mover(self.model), batches), progress.inner_iter)
 
     def group(self) -> tuple[int, bool]:
         """Return how many batches share a step with the one under way, and whether it is the last of them."""
@@ -552,8 +551,7 @@ class Runner:
             progress.pending_epoch = None
             if mode == "val":
                 progress.validated += 1
-            elif self.by_epoch:
-                # Otherwise it would be the next one forever.
+            elif self.by_epoch:  # otherwise it would be the next one forever
                 progress.epoch, progress.inner_iter = self.epoch + 1, 0
             else:
                 raise TrainingError(
@@ -566,17 +564,14 @@ class Runner:
         self.epoch = progress.epoch
         self.agree_to_end()
         self.interrupts.raise_noted()
-        is_iterator = hasattr(self.loaders["train"], "__next__")
-        if mode == "train" and is_iterator and progress.row_end(self.workflow, self.end) == inf:
-            self.request_stop()  # it has only one pass
 
-    def _note_length(self, length: int | None) -> None:
-        """Note the length of the epoch that begins or continues, and what it means for the number of iterations.
+    def _note_length(self) -> None:
+        """Note what the length of the epoch that begins or continues means for the number of iterations.
 
         The epochs before, and the rest of this one, may have been divided into other batches than those to come, which
         are assumed to be as long as the data are now. Each may have another length, and notes it when it begins.
         """
-        self.progress.length, later = length, length_of(self.loaders["train"])
+        length, later = self.progress.length, length_of(self.loaders["train"])
         if self.by_epoch and self.max_epochs is not None:
             before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
             if length is None or later is None:
@@ -641,10 +636,6 @@ class Runner:
         with ExitStack() as undo:
             for name in _REPLACED:
                 undo.callback(setattr, self, name, getattr(self, name))
-            if self.optimizer is not None:  # the very groups come back, which schedules hold
-                undo.callback(setattr, self.optimizer, "param_groups", self.optimizer.param_groups)
-                for group in self.optimizer.param_groups:
-                    note_items(undo, group)
             for hook in self.hooks if resume else ():
                 note_hook(undo, hook)
             load_parts(parts, checkpoint, undo)
@@ -671,38 +662,30 @@ class Runner:
             backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
             self.progress.accumulated = bool(gradients)
 
-        def data_state() -> Mapping[str, Any] | None:
-            return self.reading.state_of(self.loaders.get("train"), progress.epoch, progress.inner_iter)
-
         def load_data(saved: Mapping[str, Any] | None) -> None:
             self.reading = Reading(saved)
+
+        def load_logs(logs: Mapping[str, Any]) -> None:
+            self.logs, self.logged = dict(logs), {}
 
         def load_random(
             states: Sequence[Mapping[str, Any]],
         ) -> None:  # if there were fewer ranks, several have the same
             backend.set_rng_state(states[self.rank % len(states)])
 
-        def load_logs(logs: Mapping[str, Any]) -> None:
-            self.logs, self.logged = dict(logs), {}
-
-        def logs_state() -> dict[str, Any]:
-            return {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
-
-        def hooks_state() -> dict[str, Any]:
-            return {one.name: one.hook.state_dict() for one in self.registered if hasattr(one.hook, "state_dict")}
-
-        parts = {"model": Part(lambda: backend.state(model), partial(backend.load_state, model))}
+        parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
         if optimizer is not None:
-            load_optimizer = partial(backend.load_optimizer_state, optimizer)
-            parts["optimizer"] = Part(lambda: backend.optimizer_state(optimizer), load_optimizer)
+            state, load = backend.optimizer_state, backend.load_optimizer_state
+            parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
         if amp is not None:
             parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
+        logs = {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
         return parts | {
             "progress": Part(progress.state_dict, load_progress),
             "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
-            "data": Part(data_state, load_data),
-            "logs": Part(logs_state, load_logs),
-            "hooks": Part(hooks_state, partial(load_hooks, self.registered, self.logger)),
+            "data": Part(partial(self.reading.state_of, self.loaders.get("train"), progress), load_data),
+            "logs": Part(lambda: logs, load_logs),
+            "hooks": Part(partial(states_of, self.registered), partial(load_hooks, self.registered, self.logger)),
             "random": Part(lambda: [backend.rng_state()], load_random),
         }
 
