@@ -176,10 +176,10 @@ def identity_of(checkpoint: object) -> str | None:
     return identity if isinstance(identity, str) else None
 
 
-def claim_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Path | None:
+def claim_folder(folder: Path, identity: str, *, resumed: bool, iterations: int) -> Path | None:
     """Make a folder that of a run, and move the checkpoints that it does not continue to a folder inside, ``run.1``.
 
-    These are the checkpoints of other runs, and of a resumed one those after more than the iterations that it has done.
+    These are the checkpoints of other runs, and of a resumed one those after more iterations than it has done.
     Checkpoints that name no run are those of others too, unless the run was resumed, maybe from one of them.
 
     Returns:
@@ -190,7 +190,7 @@ def claim_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pa
     others = [
         one
         for one in _found_in(folder)
-        if ((resumed and one.iter > done) if one.run == identity else (one.run or not resumed))
+        if ((resumed and one.iter > iterations) if one.run == identity else (one.run or not resumed))
     ]
     moved_to = unused_path(folder / "run")
     try:

@@ -353,23 +353,20 @@ class Runner:
     @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
+        model = self.model
+        step: Callable[..., Any]
+        given: tuple[Any, ...]
+        if model is not self.plain_model and hasattr(model, "train_step"):
+            step, given = model.train_step, (batch, self.optimizer)
+        else:  # it is not asked again: a PyTorch module makes and raises an error for what it does not have
+            self.plain_model, step, given = model, computed, (model, batch, self.loss)
         if self.amp is None:
-            outputs = self._trained(batch)
+            self.outputs = step(*given)
         else:
             with self.amp.autocast():
-                outputs = self._trained(batch)
-        self.outputs = outputs
-        self.log(numbers_of(outputs))
-        return outputs["loss"]
-
-    def _trained(self, batch: Any) -> Any:
-        """Return what the model computes for a batch that it is trained on."""
-        model = self.model
-        if model is not self.plain_model:
-            if hasattr(model, "train_step"):
-                return model.train_step(batch, self.optimizer)
-            self.plain_model = model  # not asked again: a PyTorch module raises an error for what it does not have
-        return computed(model, batch, self.loss)
+                self.outputs = step(*given)
+        self.log(numbers_of(self.outputs))
+        return self.outputs["loss"]
 
     @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
@@ -408,12 +405,10 @@ class Runner:
     @hookable(provides=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
-        # Whether it is a validation of the workflow, and not one that a hook or a user makes.
-        counts = self.progress.pending_epoch == "val"
-        if counts:
-            self.progress.pending_epoch = None
+        # That of the workflow is pending, and counts; one that a hook or a user makes is not.
+        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
         self._evaluate("val", self.val_iter)
-        if counts:
+        if pending == "val":
             self.interrupts.patience = 2
             self.progress.validated += 1
 
@@ -507,8 +502,7 @@ class Runner:
 
     def group(self) -> tuple[int, bool]:
         """Return how many batches share a step with the one under way, and whether it is the last of them."""
-        place = self.iter % self.accumulate
-        size = self.accumulate
+        size, place = self.accumulate, self.iter % self.accumulate
         if self.max_iters is not None:  # the last group of a run may be smaller
             size = max(1, min(size, self.max_iters - (self.iter - place)))
         return size, place + 1 >= size
@@ -668,10 +662,8 @@ class Runner:
         def load_logs(logs: Mapping[str, Any]) -> None:
             self.logs, self.logged = dict(logs), {}
 
-        def load_random(
-            states: Sequence[Mapping[str, Any]],
-        ) -> None:  # if there were fewer ranks, several have the same
-            backend.set_rng_state(states[self.rank % len(states)])
+        def load_random(states: Sequence[Mapping[str, Any]]) -> None:
+            backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
 
         parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
         if optimizer is not None:
@@ -700,7 +692,7 @@ class Runner:
         if self.work_dir is None or self.rank != 0:
             return None
         folder, what = self.work_dir, "%s held checkpoints that this run does not continue, which were moved to %s"
-        moved_to = claim_folder(folder, self.identity, resumed=self.resumed, done=self.progress.iter)
+        moved_to = claim_folder(folder, self.identity, resumed=self.resumed, iterations=self.progress.iter)
         if moved_to is not None:
             self.logger.info(what, folder, moved_to)
         return moved_to
@@ -764,8 +756,7 @@ class Runner:
 
         Raises:
             HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
-            HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
-                with a state has the same class, and neither has a name.
+            HookOptionError: The priority is none; or the name does not tell the hook apart from another one.
             HookTypeError: The priority is neither an int nor a string, or the name is not a string.
             ConfigError: A config cannot be built.
         """
