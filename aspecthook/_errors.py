@@ -69,7 +69,7 @@ class HookSignatureError(AspecthookError, TypeError):
 
 
 class HookTypeError(AspecthookError, TypeError):
-    """Raised when a hook or an option is of a type that cannot work, such as a hook that is not callable.
+    """A hook or an option has a type that cannot work, such as a hook that is not callable.
 
     Example:
         >>> @hookable

@@ -57,6 +57,7 @@ def _begin(settings: dict[str, Any], *, named: bool) -> None:
 
 def _record(options: dict[str, Any]) -> None:
     """Record calls until the process ends; also those of functions that other exit handlers call."""
+    from aspecthook import weave
     from aspecthook.record import record
     from aspecthook.record._json_lines import JsonLines
 
@@ -67,7 +68,7 @@ def _record(options: dict[str, Any]) -> None:
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
     try:
         with noted(path):
-            sink = JsonLines(path, time.time(), options.pop("last"), options.pop("texts") or inf)
+            sink = JsonLines(path, time.time(), options.pop("last"), options.pop("whole") or inf)
             tape = record(*targets, to=sink, **options)
     except BaseException:
         if os.path.exists(path):
@@ -76,7 +77,8 @@ def _record(options: dict[str, Any]) -> None:
     # A recorded call takes two frames, and three if it is of an `lru_cache`; what records it takes some more.
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
     atexit.register(tape.stop)
-    _kept.extend((tape, hide_frames()))
+    # A process that ends so, as those of `multiprocessing` do, runs no exit handlers.
+    _kept.extend((tape, hide_frames(), weave("os:_exit", pre=tape._recorder.close)))
 
 
 def noted(path: str) -> WarningsTo:

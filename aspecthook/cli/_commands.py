@@ -149,9 +149,9 @@ def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **op
 
             return View(Path(folder), lines)
 
-        # Where no file is written, values are seen only in the lines of the tree, which ends after the first ones.
-        texts = None if outputs or options["last"] else 10_000 + 10 * lines
-        settings = {**options, "targets": chosen, "to": folder, "texts": texts}
+        # Where no file is written, single calls are seen only in the tree, which has the first ones.
+        every = outputs or options["last"] or options["max_depth"]
+        settings = {**options, "targets": chosen, "to": folder, "whole": None if every else 10_000 + 10 * lines}
         status = program.watch({"trace": settings}, lambda: view().look())
         if any(Path(folder).glob("*.jsonl")):  # there is none if the program did not start
             view().report(targets or [f"what the program has in {program.path}"], outputs)
@@ -330,7 +330,7 @@ def _doctor() -> int:
     help="Continue from this checkpoint, or from the furthest in the folder, with the settings of that run.",
 )
 @click.option("--overwrite", is_flag=True, help="Begin in a folder that holds a run, whose checkpoints are set aside.")
-@click.option("--print-config", is_flag=True, help="Print the settings.")
+@click.option("--print-config", is_flag=True, help="Print the default settings, with comments.")
 def _train(
     changes: tuple[str, ...], *, backend: str | None, max_epochs: int | None, work_dir: str | None, **options: Any
 ) -> int:

@@ -17,6 +17,7 @@ from ._live import LiveTree
 
 # A page of so many calls opens in about a second.
 _MOST_ON_PAGE = 100_000
+_COUNTED = "... the calls that follow are only counted"
 
 
 @final
@@ -31,7 +32,7 @@ class View:
     def __init__(self, folder: Path, most: int) -> None:
         self._folder = folder
         self._tree = LiveTree(folder)
-        self._left = most or -1  # below zero: no more lines are shown
+        self._most = self._left = most or -1  # below zero: no more lines are shown
         self._open = True
 
     def look(self, *, final: bool = False) -> None:
@@ -41,7 +42,7 @@ class View:
         for line in self._tree.read(final=final):
             self._left -= 1
             if self._left < 0:
-                self._say("... the calls that follow are only counted")
+                self._say(_COUNTED)
                 return
             text = "  " * line.depth + line.text
             if sys.stderr.isatty():
@@ -61,6 +62,9 @@ class View:
         """
         self.look(final=True)
         table = summary(self._folder)
+        total = sum([row.calls for row in table])
+        if self._left >= 0 and total > self._most - self._left:
+            self._say(_COUNTED)
         texts = [path.read_text(encoding="utf-8") for path in self._folder.glob("*.notes")]
         notes = sorted({line for text in texts for line in text.splitlines()})
         if table:
@@ -73,7 +77,6 @@ class View:
         for why in notes:
             self._say(f"aspecthook: {why}")
 
-        total = sum([row.calls for row in table])
         for path in outputs:
             cut = path.suffix == ".html" and total > _MOST_ON_PAGE
             save(lines_of(self._folder, _MOST_ON_PAGE if cut else None), path)

@@ -61,7 +61,7 @@ def event(
     fold: str | None = None,
     errors: Errors = "raise",
 ) -> Any:
-    """Make a stub function an event: calling it runs the hooks that have subscribed with ``@stub.on``.
+    """Turn a function into an event: calling it runs the hooks that have subscribed with ``@stub.on``.
 
     A call returns a list of the answers that are not None, in the order of the subscribers. Subscribers are hooks: they
     ask for arguments by name, have the same options and order, and you remove them through `hooks`. Hooks of the other

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from aspecthook._values import columns, shown_time
 
 from ._calls import RecordedCall
+from ._counts import halves, middle
 
 
 class Row(NamedTuple):
@@ -53,6 +54,7 @@ class Total:
         self.total = self.own = 0.0
         # How many calls took how long, to three digits: there are 900 of them from 1 ms to 10 ms.
         self.durations: Counter[float] = Counter()
+        self._halves: Counter[int] = Counter()  # of those that were only counted, see `halves`
 
     def add(self, duration: float | None, own: float, *, failed: bool, recursive: bool) -> None:
         """Add a call."""
@@ -64,8 +66,19 @@ class Total:
             if not recursive:
                 self.total += duration
 
+    def add_counted(self, entry: dict[str, Any]) -> None:
+        """Add what was counted of many calls."""
+        self.calls += entry["calls"]
+        self.errors += entry["errors"]
+        self.total += entry["total"]
+        self.own += entry["own"]
+        self._halves.update(halves(entry["durations"]))
+
     def quantile(self, share: float) -> float:
         """Return the shortest time that at least this share of the calls does not exceed (nearest rank)."""
+        for half, many in self._halves.items():
+            self.durations[middle(half)] += many
+        self._halves.clear()
         rank = share * self.durations.total()
         for duration in sorted(self.durations):
             rank -= self.durations[duration]

@@ -179,6 +179,15 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
         here.note(("begin", function, clock(), around, None))
 
     def live(*args: Any, **kwargs: Any) -> None:
+        counts = here.counts
+        if counts is not None:
+            try:
+                sums = counts.sums[function]
+            except KeyError:
+                sums = counts.of(function)
+            sums.running += 1
+            counts.stack.append([sums, clock(), 0.0])
+            return
         try:
             around = outer()
         except RecursionError:  # likewise
@@ -206,6 +215,13 @@ def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[...,
         here.note(("end", function, clock(), exc, None))
 
     def live(result: object, exc: BaseException | None) -> None:
+        counts = here.counts
+        if counts is not None:
+            now = clock()
+            counts.end(function, now, exc)
+            if now >= recorder.due:
+                recorder.write_counts()
+            return
         here.note(("end", function, clock(), exc, result if keep else None))
         try:
             read()

@@ -23,6 +23,7 @@ from threading import Lock
 from aspecthook._hints import Any, final
 
 from ._calls import Function, RecordedCall
+from ._counts import Counts
 
 VERSION = 1
 
@@ -41,15 +42,15 @@ class JsonLines:
         path: The file. A child of a fork writes to a file of its own beside it, which has the number of the process.
         started: What the times of calls are counted from, in seconds since 1970.
         last: If given, so many calls are written, those that ended last, when the file is closed.
-        texts: How many calls are written with their values; the texts of values are half of the work.
+        whole: How many calls are written whole, about; the recorder counts those that follow, and `summary` adds them.
     """
 
-    def __init__(self, path: str | PathLike[str], started: float, last: int | None = None, texts: float = inf) -> None:
+    def __init__(self, path: str | PathLike[str], started: float, last: int | None = None, whole: float = inf) -> None:
         # `os.path`, and not `pathlib`, which a traced program would load as it starts.
         self._first = os.path.join(os.getcwd(), os.fspath(path))
         self._started = started
         self._last = last
-        self._texts = texts
+        self.whole = whole
         self._file: _File | None = None
         self._open(self._first, None)
 
@@ -67,15 +68,7 @@ class JsonLines:
 
     def write(self, call: RecordedCall) -> None:
         """Write one call, now or with later ones."""
-        number = self._functions.get(call.function)
-        if number is None:
-            number = next(self._numbers)
-            if self._last is None:  # otherwise the functions are written when the file is closed
-                self._lines.append(_function_line(call.function, number))
-            self._functions[call.function] = number  # after its line: two threads may write one each, but none too late
-        if call.number > self._texts:
-            call.leave_values_out()
-        self._lines.append(_call_line(call, number))
+        self._lines.append(_call_line(call, self._number(call.function)))
         end, around = call._end or call.begin, call.parent
         outermost = around is None or around.process != call.process
         if self._last is None and (outermost or end >= self._due or len(self._lines) > _MOST_WAITING):
@@ -84,6 +77,22 @@ class JsonLines:
                 self._flush()
             except RecursionError:  # there is no room here, and the line waits; a second attempt would write it twice
                 pass
+
+    def count(self, counts: Counts) -> None:
+        """Write what has been counted in one thread."""
+        for sums in counts.sums.copy().values():
+            if sums.lengths:
+                self._lines.append(sums.line(self._number(sums.function)))
+        self._flush()
+
+    def _number(self, function: Function) -> int:
+        number = self._functions.get(function)
+        if number is None:
+            number = next(self._numbers)
+            if self._last is None:  # otherwise the functions are written when the file is closed
+                self._lines.append(_function_line(function, number))
+            self._functions[function] = number  # after its line: two threads may write one each, but none too late
+        return number
 
     def _flush(self, wait: float = -1) -> None:
         """Write the lines that wait, unless another thread does, or what is interrupted in this thread."""

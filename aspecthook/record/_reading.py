@@ -38,8 +38,8 @@ RecordingError.__module__ = "aspecthook.record"  # where users import it, and wh
 def read(*paths: str | PathLike[str]) -> Tape:
     """Read recordings from files of JSON lines, or from folders of them; several processes become one tape.
 
-    Values are texts. If a killed process left an unfinished line, that is left out. Recordings need not be trusted:
-    they are checked, and their names and values have no control characters.
+    Values are texts. If a killed process left an unfinished line, it is skipped. You can read recordings that you do
+    not trust: they are checked, and their names and values contain no control characters.
 
     Args:
         paths: The files, or the folders.
@@ -88,6 +88,9 @@ def summary(path: str | PathLike[str]) -> Table:
         elif line.startswith('{"function":'):
             entry = json.loads(line)
             labels[str(entry["function"])] = printable(entry["name"])
+        elif line.startswith('{"counted":'):
+            entry = json.loads(line)
+            totals[labels[str(entry["counted"])]].add_counted(entry)
     return totals.table()
 
 

@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from math import inf
 from operator import attrgetter
 from time import perf_counter, time
 
@@ -25,6 +26,7 @@ from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
+from ._counts import Counts, Sums
 from ._sinks import RecordWarning, To, sink_of
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
@@ -73,6 +75,7 @@ class Here(threading.local):
     """What the current thread has: its strand, and what takes its notes."""
 
     def __init__(self, recorder: Recorder) -> None:
+        self.counts: Counts | None = None  # from when calls are only counted
         self.note = IGNORED  # what finds out which thread this is may be recorded too
         self.strand = Strand(recorder)
         self.note = self.strand.notes.extend
@@ -95,6 +98,11 @@ class Recorder:
         self.live = self.sink is not None
         # For the sink: the calls that have not ended.
         self._open: dict[int, RecordedCall] = {}
+        # How many calls it gets whole; then each thread begins to count, as it notes something.
+        self._whole: float = getattr(self.sink, "whole", inf)
+        self._is_counting = False
+        self._counts: list[Counts] = []
+        self.due = 0.0  # when they are written
         self._listener = listener()  # of warnings
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
@@ -123,6 +131,10 @@ class Recorder:
         at = CLOCK[0]()
         if what == "stop":  # known at once, as a call stops once
             call.end(at - self.epoch, exc, result)
+        counts = self.here.counts
+        if counts is not None and what != "start":
+            self._count(counts, what, call, at, exc)
+            return
         self.here.note((what, call, at, exc, result))
         if self.live:
             try:
@@ -164,6 +176,9 @@ class Recorder:
                 self._read(here.strand)
             finally:
                 here.note = note
+            if self._is_counting and here.counts is None and not here.strand.notes:
+                self._counts.append(counts := self._begin_to_count(here.strand))
+                here.counts = counts
 
     def _read(self, strand: Strand) -> None:
         """Read the notes of a thread.
@@ -223,6 +238,8 @@ class Recorder:
         top = strand.stack[-1] if strand.stack else None
         parent = call.parent = top if call.parent is None else _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
+        if call.number >= self._whole:
+            self._is_counting = True
         if parent is not None:
             call.recursive = call.function.label in parent.labels
             if call.task is None and parent is top:
@@ -273,6 +290,49 @@ class Recorder:
             if strand.inside:
                 strand.inside[-1] += inside
 
+    # Counting
+
+    def _begin_to_count(self, strand: Strand) -> Counts:
+        """Return the sums of a thread, with what runs there now."""
+        counts = Counts(strand.thread)
+        for call, inside in zip(strand.stack, strand.inside, strict=True):
+            is_ours = call.kept and call.process == self.process
+            sums = counts.of(call.function) if is_ours else Sums(call.function)
+            counts.begin(sums, self.epoch + (call.begin if call._entered is None else call._entered), inside)
+            if call._entered is None:  # a plain function, whose end is counted
+                self._open.pop(call.number, None)
+        strand.stack.clear()
+        strand.inside.clear()
+        return counts
+
+    def _count(self, counts: Counts, what: str, call: RecordedCall, at: float, exc: BaseException | None) -> None:
+        """Count what happens to a coroutine or a generator."""
+        if what == "enter":
+            counts.begin(counts.of(call.function), at)
+        elif what == "leave":
+            counts.end(call.function, at, is_turn=True)
+        elif self._open.pop(call.number, None) is not None:
+            counts.add(call, exc)
+
+    def write_counts(self) -> None:
+        """Write what has been counted, unless another thread does. What the sink calls meanwhile is not counted."""
+        here, collecting = self.here, self._collecting
+        if not collecting.acquire(blocking=False):
+            return
+        counts, here.counts = here.counts, Counts(here.strand.thread)
+        try:
+            for one in self._counts.copy():
+                has_ended = not _is_alive(one.thread)
+                self._send("count", one)
+                if self.sink is None:  # it has failed, and takes nothing any more
+                    one.sums.clear()
+                if has_ended:
+                    self._counts.remove(one)
+            self.due = CLOCK[0]() + _SECONDS
+        finally:
+            here.counts = counts
+            collecting.release()
+
     # The sink
 
     @property
@@ -315,6 +375,10 @@ class Recorder:
         try:
             for call in list(self._open.values()):
                 self._send("write", call)
+            with self._collecting:
+                for counts in self._counts:
+                    counts.end_all(CLOCK[0]())
+                self.write_counts()
             self._send("close")
             self.sink = None
         finally:
@@ -327,8 +391,15 @@ class Recorder:
         self.process = os.getpid()
         self.strands[:] = [self.here.strand]
         self._open.clear()  # what had begun before is for the parent to write
+        counts = self.here.counts
+        if counts is not None:
+            counts.forked()
+            self._counts[:] = [counts]
         self._send("forked")
 
+
+# A process that is killed has not written what it has counted since then.
+_SECONDS = 0.5
 
 # How many frames a sink may need. One that needs more fails by a recursion of its own.
 _ROOM = 100

@@ -74,7 +74,7 @@ def weave(
         always: Likewise.
         exception: A hook for every `Exception`, or several, or a mapping from types to hooks.
         aspect: An object whose marked methods are hooks on the target, unless their marks name another.
-        where: A predicate that selects among the functions found.
+        where: A predicate that selects some of the functions found.
         scope: ``"everywhere"``, or ``"context"``: the hooks act only inside the ``with`` block of this weaving, in the
             task or thread that entered it and in the tasks that are started there.
         options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,

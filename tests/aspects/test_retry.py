@@ -54,6 +54,15 @@ def test_the_last_exception_reaches_the_caller_as_the_same_object(kind: str, clo
     assert caught.value is last and len(clock.naps) == 1
 
 
+def test_a_call_inside_an_attempt_has_attempts_of_its_own(clock: Clock) -> None:
+    failing_twice: Any = failing(ConnectionError(1), ConnectionError(2), "page")
+    targets = Targets(lambda n: failing_twice(n) if n == 0 else call(n - 1))
+    target, call = targets.all["function"]
+    with weave(target, aspect=retry(attempts=3, sleep=clock.sleep)):
+        assert call(2) == "page"
+    assert targets.calls == [2, 1, 0, 0, 0]
+
+
 def test_other_exceptions_pass_at_once(kind: str, clock: Clock) -> None:
     targets = Targets(failing(KeyError("tea")))
     target, call = targets.all[kind]

@@ -67,14 +67,18 @@ def test_callable_of_others_over_ours_is_left_alone(owner: Any, name: str) -> No
         assert not hooks(event).displaced
         happen(owner, name)
         assert len(told) == 2 and len(reported) == 3
-        hooks(event).remove("listener")
+        setattr(owner, name, theirs)  # they put back what they know, and the next subscriber is told again
+        event.on(lambda: None, name="another")
+        happen(owner, name)
+        assert len(told) == 3 and len(reported) == 4
+        hooks(event).clear()
         assert getattr(owner, name) is theirs
 
         setattr(owner, name, ours)  # they go, and put back what they had found
         assert not hooks(event).displaced and getattr(owner, name) is before
         setattr(owner, name, ours)
         happen(owner, name)  # or so: whoever comes first puts it right
-        assert getattr(owner, name) is before and len(told) == 2 and len(reported) == 4
+        assert getattr(owner, name) is before and len(told) == 3 and len(reported) == 5
         reported.clear()
 
 

@@ -82,7 +82,7 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
         layers_at = source.find("$linked") if "$linked" in source else len(source)
         text = found.text._replace(template=words.sub(name, source))
         code, layers = compiled(text)
-        values: Any = {pin: "\1" for pin, *_ in found.open_pins}
+        values: Any = dict.fromkeys(found.text.pins, "\1")
         linker = Linker(signature, code, "", {}, {})
         assert facts(linker._put(found.code, values, "")) == facts(code)
         assert (found.layers is None) == (layers is None)

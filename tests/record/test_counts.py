@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
+from contextlib import suppress
+from itertools import count
+from math import inf
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
 
-from aspecthook.record import record
+from aspecthook.record import _hooks, _recorder, record
+from aspecthook.record._json_lines import JsonLines
+from aspecthook.record._reading import summary
 
 PROGRAM = """
 import asyncio, functools, json
@@ -110,3 +117,82 @@ def test_a_tape_has_the_calls_that_sys_monitoring_counts(monkeypatch: pytest.Mon
     # A call that the cache answers is a call of the function for a tape; the interpreter enters no code of it.
     assert found.pop("cached") == 15 and 3 <= want.pop("cached") <= 15
     assert found == want
+
+
+def fails(number: int) -> int:
+    if number == 0:
+        raise KeyError(number)
+    return fails(number - 1)
+
+
+@pytest.mark.parametrize("whole", [1, 60, 10**6])
+def test_calls_that_are_only_counted_are_as_many_as_those_that_are_recorded(
+    whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module: Any = made()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    targets = f"{module.__name__}:*, {module.__name__}:Node.__*__, {module.__name__}:Node.total"
+    with record(targets) as tape:
+        module.main()
+    path = tmp_path / "calls.jsonl"
+    with record(targets, to=JsonLines(path, 0.0, whole=whole)):
+        module.main()
+    want = {row.name: (row.calls, row.errors) for row in tape.functions()}
+    table = summary(path)
+    assert {row.name: (row.calls, row.errors) for row in table} == want
+    assert all(0 < row.p50 <= row.p99 for row in table)
+    assert (path.read_text().count('{"call":') < 100) == (whole < 100)
+
+
+@pytest.mark.parametrize("whole", [1, 3, 7, 20, 50])
+def test_calls_that_are_only_counted_are_as_long_as_those_that_are_recorded(
+    whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls inside calls of the same function, turns of generators, failures, and what runs when counting begins."""
+    module: Any = made()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def work() -> None:
+        for one in module.Node(3):
+            with suppress(ValueError):
+                module.Node.check(one)
+        with pytest.raises(KeyError):
+            fails(9)
+
+    tables = []
+    for most in (10**6, whole):
+        clock = (map(float, count()).__next__,)
+        for user in (_hooks, _recorder):
+            monkeypatch.setattr(user, "CLOCK", clock)
+        to = JsonLines(tmp_path / "calls.jsonl", 0.0, whole=most)
+        with record(work, fails, f"{module.__name__}:Node.*, {module.__name__}:Node.__*__", to=to) as tape:
+            tape._recorder.due = inf  # the clock is read when counts are written
+            work()
+        tables.append({row.name: row for row in summary(to.path)})
+    for name, row in tables[0].items():
+        same = tables[1][name]
+        assert same[:3] == row[:3] and same[3:5] == pytest.approx(row[3:5]), name
+        assert same[5:] == pytest.approx(row[5:], rel=0.01), name
+
+
+def test_each_process_writes_what_it_has_counted(tmp_path: Path) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    path = tmp_path / "calls.jsonl"
+
+    def work(fork: bool) -> None:
+        fails_(2)
+        if fork and os.fork() == 0:
+            fails_(1)
+            tape.stop()
+            os._exit(0)
+
+    def fails_(number: int) -> int:
+        return fails_(number - 1) if number else 0
+
+    with record(work, fails_, to=JsonLines(path, 0.0, whole=1)) as tape:
+        work(False)
+        work(True)
+        os.wait()
+    tables = [{row.name.rpartition(".")[2]: row.calls for row in summary(one)} for one in sorted(tmp_path.iterdir())]
+    assert sorted(tables, key=len) == [{"fails_": 2}, {"work": 2, "fails_": 6}]

@@ -113,14 +113,6 @@ def test_a_line_waits_no_longer_than_until_a_call_that_ends_later(tmp_path, monk
     assert read_while_it_runs(tmp_path / "calls.jsonl", 10, every=1) == [*range(1, 11)]
 
 
-def test_values_are_written_of_the_first_calls_alone(tmp_path):
-    path = tmp_path / "calls.jsonl"
-    with record(price, to=_json_lines.JsonLines(path, 0.0, texts=2)):
-        for number in range(4):
-            price(number)
-    assert [call.has_values for call in read(path)] == [True, True, False, False]
-
-
 SLOW = """
 import os, sys, threading
 from aspecthook.record import record

@@ -45,9 +45,6 @@ class Source(Writer):
 
     def text(self) -> Text:
         """Return the text of a call with hooks."""
-        # Where nothing runs after the target, its result is returned at once.
-        if len(self.chain.pre) == len(self.chain.hooks) and "generator" not in self.style and not self.wants_call:
-            self.at_once = True
         with self.block(self.head()):
             self.hide()
             opening = len(self.lines)
@@ -60,7 +57,7 @@ class Source(Writer):
                 with self.block("try:"):
                     self._guarded_by_exception()
                 with self.block("finally:"):
-                    self._clear_exc()
+                    self.line("$call._exc = None")
             else:
                 self._guarded_by_exception()
             if self.style != "async generator" and not self.at_once:
@@ -159,12 +156,8 @@ class Source(Writer):
                 with self.block("finally:"):
                     if keeps_exc:
                         self.line("$exc = None")
-                    if self.wants_call:
-                        self._clear_exc()
-
-    def _clear_exc(self) -> None:
-        """Write what clears `call.exc`: else it and the frames that it went through would keep each other alive."""
-        self.line("$call._exc = None")
+                    if self.wants_call:  # else it and the frames that it went through would keep each other alive
+                        self.line("$call._exc = None")
 
     def _guarded_by_exception(self, exc: str = "$exc") -> None:
         """Write the `try`, `except` and `else` parts."""
@@ -204,7 +197,7 @@ class Source(Writer):
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
             with self.block("else:"):
-                self.line(self.gives + self._returned("pre", function, often=group.hook.names_return))
+                self.line(self.gives + self.settled("pre", function, often=group.hook.names[1]))
                 if looped:
                     self.line("$skipped = True")
                 if not self.at_once:
@@ -213,16 +206,11 @@ class Source(Writer):
             with self.block("if $skipped:"):
                 self.line("break")
 
-    def _returned(self, kind: Kind, function: str, *, often: bool) -> str:
-        """Return what reads the value of a `Return` and refuses other answers: in line where it is read often."""
-        called = f'$returned($site, "{kind}", {function}, $answer)'
-        return f"$answer.value if $type($answer) is $Return else {called}" if often else called
-
     def _replace(self, hook: Hook, function: str) -> None:
         """Write what replaces arguments: in line where the hook, as most do, replaces the one that it asks for."""
         asked = [what for _, what in hook.asks if isinstance(what, int) and what < self.signature.regular]
         choice = "if"
-        for place in asked if hook.names_args else ():
+        for place in asked if hook.names[0] else ():
             with self.block(f"{choice} $len($answer) == 1 and '${place}' in $answer:"):
                 self.line(f"{self.idents[place]} = $answer['${place}']")
             choice = "elif"
@@ -326,8 +314,7 @@ class Source(Writer):
     def _value_hook(self, kind: Kind, group: Group, subject: str) -> None:
         """Write a hook whose answer, if not None, replaces its subject."""
         with self.hook(kind, group) as function, self.block("if $answer is not None:"):
-            settled = f'$settled($site, "{kind}", {function}, $answer)'
-            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {settled}")
+            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {self.settled(kind, function)}")
             if kind == "post" and self.wants_call:
                 self.line(f"$call._result = {subject}")
 
@@ -365,7 +352,7 @@ class Source(Writer):
             self.hook("exception", group, stage="$stage" if many else "", caught="" if plain else exc) as function,
             self.block("if $answer is not None:"),
         ):
-            self.line("$result = " + self._returned("exception", function, often=True))
+            self.line("$result = " + self.settled("exception", function, often=True))
             self.line("$handled = True")
             self.line("break")
         if looped:
@@ -384,7 +371,7 @@ class Source(Writer):
                     kind = "$type($answer)"
                     unfit = f"({kind} is $Args or {kind} is $Return)"
                     with self.block(f"if $answer is not None and {unfit}:"):
-                        self.line(self.wrong("always", function))
+                        self.line(f'raise $wrong($site, "always", {function}, $answer)')
         if many:
             with self.block("except $BaseException as $error:"):
                 rest = "$always_hooks[$stage + 1:]"

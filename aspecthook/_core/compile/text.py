@@ -172,7 +172,6 @@ class Writer:
         self.slot = slot
         self.alone = alone
         self.instances = instances
-        self.at_once = False
         self.awaits = "await " if self.style in ("coroutine", "async generator") else ""
         self.a = "a" if self.awaits else ""
         self.lines: list[str] = []
@@ -185,11 +184,9 @@ class Writer:
         self.unpacked = self.flat if len(self.idents) > 1 else self.values
         self.wants_call = any(what == "call" for hook in chain.hooks for what in wanted(hook))
         self.always_wants = any(what in ("exc", "result", "call") for hook in chain.always for what in wanted(hook))
-
-    @property
-    def gives(self) -> str:
-        """The start of the line that has the result of the target."""
-        return "return " if self.at_once else "$result = "
+        # Where nothing runs after the target, its result is returned at once.
+        self.at_once = chain.pre == chain.hooks and "generator" not in self.style and not self.wants_call
+        self.gives = "return " if self.at_once else "$result = "
 
     # Words and lines
 
@@ -329,9 +326,10 @@ class Writer:
 
     # One hook
 
-    def wrong(self, kind: Kind, function: str) -> str:
-        """Return the statement that refuses an answer."""
-        return f'raise $wrong($site, "{kind}", {function}, $answer)'
+    def settled(self, kind: Kind, function: str, *, often: bool = False) -> str:
+        """Return what reads an answer, or refuses it; in line, if it is often a `Return`."""
+        called = f'$settled($site, "{kind}", {function}, $answer)'
+        return f"$answer.value if $type($answer) is $Return else {called}" if often else called
 
     @contextmanager
     def hook(self, kind: Kind, group: Group, *, stage: str = "", caught: str = "") -> Generator[str]:

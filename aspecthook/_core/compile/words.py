@@ -23,7 +23,7 @@ TABLE: Mapping[str, object] = {
         *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration, TypeError),
         # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
-        *(answers.returned, answers.revise, answers.settled, answers.unnamed_values, answers.wrong),
+        *(answers.revise, answers.settled, answers.unnamed_values, answers.wrong),
         # Hooks with one `yield`, and streams.
         *(streams.ended, streams.failed, streams.never_yielded),
         *(streams.abegin, streams.aended, streams.afailed, streams.start),

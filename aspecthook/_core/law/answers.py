@@ -165,17 +165,10 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
 Answer: TypeAlias = "Args | Return[Any] | None"
 
 
-def returned(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
-    """Return the value of a `Return`; refuse any other answer."""
-    if type(answer) is not Return:
-        raise wrong(site, kind, function, answer)
-    return answer.value
-
-
 def settled(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
-    """Return the value of an answer that is itself a result, or a `Return` of one; refuse `Args`."""
+    """Return the value of an answer that is itself a result, where the kind may answer one, or a `Return` of one."""
     if type(answer) is Return:
         return answer.value
-    if type(answer) is Args:
+    if type(answer) is Args or "value" not in RULES[kind].answers:
         raise wrong(site, kind, function, answer)
     return answer

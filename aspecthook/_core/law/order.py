@@ -160,9 +160,11 @@ class Chain:
     def __init__(self, members: tuple[Hook, ...]) -> None:
         self.pre = self.around = self.on = self.item = self.exception = self.post = self.always = ()
         self.hooks = members
-        if len(members) == 1:  # as most chains are
+        if len(members) == 1:  # as most chains have
             setattr(self, members[0].kind, members)
-        elif members:
+            self.shapes = (members[0].shape,)
+            return
+        if members:
             by_kind: dict[Kind, list[Hook]] = {}
             for hook in members:
                 by_kind.setdefault(hook.kind, []).append(hook)

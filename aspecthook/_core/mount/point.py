@@ -216,7 +216,7 @@ class MountPoint(Attribute):
         return [*KINDS, *_PUBLIC]
 
     def explain(self) -> str:
-        """Return a table of the hooks, and below it the present source of a call, which names each hook."""
+        """Return a table of the hooks, followed by the current source of a call, which names each hook."""
         from .table import rows_of, table_of
 
         chain = self.chain()
@@ -258,8 +258,8 @@ class MountPoint(Attribute):
     ) -> Hook:
         """Add a hook and return its handle.
 
-        One callable is one hook of its kind. If you add it again with the same options, and for the same exceptions,
-        you get the handle of the existing hook.
+        If the callable is already a hook of this kind, with the same options and for the same exceptions, you get the
+        handle of that hook.
 
         Args:
             kind: ``"pre"``, ``"around"``, ``"on"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
@@ -272,7 +272,7 @@ class MountPoint(Attribute):
             HookSignatureError: The hook asks for something that the mount point does not offer.
             HookTypeError: The hook could never work on this target; or an option has the wrong type.
             HookOptionError: An option has an invalid value; or the callable is a hook already, with other options.
-            HookOrderError: ``before`` and ``after`` contradict those of other hooks. The chain is as it was.
+            HookOrderError: ``before`` and ``after`` contradict those of other hooks. The chain stays as it was.
         """
         if function is _NO_HOOK:
             given = repr(kind) if kind in KINDS else "'pre'"

@@ -50,7 +50,7 @@ class MonitorCallback(Callback):
         self._sought: Mode = mode  # what "auto" comes to, once it is known
 
     def set_model(self, model: object) -> None:
-        """Set ``model``; raise if it is a run, on which nothing will show whether a greater number is better."""
+        """Set ``model``; raise now if it is a run, and nothing shows whether a greater number is better."""
         super().set_model(model)
         if self._compares and isinstance(model, RunModel):
             self._seek()
@@ -82,7 +82,7 @@ class MonitorCallback(Callback):
     def get_monitor_value(self, logs: Logs) -> Any:
         """Return the number; if it is missing, log a warning and return None."""
         value = (logs or {}).get(self.monitor)
-        # A run that stops does not validate any more.
+        # A run that is stopping does not validate any more.
         if value is None and not getattr(self.model, "stop_training", False):
             if self._compares:
                 self._seek()
@@ -349,7 +349,7 @@ class ModelCheckpoint(MonitorCallback):
             self.best = value
         if self._runner is None or "batch" not in fields:  # other callbacks may look for the file when an epoch ends
             self._write(path)
-        else:  # with what other callbacks remember of the batch
+        else:  # when the other callbacks have had the batch, too
             self._runner.after_stage(lambda: self._write(path))
 
     def _write(self, path: str) -> None:

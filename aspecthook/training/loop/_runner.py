@@ -692,7 +692,7 @@ class Runner:
         if self.work_dir is None or self.rank != 0:
             return None
         folder, what = self.work_dir, "%s held checkpoints that this run does not continue, which were moved to %s"
-        moved_to = claim_folder(folder, self.identity, resumed=self.resumed, iterations=self.progress.iter)
+        moved_to = claim_folder(folder, self.identity, resumed=self.resumed, done=self.progress.iter)
         if moved_to is not None:
             self.logger.info(what, folder, moved_to)
         return moved_to
@@ -794,13 +794,13 @@ class Runner:
         log_config: Any = None,
         momentum_config: Any = None,
         timer_config: Any = "IterTimerHook",
-        custom_hooks: Any = None,
+        custom_hooks: Iterable[Any] = (),
     ) -> None:
         """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
 
-        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over mmcv's: 10 for the
-        learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for the timer and 90 for the
-        loggers. `custom_hooks` is a list of others, each with a priority of its own.
+        Each is a config, a hook, or None for no such hook. The priorities are mmcv's, unless a config has another
+        ``"priority"``: 10 for the learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for
+        the timer and 90 for the loggers. `custom_hooks` is a list of others, each with a priority of its own.
 
         Raises:
             ConfigError: A config cannot be built.

@@ -7,12 +7,13 @@ exists only if the current step, or the one before it, fetches its value. A run 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any, TypeAlias, final
 
 from aspecthook import hooks, weave
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any, is_tensor, map_leaves, remade
+from aspecthook.training.backends._state import is_tensor, map_leaves, remade
 from aspecthook.training.loop._runner import Runner
 
 # Any, in this room: fetches are names, nested in any way, and their values have the same shape; batches, models and
@@ -68,12 +69,9 @@ def arrays(values: Nested) -> Nested:
             from aspecthook.training.backends._torch import TorchBackend
 
             return TorchBackend().to_array(value)
-        import numpy as np
-
         from aspecthook.training.backends._network import detach
 
-        found = detach(value)
-        return np.array(found) if is_any(found, np.ndarray) else found
+        return copy(detach(value))  # the next step changes parameters in place
 
     return map_leaves(array, values)
 
@@ -83,20 +81,23 @@ def arrays(values: Nested) -> Nested:
 
 def fed(batch: Nested, feed: Feed, feeders: dict[object, str], who: str) -> Nested:
     """Return a batch with entries replaced; `feeders` has who has fed which entries in this step, and is updated."""
-    is_mapping = is_any(batch, Mapping)
-    known: list[object] = list(batch) if is_mapping else [*range(len(batch))] if is_any(batch, list, tuple) else []
+    given: Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None = batch  # None stands for a batch without entries
+    entries: dict[Any, Any] = {}
+    if isinstance(given, Mapping):
+        entries = dict(given)
+    elif isinstance(given, (list, tuple)):
+        entries = dict(enumerate(given))
     for key in feed:
-        if key not in known:
+        if key not in entries:
             raise HookOptionError(
                 f"{who} feeds {key!r}, and the batch has no such entry; it has: "
-                f"{', '.join(map(repr, known)) or 'none'}{nearest(str(key), list(map(str, known)))}"
+                f"{', '.join(map(repr, entries)) or 'none'}{nearest(str(key), list(map(str, entries)))}"
             )
         if key in feeders:
             raise TrainingError(f"{who} feeds {key!r}, which {feeders[key]} feeds too; feed an entry of a batch once")
         feeders[key] = who
-    if is_mapping:
-        return {**batch, **feed}
-    return remade(batch, [feed.get(place, value) for place, value in enumerate(batch)])
+    entries |= feed
+    return entries if isinstance(given, Mapping) else remade(batch, list(entries.values()))
 
 
 # The reader
@@ -204,8 +205,10 @@ class Reader:
 
 def _logged_loss(run: Runner) -> object:
     """Return the loss that the model has returned, or has named among the numbers to log."""
-    made: Nested = run.outputs if is_any(run.outputs, Mapping) else {}
-    return made["loss"] if "loss" in made else made.get("log_vars", {}).get("loss")
+    outputs: Mapping[str, Any] | None = run.outputs  # or something else, of a model that returns no mapping
+    if not isinstance(outputs, Mapping):
+        return None
+    return outputs["loss"] if "loss" in outputs else outputs.get("log_vars", {}).get("loss")
 
 
 def _refuse_compiled(run: Runner, name: str) -> None:
