@@ -13,15 +13,15 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from math import inf
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from aspecthook import hookable
 from aspecthook._errors import ConfigError, HookTypeError, brief, described
@@ -42,16 +42,18 @@ from ._state import Part, check_identity, load_hooks, load_parts, note_hook, sta
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
 
+Outcome = TypeVar("Outcome")
+
 _INTERRUPTED = "interrupted.ckpt"
 # What a resume replaces by other objects, so that nothing else is needed to be what it was before.
 _REPLACED = ("progress", "reading", "logs", "logged", "epoch", "iter", "step", "inner_iter")
 # What a validation inside a stage changes.
 _KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
 _SLOTS = """
-__dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch
-identity inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters
-mode model optimizer outputs own_workflow plain_model progress rank reading registered resumed running seed step
-stopping work_dir workflow world_size
+__dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch identity
+inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
+own_workflow plain_model progress rank reading registered resumed running seed step stopping work_dir workflow
+world_size
 """
 
 
@@ -250,24 +252,20 @@ class Runner:
 
     def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        with self._switched("val", loader):
-            self.val_loop()
+        self._undisturbed("val", loader, self.val_loop)
         return dict(self.logs)
 
     def test(self, loader: object) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        with self._switched("test", loader):
-            self.test_loop()
+        self._undisturbed("test", loader, self.test_loop)
         return dict(self.logs)
 
     def predict(self, loader: object) -> list[Any]:
         """Return what the model computes for each batch."""
-        with self._switched("predict", loader):
-            return self.predict_loop()
+        return self._undisturbed("predict", loader, self.predict_loop)
 
-    @contextmanager
-    def _switched(self, mode: str, loader: object) -> Generator[None]:
-        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards.
+    def _undisturbed(self, mode: str, loader: object, loop: Callable[[], Outcome]) -> Outcome:
+        """Call a loop in a mode and with its data; inside a stage, the run is as it was afterwards.
 
         So is each module of the model, some of which may be in another mode than the model.
         """
@@ -283,7 +281,7 @@ class Runner:
         self.loaders, self.busy = {**self.loaders, mode: loader}, True
         self.set_mode(mode)
         try:
-            yield
+            return loop()
         finally:
             # What the iteration under way has logged meanwhile stays, such as its time.
             self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
