@@ -433,5 +433,5 @@ class SGD:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned, for as many parameters."""
         (group,), (saved,) = self.param_groups, state["param_groups"]
-        group.update({**saved, "params": group["params"]})
+        self.param_groups = [{**saved, "params": group["params"]}]
         self.momenta = [*state["momenta"]]

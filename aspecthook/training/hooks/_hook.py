@@ -9,14 +9,47 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookSignatureError, brief
-from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
+from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
 # A config of training is code, as a script is: it may import its own hooks, models and data.
 HOOKS = Registry("training hooks", imports=True)
+
+_MODES = ("train", "val", "test", "predict")
+
+# The first word of a method's name. The classical systems have only the first two of them.
+_WORDS: dict[str, Kind] = {
+    "before": "pre",
+    "after": "post",
+    "around": "around",
+    "exception": "exception",
+    "always": "always",
+}
+# By the rest of a method's name after its first word: the stage. So a method of a loop is named after its mode alone.
+_STAGES: dict[str, str] = {
+    "run": "run",
+    **{mode: f"{mode}_loop" for mode in _MODES},
+    **{f"{mode}_{what}": f"{mode}_{what}" for what in ("epoch", "iter") for mode in _MODES},
+    **{name: name for name in ("forward", "backward", "optimizer_step")},
+}
+# By the name of a method: its stage, and the kind of hook on it. A hook may change a checkpoint before it is written,
+# and after it was read.
+_NAMES: dict[str, tuple[str, Kind]] = {
+    **{f"{first}_{rest}": (stage, kind) for rest, stage in _STAGES.items() for first, kind in _WORDS.items()},
+    "before_save_checkpoint": ("write_checkpoint", "pre"),
+    "after_save_checkpoint": ("write_checkpoint", "post"),
+    "before_load_checkpoint": ("load_checkpoint", "pre"),
+    "after_load_checkpoint": ("restore", "pre"),
+}
+
+# For a method of one mode, the general method that is called in its place unless it is overridden itself.
+_GENERAL: dict[str, str] = {
+    f"{when}_{mode}_{what}": f"{when}_{what}" for what in ("epoch", "iter") for when in _WORDS for mode in _MODES
+}
 
 
 class Hook:
@@ -76,7 +109,7 @@ class Hook:
 
 def _idle(name: str) -> Callable[..., object]:
     """Return a method that does nothing but call the general method of its name, or proceed."""
-    general = GENERAL.get(name)
+    general = _GENERAL.get(name)
 
     def idle(self: Hook, *args: Any, **kwargs: Any) -> object:
         if name.startswith("around_"):
@@ -87,7 +120,7 @@ def _idle(name: str) -> Callable[..., object]:
     return idle
 
 
-_METHODS = dict.fromkeys((*NAMES, *GENERAL.values()))
+_METHODS = dict.fromkeys((*_NAMES, *_GENERAL.values()))
 for _name in _METHODS:
     if _name not in vars(Hook):  # so that `super()` finds all of them
         setattr(Hook, _name, _idle(_name))
@@ -95,9 +128,9 @@ for _name in _METHODS:
 _DIALECT = Dialect(
     "the training hook",
     Hook,
-    [*NAMES],
-    general=GENERAL,
-    looks_like=f"({'|'.join(WORDS)})_.*",
+    [*_NAMES],
+    general=_GENERAL,
+    looks_like=f"({'|'.join(_WORDS)})_.*",
     listing=", ".join(name for name in _METHODS if name.startswith("before_"))
     + "; and the same with after_, around_, exception_ and always_",
 )
@@ -109,7 +142,7 @@ def _mmengine_base(hook: object) -> type | None:
 
 # The base class of mmengine calls `_before_epoch` in `before_train_epoch`, and so on.
 _MMENGINE = Dialect(
-    "the mmengine hook", _mmengine_base, [*NAMES], general={name: f"_{general}" for name, general in GENERAL.items()}
+    "the mmengine hook", _mmengine_base, [*_NAMES], general={name: f"_{general}" for name, general in _GENERAL.items()}
 )
 
 
@@ -139,7 +172,7 @@ def bindings(hook: object, _: Runner) -> list[Binding]:
     """Return the methods of a hook with the stages that they are named after; refuse a hook without such a method."""
     dialect = _DIALECT if _mmengine_base(hook) is None else _MMENGINE
     dialect.check(hook)
-    found = [Binding(*NAMES[name], method) for name, method in dialect.methods(hook).items()]
+    found = [Binding(*_NAMES[name], method) for name, method in dialect.methods(hook).items()]
     if not found and type(hook) is not Hook:
         raise HookSignatureError(
             f"the training hook {brief(hook)} has no method named after a stage, and would never be called; add one, "

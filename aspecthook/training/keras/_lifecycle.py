@@ -20,7 +20,7 @@ from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._loggers import values_of
 from aspecthook.training.loop._dialect import Binding, Method
-from aspecthook.training.loop._model import Means, logged_by, of_mode
+from aspecthook.training.loop._model import Means, Outputs, logged_by, of_mode
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
@@ -121,7 +121,7 @@ class KerasLifecycle(Hook):
             self.epoch = Epoch(runner.epoch)
         self.epoch.phase, self.epoch.logs = "open", None
 
-    def after_train_iter(self, result: object, logs: Numbers) -> None:
+    def after_train_iter(self, result: Outputs, logs: Numbers) -> None:
         """Add up what the batch has logged."""
         self.epoch.train.add(result, logs)
         self._so_far = None
@@ -173,7 +173,7 @@ class KerasLifecycle(Hook):
         if not self.running:
             self._introduce(runner, 1, runner.mode)
 
-    def after_val_iter(self, result: object, logs: Numbers) -> None:
+    def after_val_iter(self, result: Outputs, logs: Numbers) -> None:
         """Add up what the batch has logged."""
         self.test.add(result, logs)
         self._so_far = None

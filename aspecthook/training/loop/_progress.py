@@ -61,20 +61,24 @@ class Progress:
         return end if len(workflow) == 1 else min(self.begun + workflow[self.row][1], end)
 
     def advance(self, workflow: Workflow, end: float, *, stopping: bool) -> str | None:
-        """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over.
+        """Move to the row of the workflow that has the next epoch, which is pending, and return its mode.
 
-        A run that was resumed from a checkpoint may be in the middle of its workflow.
+        It is None if the run is over.
+
         """
-        # A run that was resumed after the last iteration of an epoch has only the hooks after the epoch left. A hook
-        # that stops it at once had stopped it in that iteration, and the epoch ended all the same.
+        self.pending_epoch = None
+        # A run may be resumed in the middle of its workflow. One that was resumed after the last iteration of an epoch
+        # has only the hooks after the epoch left. A hook that stops it at once had stopped it in that iteration, and
+        # the epoch ended all the same.
         goes_on = not stopping or 0 < self.inner_iter == self.length
         while goes_on and (self.row or self.trained > self.begun or self.trained < end):
             mode, times = workflow[self.row]
             if self.trained < self.row_end(workflow, end) if mode == "train" else self.validated < times:
-                return mode
+                self.pending_epoch = mode
+                break
             self.row = (self.row + 1) % len(workflow)
             self.begun, self.validated = self.trained, 0
-        return None
+        return self.pending_epoch
 
 
 def workflow_of(rows: Iterable[Any]) -> Workflow:

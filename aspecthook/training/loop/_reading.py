@@ -18,6 +18,8 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
 
+from ._progress import Progress
+
 _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
 
 # Any, in what follows: loaders, and their states. They are known by their attributes: a wrapper may hand them on with
@@ -43,19 +45,19 @@ class Reading:
     def __init__(self, saved: Mapping[str, Any] | None = None) -> None:
         self.saved: Mapping[str, Any] | None = saved  # until the data are read on
         self._loader: Any = None  # the one that was read last
-        # Of its newest pass: the epoch, and how many batches that has, if known; how many batches of it were read; and
-        # that number, and the state of the loader if it has one, when the pass began.
-        self._epoch = 0
-        self._length: int | None = None
+        # Of its newest pass: the epoch; how many batches of that were read; and that number, and the state of the
+        # loader if it has one, when the pass began.
+        self._epoch: int = 0
         self._read = 0
         self._begun: tuple[int, Any] = (0, None)
         self._pass: Generator[Any] | None = None
 
-    def state_of(self, loader: Any, epoch: int, place: int) -> Mapping[str, Any] | None:
-        """Return what a checkpoint must keep to read on after `place` batches; None before the first epoch."""
+    def state_of(self, loader: Any, progress: Progress) -> Mapping[str, Any] | None:
+        """Return what a checkpoint must keep to read on; None before the first epoch."""
         if loader is None or loader is not self._loader:
             return self.saved
-        state: dict[str, Any] = {"epoch": epoch, "place": place, "length": self._length, "layout": layout_of(loader)}
+        epoch, place = progress.epoch, progress.inner_iter
+        state: dict[str, Any] = {"epoch": epoch, "place": place, "length": progress.length, "layout": layout_of(loader)}
         if not _has_state(loader):
             return state
         if place == self._read or epoch != self._epoch:
@@ -64,20 +66,15 @@ class Reading:
         read, own = self._begun
         return {**state, "own": own, "skip": place - read}
 
-    def begin(self, loader: Any, epoch: int, start: int) -> tuple[Iterator[Any], int | None]:
-        """Return the batches of the epoch that the run has not trained on, and how many the whole epoch has, if known.
-
-        Args:
-            loader: What is read.
-            epoch: The number of the epoch.
-            start: How many batches of it the run has trained on.
-        """
+    def begin(self, loader: Any, progress: Progress) -> Iterator[Any]:
+        """Return the batches of the epoch that the run has not trained on, and note how many the whole epoch has."""
+        epoch, start = progress.epoch, progress.inner_iter
         saved: Mapping[str, Any] = self.saved or {}
         self.saved = None
         if not saved and start and loader is self._loader and epoch == self._epoch:  # the run goes on
             if self._pass is not None and getgeneratorstate(self._pass) == GEN_SUSPENDED and start == self._read:
-                return self._pass, self._length
-            saved = self.state_of(loader, epoch, start) or {}
+                return self._pass
+            saved = self.state_of(loader, progress) or {}
         if (saved.get("epoch"), saved.get("place")) != (epoch, start):
             saved = {}  # somebody has moved the run since it was resumed
         self._loader, self._epoch = loader, epoch
@@ -94,22 +91,22 @@ class Reading:
         if own is not None:
             loader.load_state_dict(_unpacked(own))
         if is_over:
-            self._length = self._read = start
-            return iter(()), start
-        self._length = start + loader.batches_left() if _is_ours(loader) else length_of(loader)
+            progress.length = self._read = start
+            return iter(())
+        progress.length = start + loader.batches_left() if _is_ours(loader) else length_of(loader)
         rest = iter(loader)
         self._read = start - skip
         self._begun = self._read, _packed(loader.state_dict()) if _has_state(loader) else None
-        batches = self._counted(rest)
+        batches = self._counted(rest, progress)
         next(islice(batches, skip, skip), None)
         self._pass = None if _is_ours(loader) else batches  # a thread of ours may read ahead as long as the pass lives
-        return batches, self._length
+        return batches
 
-    def _counted(self, rest: Iterator[Any]) -> Generator[Any]:
+    def _counted(self, rest: Iterator[Any], progress: Progress) -> Generator[Any]:
         """Count the batches. The end is read with the last one, since a state from between them begins no epoch."""
         for batch in rest:
             self._read += 1
-            if self._read == self._length:
+            if self._read == progress.length:
                 next(rest, None)
             yield batch
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from math import inf
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from aspecthook import hookable
 from aspecthook._errors import ConfigError, HookTypeError, brief, described
@@ -37,10 +37,12 @@ from ._interrupts import INTERRUPTS, Interrupts, Terminated
 from ._model import Means, computed, inputs_of, numbers_of, of_mode, without_mode
 from ._progress import Progress, workflow_of
 from ._reading import Reading, check_loader, is_divided, length_of
-from ._state import Part, check_identity, load_hooks, load_parts, note_hook, note_items
+from ._state import Part, check_identity, load_hooks, load_parts, note_hook, states_of
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
+
+Outcome = TypeVar("Outcome")
 
 _INTERRUPTED = "interrupted.ckpt"
 # What a resume replaces by other objects, so that nothing else is needed to be what it was before.
@@ -48,10 +50,10 @@ _REPLACED = ("progress", "reading", "logs", "logged", "epoch", "iter", "step", "
 # What a validation inside a stage changes.
 _KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
 _SLOTS = """
-__dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch
-identity inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters
-mode model optimizer outputs own_workflow plain_model progress rank reading registered resumed running seed step
-stopping work_dir workflow world_size
+__dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch identity
+inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
+own_workflow plain_model progress rank reading registered resumed running seed step stopping work_dir workflow
+world_size
 """
 
 
@@ -240,38 +242,36 @@ class Runner:
         loaders = {"train": train} if val is None else {"train": train, "val": val}
         for mode, loader in loaders.items():
             check_loader(loader, f"the data for {mode}")
-        self.loaders, self.busy, self.stopping = loaders, True, False
-        self._note_length(length_of(train))
+        self.loaders, self.stopping = loaders, False
+        self.progress.length = length_of(train)
+        self._note_length()
         if self.seed is not None and not self.resumed and not self.iter:
             random.seed(self.seed)
             self.backend.seed(self.seed)
+        self.busy = True
 
     def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        with self._switched("val", loader):
-            self.val_loop()
+        self._undisturbed("val", loader, self.val_loop)
         return dict(self.logs)
 
     def test(self, loader: object) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        with self._switched("test", loader):
-            self.test_loop()
+        self._undisturbed("test", loader, self.test_loop)
         return dict(self.logs)
 
     def predict(self, loader: object) -> list[Any]:
         """Return what the model computes for each batch."""
-        with self._switched("predict", loader):
-            return self.predict_loop()
+        return self._undisturbed("predict", loader, self.predict_loop)
 
-    @contextmanager
-    def _switched(self, mode: str, loader: object) -> Generator[None]:
-        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards.
+    def _undisturbed(self, mode: str, loader: object, loop: Callable[[], Outcome]) -> Outcome:
+        """Call a loop in a mode and with its data; inside a stage, the run is as it was afterwards.
 
         So is each module of the model, some of which may be in another mode than the model.
         """
         check_loader(loader, f"the data for {mode}")
         inside = self.busy
-        kept = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
         wholes: list[Any] = [self.model, *getattr(self.model, "__dict__", {}).values()] if inside else []
         modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
         training = [bool(module.training) for module in modules]
@@ -281,25 +281,23 @@ class Runner:
         self.loaders, self.busy = {**self.loaders, mode: loader}, True
         self.set_mode(mode)
         try:
-            yield
+            return loop()
         finally:
             # What the iteration under way has logged meanwhile stays, such as its time.
             self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+            if inside:
+                self.loaders = kept["loaders"]
+                self.set_mode(kept["mode"])
             for name, value in kept.items():
                 setattr(self, name, value)
             self.progress.pending_epoch = pending
-            if inside:
-                self._switch_model()
             for module, was_training in zip(modules, training, strict=True):
                 module.training = was_training
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""
         self.mode, self.data_loader = mode, self.loaders[mode]
-        self._switch_model()
-
-    def _switch_model(self) -> None:
-        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
+        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(switch):
             switch()
 
@@ -353,23 +351,20 @@ class Runner:
     @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
+        model = self.model
+        step: Callable[..., Any]
+        given: tuple[Any, ...]
+        if model is not self.plain_model and hasattr(model, "train_step"):
+            step, given = model.train_step, (batch, self.optimizer)
+        else:  # it is not asked again: a PyTorch module makes and raises an error for what it does not have
+            self.plain_model, step, given = model, computed, (model, batch, self.loss)
         if self.amp is None:
-            outputs = self._trained(batch)
+            self.outputs = step(*given)
         else:
             with self.amp.autocast():
-                outputs = self._trained(batch)
-        self.outputs = outputs
-        self.log(numbers_of(outputs))
-        return outputs["loss"]
-
-    def _trained(self, batch: Any) -> Any:
-        """Return what the model computes for a batch that it is trained on."""
-        model = self.model
-        if model is not self.plain_model:
-            if hasattr(model, "train_step"):
-                return model.train_step(batch, self.optimizer)
-            self.plain_model = model  # not asked again: a PyTorch module raises an error for what it does not have
-        return computed(model, batch, self.loss)
+                self.outputs = step(*given)
+        self.log(numbers_of(self.outputs))
+        return self.outputs["loss"]
 
     @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
@@ -408,12 +403,10 @@ class Runner:
     @hookable(provides=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
-        # Whether it is a validation of the workflow, and not one that a hook or a user makes.
-        counts = self.progress.pending_epoch == "val"
-        if counts:
-            self.progress.pending_epoch = None
+        # That of the workflow is pending, and counts; one that a hook or a user makes is not.
+        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
         self._evaluate("val", self.val_iter)
-        if counts:
+        if pending == "val":
             self.interrupts.patience = 2
             self.progress.validated += 1
 
@@ -491,9 +484,7 @@ class Runner:
 
     def next_epoch(self) -> str | None:
         """Return the mode of the next epoch, or None if the run is over."""
-        progress = self.progress
-        progress.pending_epoch = progress.advance(self.workflow, self.end, stopping=self.stopping)
-        return progress.pending_epoch
+        return self.progress.advance(self.workflow, self.end, stopping=self.stopping)
 
     def validation_follows(self) -> bool:
         """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
@@ -501,15 +492,15 @@ class Runner:
 
     def batches(self) -> Iterator[tuple[int, Any]]:
         """Begin or continue an epoch, and return its batches with their numbers, without those that were trained on."""
-        self.progress.pending_epoch, start = None, self.progress.inner_iter
-        batches, length = self.reading.begin(self.data_loader, self.epoch, start)
-        self._note_length(length)
-        return enumerate(map(self.backend.mover(self.model), batches), start)
+        progress = self.progress
+        progress.pending_epoch = None
+        batches = self.reading.begin(self.data_loader, progress)
+        self._note_length()
+        return enumerate(map(self.backend.mover(self.model), batches), progress.inner_iter)
 
     def group(self) -> tuple[int, bool]:
         """Return how many batches share a step with the one under way, and whether it is the last of them."""
-        place = self.iter % self.accumulate
-        size = self.accumulate
+        size, place = self.accumulate, self.iter % self.accumulate
         if self.max_iters is not None:  # the last group of a run may be smaller
             size = max(1, min(size, self.max_iters - (self.iter - place)))
         return size, place + 1 >= size
@@ -552,8 +543,7 @@ class Runner:
             progress.pending_epoch = None
             if mode == "val":
                 progress.validated += 1
-            elif self.by_epoch:
-                # Otherwise it would be the next one forever.
+            elif self.by_epoch:  # otherwise it would be the next one forever
                 progress.epoch, progress.inner_iter = self.epoch + 1, 0
             else:
                 raise TrainingError(
@@ -566,17 +556,14 @@ class Runner:
         self.epoch = progress.epoch
         self.agree_to_end()
         self.interrupts.raise_noted()
-        is_iterator = hasattr(self.loaders["train"], "__next__")
-        if mode == "train" and is_iterator and progress.row_end(self.workflow, self.end) == inf:
-            self.request_stop()  # it has only one pass
 
-    def _note_length(self, length: int | None) -> None:
-        """Note the length of the epoch that begins or continues, and what it means for the number of iterations.
+    def _note_length(self) -> None:
+        """Note what the length of the epoch that begins or continues means for the number of iterations.
 
         The epochs before, and the rest of this one, may have been divided into other batches than those to come, which
         are assumed to be as long as the data are now. Each may have another length, and notes it when it begins.
         """
-        self.progress.length, later = length, length_of(self.loaders["train"])
+        length, later = self.progress.length, length_of(self.loaders["train"])
         if self.by_epoch and self.max_epochs is not None:
             before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
             if length is None or later is None:
@@ -641,10 +628,6 @@ class Runner:
         with ExitStack() as undo:
             for name in _REPLACED:
                 undo.callback(setattr, self, name, getattr(self, name))
-            if self.optimizer is not None:  # the very groups come back, which schedules hold
-                undo.callback(setattr, self.optimizer, "param_groups", self.optimizer.param_groups)
-                for group in self.optimizer.param_groups:
-                    note_items(undo, group)
             for hook in self.hooks if resume else ():
                 note_hook(undo, hook)
             load_parts(parts, checkpoint, undo)
@@ -671,38 +654,28 @@ class Runner:
             backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
             self.progress.accumulated = bool(gradients)
 
-        def data_state() -> Mapping[str, Any] | None:
-            return self.reading.state_of(self.loaders.get("train"), progress.epoch, progress.inner_iter)
-
         def load_data(saved: Mapping[str, Any] | None) -> None:
             self.reading = Reading(saved)
-
-        def load_random(
-            states: Sequence[Mapping[str, Any]],
-        ) -> None:  # if there were fewer ranks, several have the same
-            backend.set_rng_state(states[self.rank % len(states)])
 
         def load_logs(logs: Mapping[str, Any]) -> None:
             self.logs, self.logged = dict(logs), {}
 
-        def logs_state() -> dict[str, Any]:
-            return {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
+        def load_random(states: Sequence[Mapping[str, Any]]) -> None:
+            backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
 
-        def hooks_state() -> dict[str, Any]:
-            return {one.name: one.hook.state_dict() for one in self.registered if hasattr(one.hook, "state_dict")}
-
-        parts = {"model": Part(lambda: backend.state(model), partial(backend.load_state, model))}
+        parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
         if optimizer is not None:
-            load_optimizer = partial(backend.load_optimizer_state, optimizer)
-            parts["optimizer"] = Part(lambda: backend.optimizer_state(optimizer), load_optimizer)
+            state, load = backend.optimizer_state, backend.load_optimizer_state
+            parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
         if amp is not None:
             parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
+        logs = {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
         return parts | {
             "progress": Part(progress.state_dict, load_progress),
             "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
-            "data": Part(data_state, load_data),
-            "logs": Part(logs_state, load_logs),
-            "hooks": Part(hooks_state, partial(load_hooks, self.registered, self.logger)),
+            "data": Part(partial(self.reading.state_of, self.loaders.get("train"), progress), load_data),
+            "logs": Part(lambda: logs, load_logs),
+            "hooks": Part(partial(states_of, self.registered), partial(load_hooks, self.registered, self.logger)),
             "random": Part(lambda: [backend.rng_state()], load_random),
         }
 
@@ -781,8 +754,7 @@ class Runner:
 
         Raises:
             HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
-            HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
-                with a state has the same class, and neither has a name.
+            HookOptionError: The priority is none; or the name does not tell the hook apart from another one.
             HookTypeError: The priority is neither an int nor a string, or the name is not a string.
             ConfigError: A config cannot be built.
         """

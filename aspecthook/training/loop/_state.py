@@ -62,12 +62,6 @@ def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], undo: E
             ) from error
 
 
-def note_items(undo: ExitStack, mapping: dict[str, Any]) -> None:
-    """Note how to make the items of a dict again what they are."""
-    undo.callback(mapping.update, dict(mapping))
-    undo.callback(mapping.clear)
-
-
 def note_hook(undo: ExitStack, hook: Any) -> None:
     """Note how to make a hook that has a state again what it is.
 
@@ -80,9 +74,16 @@ def note_hook(undo: ExitStack, hook: Any) -> None:
             hook.load_state_dict(state)
 
     if hasattr(hook, "load_state_dict"):
-        note_items(undo, getattr(hook, "__dict__", {}))
+        attributes: dict[str, Any] = getattr(hook, "__dict__", {})
+        undo.callback(attributes.update, dict(attributes))
+        undo.callback(attributes.clear)
         with suppress(Exception):
             undo.callback(load_again, deepcopy(hook.state_dict()))
+
+
+def states_of(registered: Iterable[Registered]) -> dict[str, Any]:
+    """Return the states of the hooks of a run, by their names."""
+    return {one.name: one.hook.state_dict() for one in registered if hasattr(one.hook, "state_dict")}
 
 
 def load_hooks(registered: Iterable[Registered], logger: Logger, states: Mapping[str, Any]) -> None:

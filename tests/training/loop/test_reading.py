@@ -194,17 +194,18 @@ def test_a_loader_with_a_state_of_its_own_is_used_as_it_is(stop: int, tmp_path: 
 @pytest.mark.parametrize("at", range(12))
 def test_it_is_resumed_from_before_and_after_an_iteration(at: int, when: Any, tmp_path: Path) -> None:
     """A checkpoint that is saved before an iteration has seen one batch more than the run has trained on."""
-    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
+    for made, whole in ((Counter, WHOLE), (lambda: DataLoader(range(4), 1), [[0], [1], [2], [3]] * 3)):
+        runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
 
-    def keep(runner: Runner) -> None:
-        if runner.iter == at:
-            runner.save_checkpoint(tmp_path / "run")
+        def keep(runner: Runner) -> None:
+            if runner.iter == at:
+                runner.save_checkpoint(tmp_path / "run")
 
-    hooks(runner.train_iter).add(when, keep)
-    runner.fit(Counter())
-    assert runner.model.seen == WHOLE
-    resumed = ran(Counter(), tmp_path / "run", saved=True, epochs=3)
-    assert resumed.model.seen == WHOLE[at + (when == "post") :]
+        hooks(runner.train_iter).add(when, keep)
+        runner.fit(made())
+        assert runner.model.seen == whole
+        resumed = ran(made(), tmp_path / "run", saved=True, epochs=3)
+        assert resumed.model.seen == whole[at + (when == "post") :]
 
 
 def test_an_epoch_that_was_left_early_is_continued_in_the_same_runner() -> None:
