@@ -131,13 +131,13 @@ def _hand_over(process: int, *paths: Path) -> None:
             os.chown(path, _owner(process), -1)
 
 
-def _ask(process: int, place: Path, wait: float, **request: Any) -> dict[str, Any]:
+def _ask(process: int, place: Path, within: float = inf, **request: Any) -> dict[str, Any]:
     """Send a process what to do, and return its answer.
 
     Args:
         process: Its number.
         place: Where the script and the answer go, without suffixes.
-        wait: How many seconds to wait for the answer.
+        within: How many seconds to wait for the answer.
         request: What it is to do.
     """
     script, begun, answer = (place.with_suffix(suffix) for suffix in (".py", ".begun", ".json"))
@@ -148,10 +148,8 @@ def _ask(process: int, place: Path, wait: float, **request: Any) -> dict[str, An
     try:
         while not answer.exists():
             waited = monotonic() - begin
-            if waited >= wait:
-                raise AttachError(
-                    f"process {process} has not come to where it can be attached to in {wait:g} s; {_WAITS}"
-                )
+            if waited >= within:
+                raise AttachError(f"process {process} does not answer")
             if times and not _runs(process):
                 raise AttachError(f"process {process} has ended")
             if waited >= times * _RESEND_AFTER and not begun.exists():
@@ -183,7 +181,6 @@ def attach(
     request: Mapping[str, Any],
     *,
     seconds: float | None,
-    wait: float,
     lines: int,
     outputs: Iterable[Path],
 ) -> int:
@@ -193,7 +190,6 @@ def attach(
         process: Its number.
         request: What is traced (``targets``), and the ``options`` of `record`.
         seconds: That time.
-        wait: How many seconds to wait until the process is attached.
         lines: How many lines of the tree are shown.
         outputs: The files to write.
     """
@@ -201,22 +197,22 @@ def attach(
     # SIGTERM and SIGHUP are taken for Ctrl-C.
     with handling(heard(signals("SIGTERM", "SIGHUP")), signal.default_int_handler), _folder(process) as folder:
         view, off = View(folder / "calls", lines), folder / f"off-{process}"
-        until = inf if seconds is None else monotonic() + seconds
-        ends = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
+        ends = f"for {seconds:g} s" if seconds else "Ctrl-C ends it"
         woven = 0
         try:
-            answer = _ask(process, folder / "attach", wait, do="attach", command=os.getpid(), **request)
+            answer = _ask(process, folder / "attach", do="attach", command=os.getpid(), **request)
             woven = answer["woven"]
             _say(f"attached to process {process}: {plural(woven, 'function')} woven; {ends}")
             if answer["why"]:
                 _say(f"nothing is woven yet: {answer['why']}")
+            until = monotonic() + (seconds or inf)
             while _runs(process) and not off.exists() and (rest := until - monotonic()) > 0:
                 sleep(min(rest, 0.2))
                 view.look()
         except KeyboardInterrupt:
             pass
         ended = not _runs(process)
-        left = _detach_all(process, folder)
+        left = _detach_all(process, folder) if (folder / "attach.begun").exists() else []
         whys = [json.loads(path.read_text("utf-8")) for path in folder.glob("off-*")]
         woven = max([woven, *[one["woven"] for one in whys]])
         for why in {one["why"] for one in whys if one["why"]}:
@@ -246,10 +242,10 @@ def _detach_all(process: int, folder: Path) -> list[int]:
     return left
 
 
-def detach(process: int, *, wait: float) -> int:
+def detach(process: int) -> int:
     """Remove everything that was attached to a process. Return the exit status."""
     with _folder(process) as folder:
-        removed = _ask(process, folder / "detach", wait, do="detach", folder=None, why="aspecthook detach")["detached"]
+        removed = _ask(process, folder / "detach", do="detach", folder=None, why="aspecthook detach")["detached"]
     done = f"{plural(removed, 'attachment')} removed from" if removed else "nothing is attached to"
     _say(f"{done} process {process}")
     return 0 if removed else 1

@@ -167,16 +167,12 @@ def own_code(folder: str) -> str:
 
 _SECONDS = click.FloatRange(0, min_open=True)
 _of_process = click.argument("process", metavar="PID", type=int)
-_wait_option = click.option(
-    "--wait", type=_SECONDS, metavar="SECONDS", default=30, help="How long to wait for the process [30]."
-)
 
 
 @_aspecthook.command("attach", short_help="Trace a running process.")
 @_of_process
 @click.argument("targets", nargs=-1, required=True, metavar="POINTCUT...")
 @click.option("--for", "seconds", type=_SECONDS, metavar="SECONDS", help="Detach after this time; otherwise Ctrl-C.")
-@_wait_option
 @_recording
 def _attach(process: int, targets: tuple[str, ...], **given: Any) -> int:
     """Trace a running process. Both processes need Python 3.14 or later.
@@ -197,8 +193,7 @@ def _attach(process: int, targets: tuple[str, ...], **given: Any) -> int:
 
 @_aspecthook.command("detach", short_help="Remove what was attached to a running process.")
 @_of_process
-@_wait_option
-def _detach(process: int, wait: float) -> int:
+def _detach(process: int) -> int:
     """Remove from a running process whatever was attached to it.
 
     \b
@@ -207,7 +202,7 @@ def _detach(process: int, wait: float) -> int:
     """
     from ._attach import detach
 
-    return detach(process, wait=wait)
+    return detach(process)
 
 
 @_aspecthook.command("run", short_help="Run a program with hooks from a file woven into it.", cls=_OfProgram)
@@ -342,7 +337,6 @@ def _train(
     examples:
       aspecthook train                                      25 epochs with NumPy, in a few seconds
       aspecthook train --epochs 5 --set optimizer.lr=0.01
-      aspecthook train --backend torch --work-dir work_dirs/torch
       aspecthook train --resume                             continue the run in work_dirs/digits
       aspecthook train --print-config > run.toml            write all settings to a file, to edit them
       aspecthook train --config run.toml                    train with them

@@ -88,8 +88,6 @@ def _aspect(name: str, given: dict[str, Any], who: str) -> object:
         aspect: Any = made(**arguments)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{who}: {name!r} does not take these arguments: {error}") from error
-    except ImportError as error:  # the aspect says what to install
-        raise ConfigError(f"{who}: {error}") from error
     if not marked(aspect):
         raise ConfigError(
             f"{who}: {name!r} makes {described(aspect)}, which is no aspect; it needs methods marked "

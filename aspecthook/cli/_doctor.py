@@ -42,10 +42,6 @@ def problems() -> Iterator[str]:
     """Yield what would not work in this environment, each with what to do."""
     if platform.python_implementation() != "CPython":
         yield f"hooks: they work in place on the code of CPython, and this is {platform.python_implementation()}"
-    if _version("wrapt") is None:
-        yield "weaving of C functions: wrapt is not installed: pip install wrapt"
-    if sys.flags.ignore_environment or sys.flags.no_site:
-        yield "trace, run, list: Python was started with -I, -E or -S, and children begin without hooks"
     if sys.version_info < (3, 14):
         yield "attach: a running process can be attached to with Python 3.14 and later; use aspecthook trace"
     elif not sysconfig.get_config_var("Py_REMOTE_DEBUG") or "PYTHON_DISABLE_REMOTE_DEBUG" in os.environ:

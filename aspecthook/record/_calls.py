@@ -98,9 +98,9 @@ class RecordedCall:
     _result: Any = None
     _end: float | None = None
     _labels: frozenset[str] | None = None
-    # The recorder's own: what runs now, when its turn began, and what ran in this context before.
+    # The recorder's own: that it is not only counted, and what ran in this context before.
+    counted: None = None
     _recorder: object = None
-    _entered: float | None = None
     _outer: RecordedCall | None = None
 
     def __init__(self, function: Function, begin: float, raw: Any = None, redaction: Redaction = PLAIN) -> None:

@@ -179,14 +179,14 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
         here.note(("begin", function, clock(), around, None))
 
     def live(*args: Any, **kwargs: Any) -> None:
-        counts = here.counts
-        if counts is not None:
+        counting = here.counting
+        if counting is not None:
             try:
-                sums = counts.sums[function]
-            except KeyError:
-                sums = counts.of(function)
-            sums.running += 1
-            counts.stack.append([sums, clock(), 0.0])
+                total = counting.totals.get(function) or counting.total_of(function)
+                total.running += 1
+                counting.stack.append([total, clock(), 0.0])
+            except RecursionError:  # likewise
+                pass
             return
         try:
             around = outer()
@@ -215,17 +215,19 @@ def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[...,
         here.note(("end", function, clock(), exc, None))
 
     def live(result: object, exc: BaseException | None) -> None:
-        counts = here.counts
-        if counts is not None:
-            now = clock()
-            counts.end(function, now, exc)
-            if now >= recorder.due:
-                recorder.write_counts()
-            return
-        here.note(("end", function, clock(), exc, result if keep else None))
+        now, counting = clock(), here.counting
         try:
+            if counting is not None:
+                total = counting.totals.get(function)
+                if counting.pop(total, now) is not None:
+                    if exc is not None and total is not None:
+                        total.errors += 1
+                    if now >= recorder.due:
+                        recorder.write_counts()
+                    return
+            here.note(("end", function, now, exc, result if keep else None))
             read()
-        except RecursionError:  # as for the begin
+        except RecursionError:  # as for the begin; what was to be counted is so when the call around it ends
             pass
 
     if recorder.live:

@@ -23,7 +23,7 @@ from threading import Lock
 from aspecthook._hints import Any, final
 
 from ._calls import Function, RecordedCall
-from ._counts import Counts
+from ._functions import Total
 
 VERSION = 1
 
@@ -78,11 +78,11 @@ class JsonLines:
             except RecursionError:  # there is no room here, and the line waits; a second attempt would write it twice
                 pass
 
-    def count(self, counts: Counts) -> None:
-        """Write what has been counted in one thread."""
-        for sums in counts.sums.copy().values():
-            if sums.lengths:
-                self._lines.append(sums.line(self._number(sums.function)))
+    def count(self, totals: Mapping[Function, Total]) -> None:
+        """Write what has been counted in one thread since the last time."""
+        for function, total in totals.items():
+            if total.lengths:
+                self._lines.append(total.line(self._number(function)))
         self._flush()
 
     def _number(self, function: Function) -> int:

@@ -2,7 +2,9 @@
 
 What runs in one thread is a stack at any moment: a call is inside the innermost one that runs, and a coroutine or a
 generator runs only during its turns. So hooks note no more than begins, turns and ends, each thread in a queue of its
-own, and the calls are made of these notes when somebody looks; or at once, where they go to a sink.
+own, and the calls are made of these notes when somebody looks; or at once, where they go to a sink. Of a long program
+whose calls nobody reads one by one, a sink gets so many calls; those that follow are only counted, which costs a tenth:
+no call is made of a begin and an end, and each thread has sums of its own.
 
 The invariant: nothing that goes wrong here reaches the program. A sink that raises is dropped, with one warning.
 """
@@ -26,7 +28,7 @@ from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
-from ._counts import Counts, Sums
+from ._functions import Total
 from ._sinks import RecordWarning, To, sink_of
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
@@ -54,20 +56,58 @@ IGNORED: Callable[[Note], None] = deque[Any](maxlen=0).extend
 
 @final
 class Strand:
-    """What a recorder knows of one thread: the notes that are not read yet, and the calls that run.
+    """What a recorder knows of one thread: the notes that are not read yet, and what runs.
 
     Where calls are made at once, a note waits only if a recursion of the program has left no room to read it.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self.notes: list[Any] = []
-        self.stack: list[RecordedCall] = []
-        # For each of them, how long recorded calls have run inside it.
-        self.inside: list[float] = []
+        # What runs, as frames of three: the call, or the sums of its function where it is only counted; when it began,
+        # or its turn; and how long others have run inside it.
+        self.stack: list[list[Any]] = []
+        # The sums of the calls that are only counted.
+        self.totals: dict[Function, Total] = {}
         thread = self.thread = threading.current_thread()
         self.name = thread.name
         if not recorder.live:
             recorder.strands.append(self)
+
+    def total_of(self, function: Function) -> Total:
+        """Return the sums of a function whose calls are only counted."""
+        total = self.totals.get(function)
+        if total is None:
+            total = self.totals[function] = Total(function)
+            total.running = sum([what.counted is None and what.function is function for what, _, _ in self.stack])
+        return total
+
+    def pop(self, ended: RecordedCall | Total | None, now: float) -> float | None:
+        """Take a call, or one that is only counted, from the stack, and what is above it.
+
+        An interrupt has kept the ends of what is above it from being noted. Return when it began, or its turn; None if
+        it is not there.
+        """
+        stack = self.stack
+        if not stack or (stack[-1][0] is not ended and all(what is not ended for what, _, _ in stack)):
+            return None
+        while True:
+            begin: float
+            what, begin, inside = stack.pop()
+            length = now - begin
+            if what.counted is not None:
+                what.running -= 1
+                what.lengths.append(length)
+                if not what.running:
+                    what.total += length
+            elif what.function in self.totals:
+                self.totals[what.function].running -= 1
+            if what.kept:
+                what.own += length - inside
+                inside = length
+            if stack:
+                stack[-1][2] += inside
+            if what is ended:
+                return begin
 
 
 @final
@@ -75,7 +115,7 @@ class Here(threading.local):
     """What the current thread has: its strand, and what takes its notes."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.counts: Counts | None = None  # from when calls are only counted
+        self.counting: Strand | None = None  # the strand, from when its calls are only counted
         self.note = IGNORED  # what finds out which thread this is may be recorded too
         self.strand = Strand(recorder)
         self.note = self.strand.notes.extend
@@ -98,11 +138,10 @@ class Recorder:
         self.live = self.sink is not None
         # For the sink: the calls that have not ended.
         self._open: dict[int, RecordedCall] = {}
-        # How many calls it gets whole; then each thread begins to count, as it notes something.
+        # How many calls it gets; each thread counts from the next time on that it notes something.
         self._whole: float = getattr(self.sink, "whole", inf)
         self._is_counting = False
-        self._counts: list[Counts] = []
-        self.due = 0.0  # when they are written
+        self.due = 0.0  # when what is counted is written
         self._listener = listener()  # of warnings
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
@@ -131,10 +170,6 @@ class Recorder:
         at = CLOCK[0]()
         if what == "stop":  # known at once, as a call stops once
             call.end(at - self.epoch, exc, result)
-        counts = self.here.counts
-        if counts is not None and what != "start":
-            self._count(counts, what, call, at, exc)
-            return
         self.here.note((what, call, at, exc, result))
         if self.live:
             try:
@@ -156,7 +191,7 @@ class Recorder:
             for strand in list(self.strands):
                 has_ended = not _is_alive(strand.thread)
                 self._read(strand)
-                if has_ended:
+                if has_ended and not self.live:
                     self.strands.remove(strand)
             fresh, self._fresh = sorted(self._fresh, key=attrgetter("begin")), []
             for call in fresh:
@@ -176,9 +211,9 @@ class Recorder:
                 self._read(here.strand)
             finally:
                 here.note = note
-            if self._is_counting and here.counts is None and not here.strand.notes:
-                self._counts.append(counts := self._begin_to_count(here.strand))
-                here.counts = counts
+            if self._is_counting and here.counting is None and not here.strand.notes:
+                self.strands.append(here.strand)
+                here.counting = here.strand
 
     def _read(self, strand: Strand) -> None:
         """Read the notes of a thread.
@@ -202,40 +237,36 @@ class Recorder:
 
     def _take(self, strand: Strand, rows: list[Any], place: int) -> None:
         """Take one note; the comment at the top of the module says what is in it."""
-        what, about, at, why, given = rows[place : place + 5]
-        at -= self.epoch
+        what, about, now, why, given = rows[place : place + 5]
         if what == "begin":
-            call = RecordedCall(about, at, given, self.redaction)
+            call = RecordedCall(about, now - self.epoch, given, self.redaction)
             if why is UNWATCHED:
                 call.kept = False
             else:
                 if why is not None:
                     call.parent = self._innermost(why)
                 self._add(strand, call)
-            strand.stack.append(call)
-            strand.inside.append(0.0)
+            strand.stack.append([call, now, 0.0])
         elif what in ("end", "stop"):
             if what == "end":
-                about = self._running(strand, about, at)
+                about = self._running(strand, about, now)
                 # It must be found out once which call has ended: if there is no room for the rest, that is still known.
                 rows[place : place + 2] = "stop", about
-            self._pop(strand, about, at)
+            strand.pop(about, now)
             if about.kept:
-                self._finish(about, at, why, given)
+                self._finish(strand, about, now, why, given)
         elif what == "start":
             self._add(strand, about)
         elif what == "enter":
-            about._entered = at
-            strand.stack.append(about)
-            strand.inside.append(0.0)
+            strand.stack.append([about, now, 0.0])
         else:
-            self._pop(strand, about, at)
-            if about._entered is not None:
-                about.add_turn(about._entered, at)
+            begin = strand.pop(about, now)
+            if begin is not None:
+                about.add_turn(begin - self.epoch, now - self.epoch)
 
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
-        top = strand.stack[-1] if strand.stack else None
+        top: RecordedCall | None = strand.stack[-1][0] if strand.stack and not self._is_counting else None
         parent = call.parent = top if call.parent is None else _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
         if call.number >= self._whole:
@@ -255,82 +286,48 @@ class Recorder:
         else:
             self._fresh.append(call)
 
-    def _running(self, strand: Strand, function: Function, at: float) -> RecordedCall:
+    def _running(self, strand: Strand, function: Function, now: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
-        for call in reversed(strand.stack):
-            if call.function is function:
+        for what, _, _ in reversed(strand.stack):
+            if what.counted is None and what.function is function:
+                call: RecordedCall = what
                 return call
         # An earlier pre hook has ended the call before it was seen to begin.
-        call = RecordedCall(function, at, None, self.redaction)
+        call = RecordedCall(function, now - self.epoch, None, self.redaction)
         self._add(strand, call)
         return call
 
-    def _finish(self, call: RecordedCall, at: float, exc: BaseException | None, result: Any) -> None:
+    def _finish(self, strand: Strand, call: RecordedCall, now: float, exc: BaseException | None, result: Any) -> None:
         """Record the end of a call."""
-        call.end(at, exc, result)
+        call.end(now - self.epoch, exc, result)
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
         # In the child of a fork, what had begun before is for the parent to write.
         if self.live and call.process == self.process:
-            self._send("write", call)
+            if call.number > self._whole:
+                strand.total_of(call.function).add_call(call)
+            else:
+                self._send("write", call)
             self._open.pop(call.number, None)
 
-    def _pop(self, strand: Strand, ended: RecordedCall, at: float) -> None:
-        """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
-        stack = strand.stack
-        if not stack or (stack[-1] is not ended and all(call is not ended for call in stack)):
-            return
-        popped: RecordedCall | None = None
-        while popped is not ended:
-            popped, inside = stack.pop(), strand.inside.pop()
-            if popped.kept:
-                length = at - (popped.begin if popped._entered is None else popped._entered)
-                popped.own += length - inside
-                inside = length
-            if strand.inside:
-                strand.inside[-1] += inside
-
-    # Counting
-
-    def _begin_to_count(self, strand: Strand) -> Counts:
-        """Return the sums of a thread, with what runs there now."""
-        counts = Counts(strand.thread)
-        for call, inside in zip(strand.stack, strand.inside, strict=True):
-            is_ours = call.kept and call.process == self.process
-            sums = counts.of(call.function) if is_ours else Sums(call.function)
-            counts.begin(sums, self.epoch + (call.begin if call._entered is None else call._entered), inside)
-            if call._entered is None:  # a plain function, whose end is counted
-                self._open.pop(call.number, None)
-        strand.stack.clear()
-        strand.inside.clear()
-        return counts
-
-    def _count(self, counts: Counts, what: str, call: RecordedCall, at: float, exc: BaseException | None) -> None:
-        """Count what happens to a coroutine or a generator."""
-        if what == "enter":
-            counts.begin(counts.of(call.function), at)
-        elif what == "leave":
-            counts.end(call.function, at, is_turn=True)
-        elif self._open.pop(call.number, None) is not None:
-            counts.add(call, exc)
-
     def write_counts(self) -> None:
-        """Write what has been counted, unless another thread does. What the sink calls meanwhile is not counted."""
+        """Write what has been counted, unless another thread does. What the sink calls is not counted."""
         here, collecting = self.here, self._collecting
-        if not collecting.acquire(blocking=False):
+        if not _has_room(_ROOM) or not collecting.acquire(blocking=False):
             return
-        counts, here.counts = here.counts, Counts(here.strand.thread)
+        note, counting = here.note, here.counting
+        here.note, here.counting = IGNORED, None
         try:
-            for one in self._counts.copy():
-                has_ended = not _is_alive(one.thread)
-                self._send("count", one)
+            for strand in self.strands.copy():
+                has_ended = not _is_alive(strand.thread)
+                self._send("count", strand.totals.copy())
                 if self.sink is None:  # it has failed, and takes nothing any more
-                    one.sums.clear()
+                    strand.totals.clear()
                 if has_ended:
-                    self._counts.remove(one)
+                    self.strands.remove(strand)
             self.due = CLOCK[0]() + _SECONDS
         finally:
-            here.counts = counts
+            here.note, here.counting = note, counting
             collecting.release()
 
     # The sink
@@ -375,10 +372,12 @@ class Recorder:
         try:
             for call in list(self._open.values()):
                 self._send("write", call)
-            with self._collecting:
-                for counts in self._counts:
-                    counts.end_all(CLOCK[0]())
-                self.write_counts()
+            if self._is_counting:
+                with self._collecting:
+                    for strand in self.strands:
+                        while strand.stack:
+                            strand.pop(strand.stack[-1][0], CLOCK[0]())
+                    self.write_counts()
             self._send("close")
             self.sink = None
         finally:
@@ -389,12 +388,15 @@ class Recorder:
         self._collecting = threading.RLock()  # another thread may have held it
         self.collect()
         self.process = os.getpid()
-        self.strands[:] = [self.here.strand]
-        self._open.clear()  # what had begun before is for the parent to write
-        counts = self.here.counts
-        if counts is not None:
-            counts.forked()
-            self._counts[:] = [counts]
+        strand = self.here.strand
+        self.strands[:] = [strand]
+        # What had begun before is for the parent to write.
+        self._open.clear()
+        strand.totals.clear()
+        for frame in strand.stack:
+            if frame[0].counted is not None:
+                frame[0] = RecordedCall(frame[0].counted, 0.0)
+                frame[0].kept = False
         self._send("forked")
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from json.encoder import encode_basestring as quoted
@@ -31,11 +33,9 @@ def save(lines: Iterable[str], path: str | PathLike[str]) -> None:
     elif name.endswith(".html"):
         before, _, after = (files("aspecthook.record") / "page.html").read_text("utf-8").partition("{{rows}}")
         # The hashes in its policy are those of lines that end with "\n"; a test tells which ones are right.
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(before)
-            for number, line in enumerate(lines):
-                # Nothing but "<" could end the element that the data is in; in JSON it occurs only inside strings.
-                file.write((",\n" if number else "") + line.rstrip("\n").replace("<", "\\u003c"))
+            file.writelines(_compressed(lines))
             file.write(after)
     elif name.endswith(".json"):
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -45,6 +45,17 @@ def save(lines: Iterable[str], path: str | PathLike[str]) -> None:
             file.write("]}\n")
     else:
         raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of .jsonl, .html, .json")
+
+
+def _compressed(lines: Iterable[str]) -> Iterator[str]:
+    """Yield compressed lines in base64: a browser reads a tenth of the text, and unpacks it faster than it reads it."""
+    compressor, waiting = zlib.compressobj(), b""
+    for line in lines:
+        waiting += compressor.compress(f"{line.rstrip()}\n".encode("utf-8", "backslashreplace"))
+        whole = len(waiting) - len(waiting) % 3
+        yield b64encode(waiting[:whole]).decode()
+        waiting = waiting[whole:]
+    yield b64encode(waiting + compressor.flush()).decode()
 
 
 def _events(lines: Iterable[str]) -> Iterator[str]:

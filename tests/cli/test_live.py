@@ -12,6 +12,7 @@ from aspecthook.cli._live import LiveTree
 from aspecthook.cli._report import View
 from aspecthook.record import read, record
 from aspecthook.record._reading import summary
+from tests.record.test_page import data_of
 
 HEADER = {"aspecthook": "calls", "version": 1, "process": 7}
 
@@ -112,6 +113,6 @@ def test_a_page_has_the_calls_that_ended_last_and_says_how_many_are_left_out(
     View(folder, 0).report(["shop:*"], [page, lines, slices])
     err = capsys.readouterr().err
     assert f"written: {page}, the last 3 of 10 calls\nwritten: {lines}\nwritten: {slices}\n" in err
-    assert '"left_out":7' in page.read_text() and page.read_text().count('"call":') == 3
+    assert '"left_out":7' in data_of(page) and data_of(page).count('"call":') == 3
     assert [call.shown_arguments()["number"] for call in read(lines)] == [str(number) for number in range(10)]
     assert slices.read_text().count('"ph":"X"') == 10

@@ -351,6 +351,17 @@ def test_a_program_recurses_as_deep_as_without_us_and_is_recorded_after_its_recu
     assert (len(tape.calls("down")), len(tape.calls("cached")), len(tape.calls("after"))) == (981, cached + 1, 1)
     assert all(call.ended for call in tape) and "Warning" not in traced.stderr
 
+    # The same, where calls are only counted, in a process that ends without exit handlers.
+    many = "def many(n): ...\nfor n in range(20_000): many(n)\n"
+    end = "import os, sys\nsys.stdout.flush()\nos._exit(0)\n"
+    (tmp_path / "app.py").write_text(many + (tmp_path / "app.py").read_text() + end)
+    counted = aspecthook("trace", "app:*", "--lines", "1", "--", "app.py")
+    table = counted.stderr.partition("\nfunction ")[2].splitlines()[1:]
+    rows = {line.split()[0].removeprefix("__main__:"): line.split()[1:3] for line in table}
+    assert counted.stdout == alone.stdout and int(rows.pop("forever")[0]) > 300
+    want = {"many": 20_000, "down": 981, "cached": cached + 1, "after": 1}
+    assert rows == {name: [str(calls), "0"] for name, calls in want.items()}
+
 
 def test_a_program_that_closes_all_descriptors_gets_nothing_of_ours_in_its_files(
     aspecthook: Run, tmp_path: Path

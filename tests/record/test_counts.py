@@ -180,19 +180,20 @@ def test_each_process_writes_what_it_has_counted(tmp_path: Path) -> None:
         pytest.skip("no fork here")
     path = tmp_path / "calls.jsonl"
 
-    def work(fork: bool) -> None:
+    def work(fork: bool) -> bool:
         fails_(2)
-        if fork and os.fork() == 0:
+        if is_child := fork and os.fork() == 0:
             fails_(1)
-            tape.stop()
-            os._exit(0)
+        return is_child
 
     def fails_(number: int) -> int:
         return fails_(number - 1) if number else 0
 
     with record(work, fails_, to=JsonLines(path, 0.0, whole=1)) as tape:
         work(False)
-        work(True)
+        if work(True):  # of the child, in which it had not begun
+            tape.stop()
+            os._exit(0)
         os.wait()
     tables = [{row.name.rpartition(".")[2]: row.calls for row in summary(one)} for one in sorted(tmp_path.iterdir())]
     assert sorted(tables, key=len) == [{"fails_": 2}, {"work": 2, "fails_": 6}]

@@ -46,7 +46,7 @@ def test_the_table_of_a_file_is_that_of_its_tape(program, tmp_path_factory):
         assert row.total == pytest.approx(sum(outermost)) and row.own == pytest.approx(sum(call.own for call in calls))
         durations = sorted(call.duration for call in calls)
         for share, found in ((0.5, row.p50), (0.99, row.p99)):
-            assert found == pytest.approx(durations[math.ceil(share * len(durations)) - 1], rel=0.005, abs=1e-9)
+            assert found == pytest.approx(durations[math.ceil(share * len(durations)) - 1], rel=0.01, abs=1e-9)
 
 
 def above(call):
