@@ -123,6 +123,7 @@ def _filled(template: str, constants: Container[str]) -> str:
 _IN_WORDS = bytes([code if chr(code).isalnum() or chr(code) in "$_" else 32 for code in range(256)])
 
 
+@lru_cache(1)  # the text of a new shape is read twice
 def _words(template: str) -> list[str]:
     """Return the words of a template, in the order in which they stand there."""
     return [part.partition(" ")[0] for part in template.encode().translate(_IN_WORDS).decode().split("$")[1:]]
@@ -197,7 +198,7 @@ class Writer:
 
     def pins_in(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Return the pins among the words of some lines, noting those that are the same for every chain."""
-        words = dict.fromkeys(_words(" ".join(lines)))
+        words = dict.fromkeys(_words("\n".join(lines) + "\n"))
         for word in words:
             role = _LIBRARY if word in TABLE else _FACTS.get(word)
             if role is not None:

@@ -160,18 +160,16 @@ class Chain:
     def __init__(self, members: tuple[Hook, ...]) -> None:
         self.pre = self.around = self.on = self.item = self.exception = self.post = self.always = ()
         self.hooks = members
-        if len(members) == 1:  # as most chains have
+        if len(members) == 1:  # as most chains are
             setattr(self, members[0].kind, members)
-            self.shapes = (members[0].shape,)
-            return
-        if members:
+        elif members:
             by_kind: dict[Kind, list[Hook]] = {}
             for hook in members:
                 by_kind.setdefault(hook.kind, []).append(hook)
             for kind, hooks in by_kind.items():
                 setattr(self, kind, arrange(hooks) if len(hooks) > 1 else tuple(hooks))
             self.hooks = self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
-        self.shapes = tuple([hook.shape for hook in self.hooks])
+        self.shapes = tuple(map(attrgetter("shape"), self.hooks))
 
     # Any: a kind, which callers may have as any string.
     def replaced(self, by_kind: Mapping[Any, tuple[Hook, ...]]) -> Chain:

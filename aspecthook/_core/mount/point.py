@@ -180,8 +180,11 @@ class MountPoint(Attribute):
 
     def _matching(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means."""
+        if isinstance(meant, Hook):
+            return [hook for hook in self.members if hook is meant]
         key = key_of(self.unbound(meant))
-        return [hook for hook in self.members if key in (hook.identity, hook.name, id(hook))]
+        field = "name" if isinstance(key, str) else "identity"
+        return [hook for hook in self.members if getattr(hook, field) == key]
 
     def _find(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means.
