@@ -143,7 +143,10 @@ class LineLoggerHook(FileLoggerHook):
         return {"file": None if self.file is None else self.file.mark(), **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({**state, "file": state["file"] and tuple(map(int, state["file"]))})
+        if state["file"] is not None:
+            size, checksum = map(int, state["file"])
+            state = {**state, "file": (size, checksum)}
+        super().load_state_dict(state)
 
 
 @HOOKS.register
