@@ -1,7 +1,7 @@
 """Behaviour before, after and around any Python function, at nearly the speed of hand-written code.
 
-A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre``, ``f.post``, ``f.exception``,
-``f.around`` and ``f.always`` add hooks to it, `weave` puts them on code that is not yours, `hooks` looks at them,
+A function that can carry hooks is a mount point. `hookable` makes one; ``f.pre``, ``f.post``, ``f.exception``,
+``f.around`` and ``f.always`` add hooks to it; `weave` puts them on code that is not yours; `hooks` lists them;
 `explain` prints what a call does. Hooks can be removed without a trace.
 """
 

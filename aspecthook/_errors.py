@@ -10,7 +10,6 @@ import sys
 from _thread import _local  # `threading` would be one more module that `import aspecthook` loads
 from collections.abc import Callable
 from functools import wraps
-from itertools import islice
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 
 from ._hints import Any, ParamSpec, TypeAlias, TypeVar, cast, final
@@ -69,7 +68,7 @@ class HookSignatureError(AspecthookError, TypeError):
 
 
 class HookTypeError(AspecthookError, TypeError):
-    """Raised when a hook or an option is of a type that cannot work, such as a hook that is not callable.
+    """A hook or an option has a type that cannot work, such as a hook that is not callable.
 
     Example:
         >>> @hookable
@@ -199,18 +198,18 @@ for _error in (AspecthookError, *AspecthookError.__subclasses__(), HookWarning, 
     _error.__module__ = "aspecthook"
 
 
-# What messages show of names and values. Names, and options that somebody has written in code, are shown by `brief`.
-# Values of calls and configs may be secrets; `described` returns their type and size alone. Neither calls the `repr` of
-# a user's class, which may fail or return megabytes.
+# How messages show names and values. `brief` shows names, and options that somebody has written in code. Values of
+# calls and configs may be secrets: `described` shows only their type and size. Neither calls the `repr` of a user's
+# class, which may fail or return megabytes.
 
 
 def printable(text: str) -> str:
-    """Return a name as it may stand in a message, a log, a line of source or the name of a file."""
+    """Return a name without characters that could forge a line of a message, a log or source, or the name of a file."""
     return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 def qualified(function: Any) -> str:
-    """Return ``module:qualname`` of a function or a class, as labels have it; either may be any string."""
+    """Return ``module:qualname`` of a function or a class, as in labels; either part may be any string."""
     return printable(f"{function.__module__}:{function.__qualname__}")
 
 
@@ -280,31 +279,28 @@ def _int(value: int, _most: int, _depth: int) -> str:
 
 def _contents(value: object, most: int, depth: int) -> str:
     kind, given = type(value), cast("Any", value)
-    if kind not in _BRACKETS:  # a subclass, which may iterate as it likes
+    if kind not in _CONTAINERS:  # a subclass, which may iterate as it likes
         return _object(kind)
-    left, right = _BRACKETS[kind][0], _BRACKETS[kind][1]
-    if not given and left == "{" and kind is not dict:
+    left, right = tuple(_BRACKETS.get(kind, "{}"))
+    if not given and kind in (set, frozenset):
         return f"{kind.__name__}()"
     if depth <= 0:
         return f"{left}...{right}"
+    parts: list[str] = []
+    room = most  # nothing more is needed of a text that is longer, which `brief` cuts
     try:
-        items: list[tuple[object, ...]] = list(islice(given.items() if kind is dict else zip(given), most // 3))
+        for item in given.items() if kind is dict else zip(given):
+            if room < 0:
+                break
+            parts.append(": ".join([_shown(one, most, depth - 1) for one in item]))
+            room -= len(parts[-1]) + 2
     except RuntimeError:  # another thread is changing it
         return f"{left}...{right}"
-    rows: list[str] = []
-    room = most
-    for one in items:
-        if room <= 0:
-            break
-        rows.append(": ".join([_shown(part, most, depth - 1) for part in one]))
-        room -= len(rows[-1]) + 2
-    size = len(given)
-    if len(rows) < size:
-        rows.append("...")
-    return f"{left}{', '.join(rows)}{',' if kind is tuple and size == 1 else ''}{right}"
+    return f"{left}{', '.join(parts)}{',' if kind is tuple and len(parts) == 1 else ''}{right}"
 
 
-_BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+_BRACKETS: dict[type, str] = {list: "[]", tuple: "()"}
 
 
 def _exception(value: BaseException, most: int, depth: int) -> str:
@@ -320,7 +316,7 @@ _SHOWN: tuple[tuple[Any, Callable[[Any, int, int], str]], ...] = (
     (int, _int),
     (float, lambda value, _most, _depth: float.__repr__(value)),
     (complex, lambda value, _most, _depth: complex.__repr__(value)),
-    (tuple(_BRACKETS), _contents),
+    (_CONTAINERS, _contents),
     (BaseException, _exception),
     (type, lambda value, _most, _depth: printable(type.__repr__(value))),
     (FunctionType, lambda value, _most, _depth: f"<function {qualified(value)}>"),
@@ -339,13 +335,13 @@ _here = _Here()
 
 
 def listener() -> Listener | None:
-    """Return what takes the warnings of this thread, for an object that may have to warn later, from another one."""
+    """Return the listener of this thread, for an object that may have to warn later, in another thread."""
     return _here.listener
 
 
 @final
 class WarningsTo:
-    """A `with` block that passes warnings to a listener; one is issued only if the listener returns False.
+    """A `with` block whose warnings a listener is given; a warning is issued only if the listener returns False.
 
     The command uses it for hooks that it has added itself.
     """
@@ -363,7 +359,7 @@ class WarningsTo:
 
 
 def warn(message: str, category: type[Warning] = HookWarning) -> None:
-    """Warn of the line that called into this package, however many frames of ours are between."""
+    """Warn, and name the line that called into this package, however many frames of ours are between."""
     if _here.listener is not None and _here.listener(message, category):
         return
     import warnings
@@ -379,7 +375,7 @@ R = TypeVar("R")
 
 
 def entrance(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function whose errors of ours have no frames of ours in their traceback: it ends at the user's line."""
+    """Decorate a function: the traceback of an error of ours ends at the user's line, without frames of ours."""
 
     @wraps(function)
     def entered(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -389,7 +385,7 @@ def entrance(function: Callable[P, R]) -> Callable[P, R]:
             trace = error.__traceback__
             while trace is not None and is_our_frame(trace.tb_frame):
                 trace = trace.tb_next
-            if trace is not None:  # it comes from code of a user that we have called
+            if trace is not None:  # it was raised in code of a user that we have called
                 raise
             raise error.with_traceback(None)  # noqa: B904  # it has a cause of its own, or none
 
@@ -410,7 +406,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def unblamed(function: Function) -> Function:
-    """Keep `warnings` and `logging` from naming a line of this function, which stands between a target and its caller.
+    """Decorate a function between a target and its caller: `warnings` and `logging` do not name lines of it.
 
     Both skip frames whose file name contains `importlib` and `_bootstrap`; see `compile.show.file_name`.
     """
@@ -431,32 +427,26 @@ def plural(count: int, noun: str) -> str:
 
 
 def literal(value: object) -> str:
-    """Return a value as code for a message to suggest; what is not a plain number may be long or secret."""
+    """Return a value as code for a message to suggest: a plain number; any other value may be long or secret."""
     return repr(value) if type(value) in (int, float, bool) else "..."
 
 
-_close_matches: Callable[..., list[str]] | None = None
-
-
 def nearest(word: str, words: list[str], cutoff: float = 0.5) -> str:
-    """Return which of ``words`` the misspelt ``word`` was probably meant to be, as the end of a message.
+    """Return the end of a message: the one of ``words`` that was probably meant by the misspelt ``word``.
 
     The more words there are, the higher `cutoff` must be: some are always a little alike.
     """
-    global _close_matches  # noqa: PLW0603  # loaded by the first message, once
-    if _close_matches is None:
-        from difflib import get_close_matches
+    from difflib import get_close_matches
 
-        _close_matches = get_close_matches
-    found = _close_matches(word, words, n=1, cutoff=cutoff)
+    found = get_close_matches(word, words, n=1, cutoff=cutoff)
     if not found and len(word) > 1:
-        found = [w for w in words if sorted(w) == sorted(word)][:1]
+        found = [one for one in words if sorted(one) == sorted(word)][:1]
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def add_note(error: Exception, note: str) -> None:
-    """Add a note to an exception that is to be raised again, if it takes one."""
+    """Add a note to an exception that will be raised again, unless it is frozen."""
     try:
         error.add_note(note)
-    except Exception:  # a frozen exception takes none; it is still what went wrong
+    except Exception:  # the exception itself matters more
         pass

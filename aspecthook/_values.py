@@ -1,15 +1,15 @@
 """How values of a program are shown: shortened texts, in which nothing redacted appears.
 
-The invariant: no text is made of something huge, no `repr` that raises reaches the program, no watcher notes what a
-`repr` calls, and a redacted string is in no text, wherever else the program passes it.
+The invariant: no text is made of the whole of a huge value, no exception of a `repr` reaches the program, no recording
+has the calls that a `repr` makes, and a redacted string is in no text, wherever else the program passes it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import lru_cache
 from itertools import islice
 from reprlib import Repr
 
@@ -20,27 +20,23 @@ from aspecthook._watching import Unwatched
 
 Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
 
-# What Python and handlers of signals raise to end a program, in whatever code happens to run: Ctrl-C and SIGTERM have
-# to end it also where they come while a text is made. Any other exception is the doing of a `repr` alone, which the
-# program would not have called here, so that it becomes a part of the text: that of `pytest.fail`, that of a generator
-# which is closed, or one of the program's own below `BaseException`.
-_ENDS_PROGRAMS = (KeyboardInterrupt, SystemExit)
+_SHORTEST_SECRET = 4  # shorter strings are everywhere, and would make every text unreadable
+_MOST_SECRETS = 1_000
 
 
 def _tried(work: Callable[[], Any], failed: Callable[[BaseException], Any]) -> Any:
-    """Run code of the program without noting its calls. Return its result, or what `failed` makes of its exception."""
+    """Run code of the program without recording its calls; return its result, or what `failed` returns for its error.
+
+    The program would not have called a `repr` here, so whatever that raises is not the program's to see. Ctrl-C and
+    SIGTERM are: they raise these two exceptions in whatever code happens to run, and must end the program.
+    """
     try:
         with Unwatched():
             return work()
-    except _ENDS_PROGRAMS:
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         return failed(error)
-
-
-_SHORTEST_SECRET = 4  # shorter strings are everywhere, and would make every text unreadable
-_MOST_SECRETS = 1_000
-_MOST_NAMES = 10_000
 
 
 @final
@@ -56,18 +52,9 @@ class Shown(str):
 REDACTED = Shown("<redacted>")
 
 
-@final
-class _Secret:
-    """A string that is masked, however often a `repr` has escaped it."""
-
-    def __init__(self, text: str) -> None:
-        self.core = max(re.split(r"[^A-Za-z0-9]+", text), key=len)  # what no escaping changes
-        self._text = text
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The pattern that finds the secret in a text."""
-        return re.compile("".join(map(_escaped, self._text)))
+def _pattern(secret: str) -> re.Pattern[str]:
+    """Return the pattern of a string that is masked, however often a `repr` has escaped it."""
+    return re.compile("".join(map(_escaped, secret)))
 
 
 def _escaped(character: str) -> str:
@@ -101,39 +88,40 @@ class Redaction:
                 raise HookOptionError(f"redact={brief(unfit[0])}: give names such as 'token', or a predicate")
             self._globs = tuple(name.lower() for name in names)
         self.active: bool = bool(self._globs) or self._predicate is not None
-        self._known: dict[str, bool] = {}
-        self._secrets: dict[str, _Secret] = {}
+        self._is_redacted_name = lru_cache(10_000)(self._matches)
+        self._secrets: dict[str, str] = {}  # each with its longest part that no escaping changes
+        self._pattern = lru_cache(_MOST_SECRETS)(_pattern)
         # How much more of a long string has to be looked at, so that no part of a secret is shown.
         self.longest: int = 0
         # Makes the texts of values.
         self.shortener: Shortener = Shortener(self)
 
+    def _matches(self, name: str) -> bool:
+        return any(fnmatchcase(name.lower(), glob) for glob in self._globs)
+
     def hides(self, name: str, value: object) -> bool:
         """Whether a value is redacted."""
-        if not self.active:
-            return False
         predicate = self._predicate
-        if predicate is not None:  # a value that it cannot look at may be a secret
+        if predicate is not None:  # a value at which it fails may be a secret
             return bool(_tried(lambda: predicate(name, value), lambda _: True))
-        hidden = self._known.get(name)
-        if hidden is None:
-            hidden = any(fnmatchcase(name.lower(), glob) for glob in self._globs)
-            if len(self._known) < _MOST_NAMES:
-                self._known[name] = hidden
-        return hidden
+        return self.active and self._is_redacted_name(name)
 
     def redacted(self, name: str, value: Any) -> Any:
-        """Return a value, or what stands for it if it is redacted; what it holds under such a name is noted."""
+        """Return a value, or what stands for it if it is redacted; redacted strings in it are masked from now on."""
         if not self.active:
             return value
         hidden = self.hides(name, value)
-        # A container that cannot be looked into is left alone; neither can its text be made.
-        _tried(lambda: self._keep(value) if hidden else self._look_into(value, 3), lambda _: None)
+        # If a container of the program fails here, its text cannot be made either.
+        _tried(lambda: self._note(value, hidden, 3), lambda _: None)
         return REDACTED if hidden else value
 
-    def _look_into(self, value: Any, depth: int) -> None:
-        """Note the strings that a value holds under names that are redacted, before any text is made."""
-        named: list[tuple[Any, Any]]
+    def _note(self, value: Any, hidden: bool, depth: int) -> None:
+        """Note the strings in a value that is redacted, or else those under names that are, before any text is made."""
+        if isinstance(value, (str, bytes, bytearray)):
+            if hidden:
+                self._keep(value)
+            return
+        named: list[tuple[Any, Any]] = []
         held = value
         if isinstance(value, Mapping):
             named = list(islice(held.items(), 100))
@@ -141,13 +129,23 @@ class Redaction:
             named = [(field, getattr(value, field, None)) for field in held.__dataclass_fields__]
         elif isinstance(value, (list, tuple, set, frozenset)):
             named = [(None, one) for one in islice(held, 100)]
-        else:
-            return
         for name, one in named:
-            if isinstance(name, str) and self.hides(name, one):
-                self._keep(one)
+            if not hidden and isinstance(name, str) and self.hides(name, one):
+                self._note(one, True, 3)
             elif depth:
-                self._look_into(one, depth - 1)
+                self._note(one, hidden, depth - 1)
+
+    def _keep(self, value: str | bytes | bytearray) -> None:
+        """Note a string that is redacted, in all the ways in which it may be shown."""
+        texts = [str(value)]
+        if not isinstance(value, str):
+            texts = [bytes(value).decode("utf-8", "backslashreplace"), repr(bytes(value))[2:-1]]
+        for secret in texts:
+            if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
+                self._secrets[secret] = max(re.split(r"[^A-Za-z0-9]+", secret), key=len)
+                self.longest = max(self.longest, 4 * len(secret))
+                while len(self._secrets) > _MOST_SECRETS:
+                    self._secrets.pop(next(iter(self._secrets)), None)
 
     def arguments(self, arguments: Mapping[str, Any], extra: str | None = None) -> dict[str, Any]:
         """Return arguments without what is redacted; `extra` is the name of the ``**kwargs``, whose names count too."""
@@ -171,21 +169,12 @@ class Redaction:
         message = REDACTED if self.hides("error", error) else self.shortener.message(error)
         return printable(type(error).__name__), message
 
-    def _keep(self, value: Any) -> None:
-        """Note the strings in a value that is redacted."""
-        for secret in _strings(value):
-            if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
-                self._secrets[secret] = _Secret(secret)
-                self.longest = max(self.longest, 4 * len(secret))
-                while len(self._secrets) > _MOST_SECRETS:
-                    self._secrets.pop(next(iter(self._secrets)), None)
-
     def masked(self, text: str) -> str:
         """Return a text in which the strings that were redacted are masked."""
         spans: list[tuple[int, int]] = []
-        for secret in self._secrets.copy().values() if self._secrets else ():
-            if secret.core in text:
-                spans += [found.span() for found in secret.pattern.finditer(text)]
+        for secret, core in self._secrets.copy().items() if self._secrets else ():
+            if core in text:
+                spans += [found.span() for found in self._pattern(secret).finditer(text)]
         parts: list[str] = []
         end = 0
         for first, last in sorted(spans):
@@ -193,22 +182,6 @@ class Redaction:
                 parts += text[end:first], REDACTED
             end = max(end, last)
         return "".join([*parts, text[end:]]) if parts else text
-
-
-def _strings(value: Any, depth: int = 3) -> Iterator[str]:
-    """Yield the strings in a value."""
-    held = value
-    if isinstance(value, str):
-        yield str(value)
-    elif isinstance(value, (bytes, bytearray)):
-        yield bytes(value).decode("utf-8", "backslashreplace")
-        yield repr(bytes(value))[2:-1]
-    elif depth and isinstance(value, Mapping):
-        for one in islice(held.values(), 100):
-            yield from _strings(one, depth - 1)
-    elif depth and isinstance(value, (list, tuple, set, frozenset)):
-        for one in islice(held, 100):
-            yield from _strings(one, depth - 1)
 
 
 @final
@@ -239,8 +212,7 @@ class Shortener(Repr):
         def failed(error: BaseException) -> str:  # a repr that fails must not hide what happened
             return f"<{printable(type(value).__name__)} whose repr raised {printable(type(error).__name__)}>"
 
-        text: str = _tried(lambda: self.repr(value), failed)
-        return self._redaction.masked(printable(" ".join([line.strip() for line in text.splitlines()])))
+        return self._line(_tried(lambda: self.repr(value), failed))
 
     def message(self, error: BaseException) -> str:
         """Return the shortened message of an exception."""
@@ -249,8 +221,10 @@ class Shortener(Repr):
             lambda: self.repr1(error.args, self.maxlevel) if plain and error.args else str(error),
             lambda other: f"<whose str raised {printable(type(other).__name__)}>",
         )
-        text = self._redaction.masked(text)
-        return printable(_cut(" ".join([line.strip() for line in text.splitlines()]), 200))
+        return _cut(self._line(self._redaction.masked(text)), 200)
+
+    def _line(self, text: str) -> str:
+        return self._redaction.masked(printable(" ".join([line.strip() for line in text.splitlines()])))
 
     def repr1(self, x: Any, level: int) -> str:
         """Return the text of a value; subclasses of containers are shown as those are, unless they show themselves."""
@@ -276,21 +250,12 @@ class Shortener(Repr):
         ]
         return f"{name}({', '.join(parts)}{', ...' if count > self.maxlist else ''})"
 
-    def repr_str(self, x: str, level: int) -> str:  # noqa: ARG002  # as in `Repr`
-        """Return the text of a string: of a long one the first and the last characters."""
+    def repr_str(self, x: Any, level: int) -> str:  # noqa: ARG002  # as in `Repr`
+        """Return the text of a string or of bytes: of a long one the first and the last characters."""
         edge = self.maxstring + self._redaction.longest
         if len(x) > 4 * edge:
             x = x[:edge] + x[-edge:]
-        return _cut(repr(self._redaction.masked(str(x))), self.maxstring)
-
-    def repr_bytes(self, x: bytes, level: int) -> str:  # noqa: ARG002  # likewise
-        """Return the text of bytes."""
-        edge = self.maxstring + self._redaction.longest
-        if len(x) > 4 * edge:
-            x = bytes(x[:edge]) + bytes(x[-edge:])
         return _cut(self._redaction.masked(repr(x)), self.maxstring)
-
-    repr_bytearray = repr_bytes
 
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         """Return the text of a dict, in its own order."""
@@ -311,10 +276,6 @@ class Shortener(Repr):
         more = ", ..." if level > 0 and len(x) > self.maxset else ""
         return f"{{{', '.join(parts)}{more}}}"
 
-    def repr_frozenset(self, x: frozenset[Any], level: int) -> str:
-        """Return the text of a frozen set."""
-        return self.repr_set(x, level)
-
     def repr_instance(self, x: Any, level: int) -> str:  # noqa: ARG002  # likewise
         """Return the shortened `repr` of an object."""
         return _cut(self._redaction.masked(repr(x)), self.maxother)
@@ -324,8 +285,13 @@ class Shortener(Repr):
 _PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
 _BIG = 10**30
 
-_BASES: tuple[type[Any], ...] = (str, bytes, bytearray, int, list, tuple, dict, set, frozenset)
-_SHOWS: dict[object, str] = {cast("Any", base).__repr__: f"repr_{base.__name__}" for base in _BASES}
+# The methods of `Shortener` for the types that show themselves as one of these builtins does.
+_SHOWN_ALIKE: dict[str, tuple[type[Any], ...]] = {
+    "repr_str": (str, bytes, bytearray),
+    "repr_set": (set, frozenset),
+    **{f"repr_{base.__name__}": (base,) for base in (int, list, tuple, dict)},
+}
+_SHOWS: dict[object, str] = {base.__repr__: name for name, bases in _SHOWN_ALIKE.items() for base in bases}
 
 
 def _cut(text: str, longest: int) -> str:
@@ -340,14 +306,13 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
     if one is other:
         return True
-    if isinstance(one, BaseException):
-        return type(one) is type(other) and same(one.args, other.args)
-    if type(one) is type(other) and isinstance(one, (list, tuple)):
-        pair = cast("tuple[list[Any], list[Any]]", (one, other))
-        return len(pair[0]) == len(pair[1]) and all(map(same, *pair))
-    if type(one) is type(other) and isinstance(one, dict):
-        first, second = cast("tuple[dict[Any, Any], dict[Any, Any]]", (one, other))
-        return first.keys() == second.keys() and all(same(value, second[key]) for key, value in first.items())
+    kind = type_of(one)
+    if kind is type(other) and issubclass(kind, BaseException):
+        return same(one.args, other.args)
+    if kind is type(other) and issubclass(kind, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if kind is type(other) and issubclass(kind, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
     try:
         equal: Any = one == other
         if type(equal) is not bool and hasattr(equal, "all"):

@@ -1,6 +1,6 @@
 """The pytest plugin by its name in the package: ``-p aspecthook.pytest_plugin``, where entry points are not read.
 
-pytest itself loads `_aspecthook_pytest`, which is small, by the entry point.
+For maintainers: pytest itself loads `_aspecthook_pytest`, which is small, by the entry point.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ html_title = "aspecthook"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 pygments_dark_style = "github-dark"
 if Path(__file__).with_name("logo.svg").exists():
     html_logo = html_favicon = "logo.svg"
@@ -84,8 +85,15 @@ def keep_annotations(_: Sphinx, function: Any, *__: object) -> None:
         function.__no_type_check__ = True
 
 
-def with_links(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
-    """Turn the links of docstrings, which are written for editors in Markdown, into those of Sphinx."""
+def with_links(_: Sphinx, what: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
+    """Turn the links of docstrings, which are written for editors in Markdown, into those of Sphinx.
+
+    Of a module, leave out what is said to those who work on it.
+    """
+    begin = r"(For maintainers|The invariant|Inside):|`_"
+    inside = [number for number, line in enumerate(lines) if re.match(begin, line)]
+    if what == "module" and inside:
+        del lines[inside[0] :]
     lines[:] = [re.sub(r"\[([^]]+)\]\((https?:[^)]+)\)", r"`\1 <\2>`__", line) for line in lines]
 
 

@@ -1,14 +1,14 @@
 """What does a program do to my files? An audit of the standard library's own functions, and a guard around them.
 
-A small release script packs a directory, moves things about and cleans up after itself; one of its lines would delete
-more than it should. The script is not touched. An *aspect*, one object whose marked methods are hooks, is woven whole:
-its methods share what they know through the object, and through `call.state` what belongs to one call. Look for
+A small release script packs a directory, moves files around and cleans up after itself; one of its lines would delete
+more than it should. The script stays as it is. Instead, an *aspect* is woven: one object whose marked methods are
+hooks. They share state through the object and, for one call, through `call.state`. Look for
 
 - marks with pointcuts: globs over a module (`shutil:*`), several targets, exclusion with `!`, C functions of `os`;
-- the always hook, which sees how each call ended, also when it failed;
-- the pre hook that refuses: it raises, and the call fails as if the function had raised itself.
+- the always hook, which sees how each call ended, even if it failed;
+- the pre hook that refuses a call: it raises, and the call fails as if the function itself had raised.
 
-Run `python examples/audit.py` with aspecthook installed. It works in a temporary directory; no network is used.
+Run `python examples/audit.py` with aspecthook installed. It works in a temporary directory and needs no network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aspecthook import Call, always, pre, weave
 
 DATA = Path(__file__).parent / "data"
 
-# The script: plain code, not touched.
+# The script: plain code, unchanged.
 
 
 def release(work: Path) -> list[str]:
@@ -41,7 +41,7 @@ def release(work: Path) -> list[str]:
     rmtree(work / "stage")
     shutil.move(work / "release.zip", work / "penguins-1.0.zip")
     try:
-        rmtree(work.parent / "penguins-to-keep")  # the mistake: not ours to delete
+        rmtree(work.parent / "penguins-to-keep")  # the mistake: not its to delete
     except PermissionError as error:
         print("The script was stopped:", error)
     return sorted(path.name for path in work.iterdir())
@@ -51,7 +51,7 @@ def release(work: Path) -> list[str]:
 
 
 class Audit:
-    """Notes every call that changes files, and lets nothing be deleted outside one directory."""
+    """Note every call that changes files, and let nothing be deleted outside one directory."""
 
     def __init__(self, inside: Path, out: Callable[[str], object] = print) -> None:
         self.inside = inside.resolve()
@@ -59,15 +59,15 @@ class Audit:
         self.depth = 0
         self.done: Counter[str] = Counter()
 
-    # All public functions of shutil but those that only look, two of zipfile's methods, and C functions of os, which
-    # other modules have under names of their own: `shutil` and `pathlib` call `os.rename` and see the hooks.
+    # All public functions of shutil except those that only look, a method of zipfile, and C functions of os. Other
+    # modules call these too: `shutil` and `pathlib` call `os.rename`, and so run the hooks.
     CHANGES = "shutil:*, !shutil:which, !shutil:disk_usage, !shutil:get_*, zipfile:ZipFile.write, os:rename, os:rmdir"
 
-    @pre("shutil:rmtree, os:rmdir", priority="HIGH")  # before `begin`: what is refused has never begun
+    @pre("shutil:rmtree, os:rmdir", priority="HIGH")  # before `begin`: a refused call never begins
     def guard(self, path: Any) -> None:
-        # What `rmtree` does in its turn is part of what was allowed; it gives `rmdir` names relative to a directory.
+        # What `rmtree` calls is part of what was allowed; it passes names relative to a directory to `rmdir`.
         if not Path(os.fsdecode(path)).resolve().is_relative_to(self.inside) and not self.depth:
-            raise PermissionError(f"{Path(path).name!r} is outside of {self.inside.name!r}, and stays")
+            raise PermissionError(f"{Path(path).name!r} is outside {self.inside.name!r} and is kept")
 
     @pre(CHANGES)
     def begin(self, call: Call) -> None:
@@ -104,7 +104,7 @@ def main() -> None:
         print("left in the directory:", ", ".join(left), "| kept:", keep.exists())
         print("calls:", ", ".join(f"{name} {times}" for name, times in audit.done.most_common()))
     now = {name: value for name, value in vars(shutil).items() if callable(value)}, os.rename, os.rmdir
-    print("Hooks off. Is everything the object that it was?", now == plain)
+    print("Hooks removed. Is everything the same object as before?", now == plain)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What a hook library is for, on one screen: a program that nobody here wrote is traced, repaired and restored.
+"""What a hook library is for, on one screen: a third-party program is traced, repaired and restored.
 
-The program is `json.tool` of the standard library, which prints a file of JSON neatly. It refuses a file with
-comments. Its code is not touched: hooks on its functions find out why, change an argument on the way in and the
-result on the way out, and are removed again.
+The program is `json.tool` of the standard library, which pretty-prints a JSON file. It refuses a file with comments.
+Its code stays as it is: hooks on its functions find out why it fails, change an argument on the way in and the result
+on the way out, and are removed again.
 
-Run `python examples/demo.py` with aspecthook installed. No network is used.
+Run `python examples/demo.py` with aspecthook installed. It needs no network.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(settings: Path) -> None:
         json_tool()
         print(neat.read_text(encoding="utf-8"), end="")
     except SystemExit as end:  # what the program raises when it refuses a file
-        print("it ends with:", end)
+        print("it exits with:", end)
     finally:
         sys.argv = arguments
 
@@ -48,17 +48,17 @@ def run(settings: Path) -> None:
 
 
 def without_comments(s: str) -> Args:
-    """A pre hook: what it answers replaces arguments."""
+    """A pre hook: its answer replaces arguments."""
     return Args(s="".join(line for line in s.splitlines(keepends=True) if not line.lstrip().startswith("//")))
 
 
 def without_secrets(result: dict[str, object]) -> dict[str, object]:
-    """A post hook: what it answers replaces the result."""
+    """A post hook: its answer replaces the result."""
     return {name: "***" if name == "token" else value for name, value in result.items()}
 
 
 def explained(exc: JSONDecodeError, s: str) -> None:
-    """An exception hook: it looks on, since it answers nothing."""
+    """An exception hook: it answers nothing, so it only watches."""
     print("the line that is refused:", s.splitlines()[exc.lineno - 1])
 
 
@@ -75,15 +75,15 @@ def main() -> None:
         settings = Path(folder, "settings.json")
         settings.write_text(SETTINGS, encoding="utf-8")
 
-        step(1, "A program that is not ours fails: python -m json.tool settings.json neat.json")
+        step(1, "A third-party program fails: python -m json.tool settings.json neat.json")
         run(settings)
 
-        step(2, "Traced: each call, as a tree, with its outcome and its time")
+        step(2, "Traced: a tree of its calls, with outcomes and times")
         with record("json.tool:main", "json:load", "json:loads", "json:JSONDecoder.*decode", arguments=False) as tape:
             run(settings)
         print(tape)
 
-        step(3, "Woven: a hook sees what goes wrong, and where")
+        step(3, "Woven: a hook shows what goes wrong, and where")
         with weave("json:loads", exception=explained):
             run(settings)
 
@@ -92,7 +92,7 @@ def main() -> None:
         run(settings)
         print(hooks(json.loads))
 
-        step(5, "Restored: without hooks it is the function that it was, and fails as it did")
+        step(5, "Restored: without hooks, the function is as it was, and fails as it did")
         weaving.remove()
         run(settings)
         print("the same code object as before:", json.loads.__code__ is code)

@@ -1,8 +1,8 @@
 """Train a classifier of handwritten digits with the runner, on NumPy: hooks set the rate, save, log and stop.
 
 pip install '.[train]'
-python examples/digits.py                 # 15 epochs, some seconds
-python examples/digits.py --resume        # goes on where the newest checkpoint in work_dirs/digits was saved
+python examples/digits.py                 # 15 epochs, a few seconds
+python examples/digits.py --resume        # continues from the newest checkpoint in work_dirs/digits
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aspecthook.training.numpy import SGD, Dropout, Linear, ReLU, Sequential, cr
 
 
 class Classifier(Sequential):
-    """Two hidden layers; what it gives besides the loss is how many of a batch it got right."""
+    """Two hidden layers; a validation reports the share of images that it classifies correctly."""
 
     def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:
         images, labels = batch
@@ -34,7 +34,7 @@ class Classifier(Sequential):
 
 
 class Report(Hook):
-    """Prints a line an epoch."""
+    """Prints one line per epoch."""
 
     priority = "LOW"
 
@@ -44,7 +44,7 @@ class Report(Hook):
 
 
 def make(epochs: int, work_dir: Path, seed: int = 0) -> Runner:
-    """Make the run, without data."""
+    """Return the run, without data."""
     manual_seed(seed)
     model = Classifier(Linear(64, 256), ReLU(), Dropout(0.3), Linear(256, 128), ReLU(), Dropout(0.3), Linear(128, 10))
     optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -57,11 +57,11 @@ def make(epochs: int, work_dir: Path, seed: int = 0) -> Runner:
 
 
 def main(argv: list[str] | None = None) -> float:
-    """Train, and give the accuracy on the images held out."""
+    """Train, and return the accuracy on the test images."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=15, help="how many epochs to train (15)")
     parser.add_argument("--work-dir", type=Path, default=Path("work_dirs/digits"), help="where checkpoints go")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint there")
+    parser.add_argument("--resume", action="store_true", help="continue from the newest checkpoint there")
     options = parser.parse_args(argv)
     runner = make(options.epochs, options.work_dir)
     train = DataLoader(ArrayDataset(*load_digits("train")), batch_size=32, shuffle=True)
@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> float:
     if saved is not None:
         runner.resume(saved)
         print(f"resumed from {saved}")
-    # Any function can be a hook on a stage: this one tells of steps that were clipped hard.
+    # Any function can be a hook on a stage: this one reports steps whose gradients were clipped hard.
     hooks(runner.optimizer_step).pre(lambda logs: print("a steep step") if logs["grad_norm"] > 50 else None)
     runner.fit(train, test)
     accuracy = float(runner.test(test)["test_accuracy"])

@@ -1,9 +1,9 @@
 """See what a network looks at: Grad-CAM on handwritten digits, from one captured layer, as a picture.
 
-A small convolutional network is trained for some seconds. For one image of each digit, its last features are weighted
-by their gradients (Selvaraju et al. 2017, arXiv:1610.02391): what is red in the second row speaks for the answer, in
-the third row for the second best. The network knows nothing of it: `capture` puts hooks on, and they are gone before
-the next line.
+A small convolutional network is trained for a few seconds. For one image of each digit, its last features are weighted
+by their gradients (Selvaraju et al. 2017, arXiv:1610.02391): the red parts of the second row speak for the network's
+answer, those of the third row for its second-best one. The network itself is unchanged: `capture` adds hooks, and
+removes them at the end of its block.
 
 pip install '.[torch]' matplotlib
 python examples/grad_cam.py                        # writes work_dirs/grad_cam.png
@@ -24,7 +24,7 @@ from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
 
 
 class Network(nn.Module):
-    """Three convolutions; the answer is read from the mean of their last features, wherever in the image they are."""
+    """Three convolutions; the answer is computed from the mean of the last features over the whole image."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,11 +50,11 @@ def trained(epochs: int) -> Network:
 
 
 def grad_cam(model: nn.Module, layer: str, images: Tensor, classes: Tensor) -> Tensor:
-    """Return where in each image something speaks for a class, from 0 to 1."""
+    """Return how much each place of each image speaks for a class, from 0 to 1."""
     with capture(model, layer, gradients=True) as seen:
         model(images).gather(1, classes[:, None]).sum().backward()
     weights = seen[layer].gradient.mean((2, 3), keepdim=True)
-    maps = (weights * seen[layer].output).sum(1).relu()  # what speaks for it, and not against
+    maps = (weights * seen[layer].output).sum(1).relu()  # what speaks for the class, not what speaks against it
     return maps / maps.amax((1, 2), keepdim=True).clamp(min=1e-12)
 
 
@@ -92,7 +92,7 @@ def main() -> None:
     first, second = scores[chosen].topk(2).indices.T
     rows = [(classes, grad_cam(model, "features", images[chosen], classes)) for classes in (first, second)]
     draw(options.out, images[chosen], rows)
-    print(f"what it looks at is in {options.out}")
+    print(f"the picture is in {options.out}")
     share = float((rows[0][1] * (images[chosen] > 0.25)).sum() / rows[0][1].sum())
     print(f"of what speaks for its answers, {share:.0%} lies on the strokes")
     same = all(vars(module) == before[name] for name, module in model.named_modules())

@@ -1,7 +1,7 @@
-"""A suite that passes, and depends on the order in which hooks were added: `pytest --hook-orders` names the pair.
+"""A suite that passes, but depends on the order in which hooks were added: `pytest --hook-orders` names the pair.
 
 Run `pytest examples/hook_orders.py`, which passes, and then `pytest examples/hook_orders.py --hook-orders=all`. The
-sentence at the end says what to write; with `after="round"` on `tax` the suite passes in each order.
+last sentence of the output tells you what to write; with `after="round"` on `tax` the suite passes in each order.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Three systems that work in one order and not in another: `aspecthook.testing` finds the order, in a few lines each.
 
-A cleaner of data is a list of plain functions, a web application has a stack of middleware, a training run has tricks
-that change gradients. Each step is right by itself. Look for
+A data cleaner is a list of plain functions, a web application has a middleware stack, and a training run has tricks
+that change gradients. Each step by itself is correct. Look for
 
-- `make`: the system as one function; what it is made of are its hooks. A plain function of one positional-only
-  parameter is a post hook as it is. Where a system takes a list, as Starlette does, a pre hook adds to it (`joins`);
-- `law`: what must be true in every order. One of them compares two runs, with and without a trick;
-- the repaired systems: `before=` and `after=` say what the order of adding must not decide.
+- `make`: the system as one function, whose hooks are its parts. A plain function of one positional-only parameter is a
+  post hook as it is. If a system takes a list, as Starlette does, a pre hook adds to it (`joins`);
+- `law`: what must be true in every order. One of the laws compares two runs, with and without a trick;
+- the repaired systems: `before=` and `after=` fix what the order of adding must not decide.
 
-Run `python examples/order_bugs.py` with aspecthook[testing,train], starlette and httpx installed.
+After `pip install '.[testing,train]' starlette httpx`, run `python examples/order_bugs.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ except ImportError as error:
     sys.exit(f"This example needs more ({error}): python -m pip install '.[testing,train]' starlette httpx")
 
 
-# A cleaner of data, of plain functions.
+# A data cleaner made of plain functions.
 
 
 def drop_empty(rows: list[str], /) -> list[str]:
@@ -91,7 +91,7 @@ class CleaningRepaired(Cleaning):
     )
 
 
-# A stack of middleware.
+# A middleware stack.
 
 
 class Auth(BaseHTTPMiddleware):
@@ -126,7 +126,7 @@ async def orders(request: Any) -> Any:
 
 
 def joins(name: str, member: type[Any]) -> Callable[..., Args]:
-    """Make a pre hook that adds a member to a list among the arguments."""
+    """Return a pre hook that adds a member to a list that is an argument."""
     return lambda call: Args(**{name: (*call.arguments[name], member)})
 
 
@@ -161,7 +161,7 @@ class ServingRepaired(Serving):
 
 
 class LossScale(Hook):
-    """A loss times 1024, so that gradients are not too small for half precision; and the gradients divided again."""
+    """Multiplies the loss by 1024, as half precision needs larger gradients, and divides the gradients again."""
 
     def before_backward(self, loss: Any) -> Args:
         return Args(loss=loss * 1024.0)
@@ -172,7 +172,7 @@ class LossScale(Hook):
 
 
 class Clip(Hook):
-    """Gradients that are no longer than 0.1."""
+    """Limits the length of each gradient to 0.1."""
 
     def before_optimizer_step(self, model: Any) -> None:
         for parameter in model.parameters():
@@ -180,7 +180,7 @@ class Clip(Hook):
 
 
 class Decay(Hook):
-    """Gradients that pull weights towards zero."""
+    """Lets the gradients pull the weights towards zero."""
 
     def before_optimizer_step(self, model: Any) -> None:
         for parameter in model.parameters():

@@ -1,15 +1,15 @@
 """A bug in the order of plugins, found and shrunk: `aspecthook.testing.HookMachine` against a small plugin system.
 
-A web application lets plugins be loaded and unloaded while it runs. A plugin says which others it must run after:
-the audit log wants to know who is logged in, so it runs after `auth`. The system looks right, and as long as plugins
-are loaded in the order in which they are listed it is. The machine loads and unloads them in any order, and calls;
-what must be true of every call is one predicate. Look for
+A web application loads and unloads plugins while it runs. A plugin names those that it must run after: the audit log
+needs to know who is logged in, so it runs after `auth`. The system looks right, and it is, as long as plugins are
+loaded in the order in which they are listed. The machine loads and unloads them in any order and makes
+calls; one predicate states what must be true of every call. Look for
 
-- `make`, the only thing that must be written: a fresh mount point for every run;
-- rules of one's own, plain methods marked with Hypothesis's `@rule`, beside those that the machine has already;
-- the violation: the call and the chain, drawn, and the shortest list of steps, as a test to paste.
+- `make`, the only method that you must write: it returns a fresh mount point for every run;
+- your own rules, methods marked with Hypothesis's `@rule`, beside those that the machine already has;
+- the violation: the call and the chain, and the shortest list of steps, as a test to paste.
 
-Run `python examples/plugin_order.py` with aspecthook[testing] installed.
+After `pip install '.[testing]'`, run `python examples/plugin_order.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PLUGINS = {
 
 
 class App:
-    """An application whose plugins come and go while it runs."""
+    """An application that loads and unloads plugins while it runs."""
 
     def __init__(self) -> None:
         @hookable
@@ -58,7 +58,7 @@ class App:
             self.loaded[name] = hooks(self.handle).add("pre", plugin, name=name, after=self.places(plugin))
 
     def places(self, plugin: Plugin) -> Any:
-        """Find what a plugin must run after."""
+        """Return what a plugin must run after."""
         return [self.loaded[name] for name in plugin.after if name in self.loaded]
 
     def unload(self, name: str) -> None:
@@ -67,7 +67,7 @@ class App:
 
 
 class Repaired(App):
-    """The same without the bug: a name also means a hook that is yet to come, and one that has come back."""
+    """The same without the bug: a name also stands for a hook that is loaded later, or loaded again."""
 
     def places(self, plugin: Plugin) -> Any:
         return plugin.after
@@ -77,7 +77,7 @@ class Repaired(App):
 
 
 class Loading(HookMachine):
-    candidates = ()  # hooks come and go by the plugin system alone
+    candidates = ()  # only the plugin system adds and removes hooks
     app_type = App
 
     def make(self) -> Any:
@@ -111,7 +111,7 @@ def main() -> None:
     except LawError as error:
         print(error, "", *error.__notes__, sep="\n")
     LoadingRepaired.TestCase().runTest()
-    print("With names in the place of handles the law holds.")
+    print("With names instead of handles, the law holds.")
 
 
 if __name__ == "__main__":

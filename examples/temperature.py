@@ -1,16 +1,16 @@
 """A temperature sensor, and observers that come and go.
 
-An alarm that rings once takes itself off while it is being told, and a display is closed while the sensor goes on
-measuring. The hand-written version of this, a list of callbacks and a loop over it, gets both wrong: it skips
-whoever stands behind the one that goes, and keeps what was closed alive and told. Both versions run here, over the
-same four months of real weather. Look for
+An alarm that rings once removes itself while it is being called, and a display is closed while the sensor continues
+to measure. The hand-written version, a list of callbacks and a loop over it, gets both wrong: it skips the observer
+after the one that leaves, and keeps the closed display alive and notified. Both versions run here, on the same four
+months of real weather. Look for
 
-- `@event` in a class: `Sensor.measured.on` is told by every sensor, `hooks(night.measured).on` by one of them;
-- `once=True` and `when=`, which make an alarm that takes itself off, in the place of a line that does it by hand;
-- an observer that comes while a reading is being told: it is told from the next one on;
-- a weak reference and `finalize`, which let a display die that nobody else holds.
+- `@event` in a class: `Sensor.measured.on` subscribes to every sensor, `hooks(night.measured).on` to one of them;
+- `once=True` and `when=`, which replace the line with which the alarm removes itself;
+- an observer that subscribes during a reading: it is notified from the next one on;
+- a weak reference and `finalize`, which let a display die once nobody else holds it.
 
-Run `python examples/temperature.py` with aspecthook installed. No network is used.
+Run `python examples/temperature.py` with aspecthook installed. It needs no network.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load(path: Path) -> Iterator[Reading]:
 
 
 class Coldest:
-    """Keeps the lowest reading that it has been told."""
+    """Keeps the lowest reading of which it was notified."""
 
     def __init__(self) -> None:
         self.lowest = Reading("never", "", float("inf"))
@@ -61,7 +61,7 @@ class Coldest:
 
 
 class Display:
-    """Shows the newest reading; here, it counts how often, into what its owner gave it."""
+    """Shows the newest reading; here, it only counts how often, in a counter that its owner passes."""
 
     def __init__(self, shown: Counter[str]) -> None:
         self.shown = shown
@@ -78,7 +78,7 @@ def report(coldest: Coldest, shown: Counter[str], month: str, *, alive: bool) ->
     day, _, celsius = coldest.lowest
     print(f"  the coldest night was {day}, {celsius} °C")
     late = shown.total() - shown[month]
-    print(f"  the display, closed after {month}, was told of {late} later readings; is it alive? {alive}")
+    print(f"  the display, closed after {month}, was notified of {late} later readings; is it alive? {alive}")
 
 
 # By hand: a list and a loop.
@@ -91,14 +91,14 @@ def by_hand(readings: list[Reading], frost: float) -> None:
     def alarm(celsius: float, day: str) -> None:
         if celsius < frost:
             ring(celsius, day)
-            observers.remove(alarm)  # the list gets shorter under the loop: the next observer is passed over
+            observers.remove(alarm)  # the list shrinks during the loop, which skips the next observer
 
     coldest, displays = Coldest(), [Display(shown)]
     observers += [alarm, coldest.note, displays[0].show]
     is_alive = weakref.ref(displays[0])
     for day, sensor, celsius in readings:
         if not day.startswith(month):
-            displays.clear()  # closed; whoever wrote this has forgotten the other list
+            displays.clear()  # closed; but the author forgot the other list
         if sensor == "night":
             for observer in observers:
                 observer(celsius, day)
@@ -109,7 +109,7 @@ def by_hand(readings: list[Reading], frost: float) -> None:
 
 
 class Sensor:
-    """Measures, and says so to whoever listens."""
+    """Measures, and notifies its observers."""
 
     @event
     def measured(self, celsius: float, day: str) -> None: ...
@@ -123,7 +123,7 @@ def with_an_event(readings: list[Reading], frost: float) -> None:
 
     def alarm(self: Sensor, celsius: float, day: str) -> None:
         ring(celsius, day)
-        hooks(self.measured).on(heating, when=lambda celsius: celsius < 5)  # told from the next reading on
+        hooks(self.measured).on(heating, when=lambda celsius: celsius < 5)  # notified from the next reading on
 
     def heating(day: str) -> None:
         heated.append(day)
@@ -135,7 +135,7 @@ def with_an_event(readings: list[Reading], frost: float) -> None:
     shows = hooks(night.measured).add("on", lambda celsius, day: display.show(celsius, day))
     weakref.finalize(displays[0], shows.remove)
     is_alive = weakref.ref(displays[0])
-    with hooks(Sensor.measured).add("on", lambda day: total.update([day[:7]])):  # those of one sensor go with it
+    with hooks(Sensor.measured).add("on", lambda day: total.update([day[:7]])):  # and so do hooks of one sensor
         for day, sensor, celsius in readings:
             if not day.startswith(month):
                 displays.clear()

@@ -1,18 +1,18 @@
-"""Tricks of training that need a hook in the middle of a step: each is a few lines, and no loop is written anew.
+"""Training tricks that need a hook in the middle of a step: each takes a few lines, and no loop is rewritten.
 
-A network of NumPy learns handwritten digits, again and again: plainly, and with a trick. Whatever a step is made of can
-be replaced, repeated or left out from outside. Look for
+A NumPy network learns handwritten digits several times, without and with each trick. Hooks can replace, repeat or skip
+every part of a step. Look for
 
 - `Args(batch=...)` before `train_iter`: another batch (`mixup`, `harder_half`);
-- `Args(loss=...)` before `backward`, and a value that a post hook on `forward` gives: another loss (`gradient_penalty`,
-  `LossScale`);
+- `Args(loss=...)` before `backward`, or a value returned by a post hook on `forward`: another loss
+  (`gradient_penalty`, `LossScale`);
 - `Return(None)` before `optimizer_step`: no step this time (`skip_broken`, `LossScale`);
-- `proceed` around `optimizer_step`: a step that computes its gradients again, elsewhere (`sharpness_aware`);
-- classes, where one stage must know what another did, and a checkpoint what both did (`LossScale`, `WeightNoise`).
+- `proceed` around `optimizer_step`: a step whose gradients are computed again, elsewhere (`sharpness_aware`);
+- classes, if one stage must know what another did, or if a checkpoint must store it (`LossScale`, `WeightNoise`).
 
-What hooks draw comes from `np.random`: the runner seeds it, and its checkpoints keep it.
+Hooks draw random numbers from `np.random`: the runner seeds it, and checkpoints contain its state.
 
-Run `python examples/training_tricks.py` with `aspecthook[train]` installed, or with the name of a trick. No network.
+After `pip install '.[train]'`, run `python examples/training_tricks.py`, or add the name of a trick. No network.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ try:
 except ImportError as error:
     sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install '.[train]'")
 
-# The tricks. A parameter that is none of the stage's, nor of what the runner provides, keeps its default: an option.
+# The tricks. A parameter that neither the stage nor the runner provides keeps its default, and so is an option.
 
 
 def mixup(batch: Any, alpha: float = 1.0) -> Args:
-    """Before `train_iter`: train on images laid over others, and on their labels mixed alike.
+    """Before `train_iter`: train on images blended with others, and on labels mixed in the same proportion.
 
     https://arxiv.org/abs/1710.09412
     """
@@ -61,7 +61,7 @@ def harder_half(batch: Any, runner: Any) -> Args:
 
 
 def gradient_penalty(result: Any, batch: Any, model: Any, weight: float = 0.3) -> Any:
-    """After `forward`: a loss that changes little where a pixel does; its gradient is one of gradients.
+    """After `forward`: penalize losses that a change of a pixel changes much; this takes gradients of gradients.
 
     https://arxiv.org/abs/1711.09404
     """
@@ -76,12 +76,12 @@ def trained(model: Any) -> list[Any]:
 
 
 def is_broken(model: Any) -> bool:
-    """Whether some gradient is infinite, or no number."""
+    """Whether some gradient is infinite or NaN."""
     return not all(math.isfinite(abs(parameter.grad).max()) for parameter in trained(model))
 
 
 def skip_broken(model: Any) -> Return[None] | None:
-    """Before `optimizer_step`: leave the step out, since one broken image is enough to break all parameters."""
+    """Before `optimizer_step`: skip the step if its gradients are broken, since one such step breaks all parameters."""
     return Return(None) if is_broken(model) else None
 
 
@@ -91,18 +91,18 @@ def scale_up(loss: Any, scale: float = 65536.0) -> Args:
 
 
 def scale_down(model: Any, scale: float = 65536.0) -> None:
-    """Before `optimizer_step`: its other half."""
+    """Before `optimizer_step`: the other half of static loss scaling."""
     for parameter in trained(model):
         parameter.grad = parameter.grad / scale
 
 
 class LossScale(Hook):
-    """Dynamic loss scaling: halved where a gradient overflows, whose step is skipped; doubled after `patience` steps.
+    """Dynamic loss scaling: an overflow halves the scale and skips the step; `patience` good steps double the scale.
 
     https://arxiv.org/abs/1710.03740
     """
 
-    priority = "HIGH"  # hooks that clip gradients or look at them see them as they are
+    priority = "HIGH"  # so that hooks that clip or inspect gradients see the unscaled ones
 
     def __init__(self, scale: float = 65536.0, patience: int = 200) -> None:
         self.scale, self.patience = scale, patience
@@ -131,7 +131,7 @@ class LossScale(Hook):
 def sharpness_aware(
     proceed: Callable[[], Any], runner: Any, batch: Any, model: Any, optimizer: Any, radius: float = 0.5
 ) -> None:
-    """Around `optimizer_step`: step by the gradients at the worst point near by, so as to end where it is flat (SAM).
+    """Around `optimizer_step`: step by the gradients at the worst point nearby, to end in a flat region (SAM).
 
     The batch is that of this step: with gradients of several batches added up, it would be the last of them.
     Where losses are scaled, gradients are to be scaled down inside this: in an around hook that is added later.
@@ -143,14 +143,14 @@ def sharpness_aware(
     for parameter in parameters:
         parameter.data = parameter.data + parameter.grad * (radius / length)
     optimizer.zero_grad()
-    runner.backward(runner.forward(batch))  # stages again, with all their hooks
+    runner.backward(runner.forward(batch))  # the stages once more, with all their hooks
     for parameter, data in zip(parameters, here, strict=True):
         parameter.data = data
     proceed()
 
 
 class WeightNoise(Hook):
-    """Compute each loss and its gradients with weights that are a little off, and step the true ones."""
+    """Compute each loss and its gradients with slightly changed weights, and step the true ones."""
 
     def __init__(self, size: float = 0.1) -> None:
         self.size = size
@@ -169,11 +169,11 @@ class WeightNoise(Hook):
             parameter.data = data
 
 
-# What they are tried on.
+# The experiments.
 
 
 class Row(NamedTuple):
-    """A line of a result: what was done, how it went, and that as a share of 1, for the bar."""
+    """A line of a result: what was done, the outcome as text, and as a share of 1, for the bar."""
 
     name: str
     text: str
@@ -181,7 +181,7 @@ class Row(NamedTuple):
 
 
 def digits(split: Any, wrong: float = 0.0, first: int | None = None) -> tuple[Any, Any]:
-    """Return images as rows of 64 pixels, and labels as ten probabilities; a share of the labels is drawn by lot."""
+    """Return images as rows of 64 pixels, and labels as ten probabilities; a share of the labels is random."""
     images, labels = load_digits(split)
     lot = np.random.default_rng(0)
     drawn = np.where(lot.random(len(labels)) < wrong, lot.integers(0, 10, len(labels)), labels)
@@ -189,7 +189,7 @@ def digits(split: Any, wrong: float = 0.0, first: int | None = None) -> tuple[An
 
 
 def make(epochs: int, hidden: int = 64, loss: Any = cross_entropy, rate: float = 0.02) -> Runner:
-    """Make a run, without data; all begin alike."""
+    """Return a run, without data; all runs start from the same weights."""
     manual_seed(0)
     model = Sequential(Linear(64, hidden), ReLU(), Linear(hidden, 10))
     optimizer = SGD(model.parameters(), lr=rate, momentum=0.9)
@@ -201,7 +201,7 @@ def batches(images: Any, labels: Any) -> DataLoader:
 
 
 def right(model: Any, images: Any, labels: Any) -> float:
-    """Return the share of images that a model gets right."""
+    """Return the share of images that a model classifies correctly."""
     with no_grad():
         return float((model(images).argmax(1) == labels.argmax(1)).mean())
 
@@ -212,7 +212,7 @@ def tested(name: str, runner: Runner) -> Row:
 
 
 def show_noisy_labels() -> Iterator[Row]:
-    """Four labels in ten are drawn by lot: test images that are right all the same"""
+    """Four in ten labels are random: test images classified correctly all the same"""
     data = digits("train", wrong=0.4, first=700)
 
     runner = make(epochs=40, hidden=128)
@@ -236,7 +236,7 @@ def show_noisy_labels() -> Iterator[Row]:
 
 
 def show_attack() -> Iterator[Row]:
-    """Each pixel is moved by 0.1, to where it harms the model most: test images that are right all the same"""
+    """Each pixel changes by 0.1, in the direction that harms the model most: test images still classified correctly"""
     for name in ("plain", "gradient penalty"):
         runner = make(epochs=20)
         if name != "plain":
@@ -249,7 +249,7 @@ def show_attack() -> Iterator[Row]:
 
 
 def show_half_of_the_work() -> Iterator[Row]:
-    """Ten epochs on half of each batch: training images that are still wrong"""
+    """Ten epochs on half of each batch: training images still classified wrongly"""
 
     def any_half(batch: Any) -> Args:
         return Args(batch=tuple(part[: len(part) // 2] for part in batch))
@@ -264,7 +264,7 @@ def show_half_of_the_work() -> Iterator[Row]:
 
 
 def show_broken_image() -> Iterator[Row]:
-    """One image in 1,442 has a pixel that is no number: test images that are right"""
+    """One image in 1,442 has a pixel that is NaN: test images classified correctly"""
     images, labels = digits("train")
     images[700, 7] = np.nan
     for name in ("plain", "steps skipped"):
@@ -276,12 +276,12 @@ def show_broken_image() -> Iterator[Row]:
 
 
 def in_half(result: Any) -> Any:
-    """After each layer: what passes there, and the gradients on their way back, have half precision."""
+    """After each layer: round the outputs, and so the gradients on their way back, to half precision."""
     return result.astype(np.float16).astype(np.float32)
 
 
 def show_half_precision() -> Iterator[Row]:
-    """A loss of a hundred-thousandth between layers in half precision: gradients that are 0"""
+    """A loss divided by 100,000, with half precision between layers: gradients that are 0"""
 
     def small(outputs: Any, labels: Any) -> Any:
         return cross_entropy(outputs, labels) / 100_000

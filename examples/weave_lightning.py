@@ -21,7 +21,7 @@ from aspecthook import Args, Call, Return, weave
 
 
 class Classifier(pl.LightningModule):
-    """Somebody's module; it knows nothing of hooks."""
+    """A third-party module; it knows nothing about hooks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Classifier(pl.LightningModule):
 
 
 def data() -> DataLoader[Any]:
-    """Eight batches of images, one of them broken: its pixels are no numbers."""
+    """Eight batches of images, one of them broken: its pixels are NaN."""
     torch.manual_seed(0)
     images, labels = torch.rand(256, 8, 8), torch.arange(256) % 10
     images[64:96] = float("nan")
@@ -52,7 +52,7 @@ def train() -> Classifier:
     return module
 
 
-# Hooks on somebody else's training: functions that ask for what they need.
+# The hooks: functions that ask for what they need.
 
 trail: dict[str, list[Any]] = {"skipped": [], "seconds": [], "saved": []}
 
@@ -69,7 +69,7 @@ def decay(result: torch.Tensor, self: Classifier) -> torch.Tensor:
 
 
 def skip(result: torch.Tensor, batch_idx: int) -> Return[None] | None:
-    """Skip a step whose loss is no number: Lightning takes None for that."""
+    """Skip a step whose loss is NaN, by returning None, as Lightning allows."""
     if not torch.isnan(result):
         return None
     trail["skipped"].append(batch_idx)
@@ -85,7 +85,7 @@ def end(call: Call) -> None:
 
 
 def main() -> None:
-    """Train without hooks and with them, and say what the hooks have changed."""
+    """Train without hooks and with them, and print what the hooks have changed."""
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     plain = train()
@@ -98,9 +98,9 @@ def main() -> None:
     ):
         hooked = train()
     broken = [bool(torch.isnan(next(module.parameters())).any()) for module in (plain, hooked)]
-    print(f"parameters are no numbers: without hooks {broken[0]}, with hooks {broken[1]}")
+    print(f"parameters are NaN: without hooks {broken[0]}, with hooks {broken[1]}")
     print(f"steps: {len(trail['seconds'])}, skipped: batches {trail['skipped']}; fit of {trail['saved'][0]} ended")
-    print(f"taken off: {timing.state}; the code is that it was? {Classifier.training_step.__code__ is code}")
+    print(f"after the block: {timing.state}; is its code as before? {Classifier.training_step.__code__ is code}")
 
 
 if __name__ == "__main__":

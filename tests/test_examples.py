@@ -31,7 +31,7 @@ def run(*args: str) -> str:
                 "as before: True",
             ),
         ),
-        ("audit", ("The script was stopped", "kept: True", "that it was? True")),
+        ("audit", ("The script was stopped", "kept: True", "as before? True")),
         (
             "plugin_order",
             ("state.load(name='audit')\nstate.load(name='auth')\nstate.call(args=(0,))", "the law holds"),
@@ -51,9 +51,9 @@ def test_a_running_trainer_is_woven_without_its_callbacks() -> None:
     out = run("-W", "ignore", str(EXAMPLES / "weave_lightning.py"))
     for fact in (
         "without hooks True, with hooks False",
-        "the code is that it was? True",
+        "is its code as before? True",
         "steps: 16, skipped: batches [2, 2]; fit of Classifier ended",
-        "taken off: removed",
+        "after the block: removed",
     ):
         assert fact in out
 
@@ -63,7 +63,7 @@ def test_the_observers_of_temperatures_lose_a_reading_and_stay_alive_only_withou
     assert "the coldest night was 2012/11/10, -0.6 °C" in events
     for out in (by_hand, events):
         assert out.count("the alarm rings") == 1
-    assert "is it alive? True" in by_hand and "was told of 0 later readings; is it alive? False" in events
+    assert "is it alive? True" in by_hand and "was notified of 0 later readings; is it alive? False" in events
 
 
 def test_the_example_of_temperatures_says_in_a_line_what_it_cannot_read(tmp_path: Path) -> None:

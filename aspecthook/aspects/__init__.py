@@ -1,9 +1,9 @@
-"""Ready-made aspects for `weave`: retries, caches, limits, time-outs, logs, spans and the like, some over a library.
+"""Ready-made aspects for `weave`: retries, caches, limits, timeouts, logs and spans.
 
-A function of this module makes an aspect, and ``weave(target, aspect=retry(attempts=3))`` puts it on functions,
-methods, coroutines or generators. State, such as the entries of a cache, belongs to one mount point, and is dropped
-with the weaving, except the times of `timed`. Aspects of one function nest: the one that was woven first, or has the
-lowest ``priority``, is outermost.
+Each function of this module returns an aspect, and ``weave(target, aspect=retry(attempts=3))`` puts it on functions,
+methods, coroutines or generators. State, such as the entries of a cache, belongs to one mount point and is dropped with
+the weaving (except the times of `timed`). Several aspects of one function nest: the one with the lowest ``priority``
+or, among equals, the one woven first is outermost.
 """
 
 from __future__ import annotations

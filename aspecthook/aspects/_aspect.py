@@ -34,8 +34,8 @@ AnyHook: TypeAlias = Callable[..., Any]
 class Aspect(Maker):
     """An around hook with separate state for each mount point.
 
-    Put it on code that is not yours with ``weave(target, aspect=...)``, and on a hookable function like any around
-    hook. Its name, for ``before=`` and ``after=``, is the name of the function that made it.
+    Put it on code that is not yours with ``weave(target, aspect=...)``, or add it to a hookable function like any other
+    around hook. Its name, for ``before=`` and ``after=``, is that of the function that returned it.
 
     Example:
         >>> from aspecthook import hookable, hooks

@@ -70,8 +70,8 @@ def cached(
     the function.
 
     Args:
-        ttl: The seconds for which a result is kept; None: until it is the least recently used one.
-        maxsize: The number of results that are kept; None: any number.
+        ttl: For how many seconds a result is kept; None: until the cache is full and no other was used less recently.
+        maxsize: The greatest number of results that are kept; None: any number.
         key: The names of the arguments that the result depends on; None: all of them.
         clock: A function that returns the time, in seconds.
 

@@ -36,7 +36,7 @@ def retry(
         wait: The seconds before the second attempt. The wait doubles with each further one.
         max_wait: The longest wait before `jitter` is added, in seconds.
         jitter: The most seconds to add at random, so that many callers do not try at the same moment.
-        timeout: The seconds since the first attempt after which there is no other one.
+        timeout: The number of seconds after the beginning of the first attempt in which others may begin.
         on_result: A predicate for results that are worth another attempt, or its name.
         sleep: A function that waits, instead of `time.sleep` and, for async functions, the sleep of the running loop.
 

@@ -27,8 +27,8 @@ def span(
 ) -> Aspect:
     """Create a span for each call, with the API of [OpenTelemetry](https://opentelemetry.io); any SDK collects it.
 
-    The span is the current one while the function runs; for a generator, only while it makes an item. Its attributes
-    are the place of the function and the thread, by the semantic conventions, and a status after a failure.
+    The span is the current one while the function runs; for a generator, only while it produces an item. Its attributes
+    name the function's place and the thread, by the semantic conventions; if the call fails, so does its status.
 
     Args:
         name: The name of the span; None: the name of the mount point, such as ``"shop:price"``.

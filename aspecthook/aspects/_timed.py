@@ -21,7 +21,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 @final
 class Timings(Aspect):
-    """The aspect that `timed` returns: a row of `table` for each mount point, by its label; ``print`` shows the table.
+    """The aspect that `timed` returns. Its `table` has a row for each mount point; ``print`` shows the table.
 
     Example:
         >>> from aspecthook import weave
@@ -56,8 +56,8 @@ class Timings(Aspect):
 def timed(clock: Callable[[], float] = perf_counter) -> Timings:
     """Measure how long the calls of each function take.
 
-    The time of a coroutine includes waiting, its own time too. The time of a generator includes its own steps only, not
-    those of the code that uses its items.
+    The time of a coroutine, its own time too, includes waiting. The time of a generator includes only its own steps,
+    not those of the code that uses its items.
 
     Args:
         clock: A function that returns the time, in seconds.

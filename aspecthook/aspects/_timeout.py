@@ -24,7 +24,7 @@ def timeout(seconds: float) -> Aspect:
         seconds: The time that a call may take.
 
     Raises:
-        HookOptionError: The number of seconds is not above zero.
+        HookOptionError: The number of seconds is not positive.
 
     Example:
         >>> import asyncio

@@ -325,7 +325,7 @@ def _doctor() -> int:
     help="Continue from this checkpoint, or from the furthest in the folder, with the settings of that run.",
 )
 @click.option("--overwrite", is_flag=True, help="Begin in a folder that holds a run, whose checkpoints are set aside.")
-@click.option("--print-config", is_flag=True, help="Print the settings.")
+@click.option("--print-config", is_flag=True, help="Print the default settings, with comments.")
 def _train(
     changes: tuple[str, ...], *, backend: str | None, max_epochs: int | None, work_dir: str | None, **options: Any
 ) -> int:

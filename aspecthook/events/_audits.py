@@ -92,7 +92,7 @@ _events: dict[str, Any] = {}
 
 
 def audit(name: str) -> AuditEvent:
-    """Return the event for an audit event, always the same one for the same name.
+    """Return the event for one of Python's audit events; the same name always gives the same event.
 
     Python raises audit events (PEP 578) before actions that others may want to log or forbid; programs raise their own
     with `sys.audit`. A subscriber gets the arguments as ``args``. If it raises, the exception goes to the caller, and

@@ -45,11 +45,11 @@ def _slots(event: Any) -> list[Slot]:
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
     """An uncaught exception is about to be reported.
 
-    It ends the program, or it ends a thread (and is not a `SystemExit`), or it is unraisable, such as an exception in
-    ``__del__``. If a subscriber answers anything but None, it has handled the exception; otherwise the report follows,
-    a traceback on stderr or that of another hook. The program or the thread ends in any case. If a subscriber fails,
-    that is logged, and the next one runs; `SystemExit` and `KeyboardInterrupt` are raised after the report, and no
-    further subscriber runs.
+    The exception ends the program, or a thread (unless it is a `SystemExit`), or cannot be raised, such as one in
+    ``__del__``. If a subscriber answers anything but None, it has handled the exception; otherwise the report follows:
+    a traceback on stderr, or that of an earlier hook. The program or the thread ends in any case. If a subscriber
+    fails, that is logged, and the next one runs; `SystemExit` and `KeyboardInterrupt` are raised after the report, and
+    no further subscriber runs.
 
     An event loop of asyncio logs exceptions of tasks that nobody awaited: weave its ``call_exception_handler``.
 
@@ -92,11 +92,11 @@ def _unregister(event: Any) -> None:
 
 @wired("program_exit", lambda event: [Plug(lambda: _register(event), lambda: _unregister(event))], errors="isolate")
 def program_exit() -> None:
-    """The program ends normally: its main thread has ended, by `sys.exit` or an uncaught exception too.
+    """The program ends normally: its main thread has ended, even if by `sys.exit` or an uncaught exception.
 
     The event runs among the functions of `atexit`, in the place of its first subscriber: functions that were registered
     later run before it. If a subscriber fails, that is logged, and the next one runs; a `SystemExit` ends the event.
-    There is no event if the process ends by a signal or by `os._exit`, as child processes of `multiprocessing` do.
+    If a signal or `os._exit` ends the process, as with child processes of `multiprocessing`, the event is not called.
 
     Example:
         >>> @program_exit.on

@@ -61,7 +61,7 @@ def event(
     fold: str | None = None,
     errors: Errors = "raise",
 ) -> Any:
-    """Make a stub function an event: calling it runs the hooks that have subscribed with ``@stub.on``.
+    """Turn a function into an event: calling it runs the hooks that have subscribed with ``@stub.on``.
 
     A call returns a list of the answers that are not None, in the order of the subscribers. Subscribers are hooks: they
     ask for arguments by name, have the same options and order, and you remove them through `hooks`. Hooks of the other
@@ -71,7 +71,7 @@ def event(
     Args:
         stub: A function, or an async function, which awaits its subscribers in order.
         name: The name of the event in messages; by default ``module:qualname``.
-        first: Whether a call returns the first answer that is not None, and calls no further subscribers. The body
+        first: Whether a call returns the first answer that is not None, and skips the remaining subscribers. The body
             of the stub comes last.
         fold: The name of a parameter. Each answer that is not None replaces it for the following subscribers, and the
             call returns its last value.

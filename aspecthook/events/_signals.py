@@ -24,7 +24,7 @@ _IGNORED = ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH")
 
 
 def signal(which: str | int) -> SignalEvent:
-    """Return the event of a signal, always the same one for the same signal.
+    """Return the event of a signal; the same signal always gives the same event.
 
     Subscribers run in the main thread, like every signal handler in Python, and may ask for ``signum`` and ``frame``.
     If one answers anything but None, it has handled the signal. Otherwise the earlier handler follows, or the system's

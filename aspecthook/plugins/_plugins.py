@@ -63,7 +63,7 @@ class Plugin:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """The plugin's hooks, without those that ran out (``once``, ``times``)."""
+        """The plugin's hooks, without those that have run for the last time (``once``, ``times``)."""
         return tuple([hook for _, mount, hook in self._rows if hook in mount.members])
 
     @property
@@ -247,7 +247,7 @@ class Plugins:
                 attribute ``priority``.
             before: The names of plugins that run after it.
             after: The names of plugins that run before it.
-            enabled: Whether its hooks act at first.
+            enabled: Whether its hooks act from the start.
 
         Raises:
             PluginError: The plugin does not fit the specification, or its name is taken.

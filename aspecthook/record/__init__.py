@@ -1,4 +1,4 @@
-"""Recorded calls: what a program calls, with what and with what outcome, as a tree, a table and files.
+"""Recording the calls of a program with their arguments and outcomes, as a tree, a table or files.
 
 For maintainers: `_hooks` note begins, turns and ends; `_recorder` makes `_calls` of the notes, and keeps them or passes
 them on to one of the `_sinks`. `_tape` is what users see; `_functions` and `_saving` show it in other ways.

@@ -63,10 +63,10 @@ class RecordedCall:
     ``name`` is the name of the function (``"Cart.save"`` for a method), and ``label`` includes the module
     (``"shop:Cart.save"``). ``arguments`` are by name, as the caller passed them, with defaults filled in. ``begin`` is
     in seconds since the tape began, ``duration`` in seconds, and None while the call runs. ``own`` is the time without
-    the recorded calls inside; for a call that still runs, of the turns that have ended. A call of a generator lasts
-    from the first `next` to the end, and ``result`` is the return value, or None if it is left early; ``turns`` are the
-    times (begin and duration) in which a generator or a coroutine ran and did not wait. In a tape from a file, values
-    are texts.
+    the recorded calls inside; while the call runs, only of the turns that have ended. A call of a generator lasts from
+    the first `next` to the end, and its ``result`` is the return value, or None if it is left early. ``turns`` are the
+    times (begin and duration) in which a generator or a coroutine ran and did not wait. In a tape that was read from a
+    file, values are texts.
 
     Example:
         >>> import shlex

@@ -38,8 +38,8 @@ RecordingError.__module__ = "aspecthook.record"  # where users import it, and wh
 def read(*paths: str | PathLike[str]) -> Tape:
     """Read recordings from files of JSON lines, or from folders of them; several processes become one tape.
 
-    Values are texts. If a killed process left an unfinished line, that is left out. Recordings need not be trusted:
-    they are checked, and their names and values have no control characters.
+    Values are texts. If a killed process left an unfinished line, it is skipped. You can read recordings that you do
+    not trust: they are checked, and their names and values contain no control characters.
 
     Args:
         paths: The files, or the folders.

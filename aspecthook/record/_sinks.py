@@ -36,8 +36,8 @@ RecordWarning.__module__ = "aspecthook.record"  # where users import it, and wha
 class Sink(Protocol):
     """A destination of recorded calls: an object with these two methods.
 
-    They may be called from several threads at once. If it has a method ``forked()``, that is called in the child of a
-    fork. A sink that raises is dropped, with one warning.
+    They may be called from several threads at once. If the object has a method ``forked()`` too, that is called in the
+    child of a fork. A sink that raises gets no more calls, and there is one warning.
 
     Example:
         >>> import shlex
@@ -62,7 +62,7 @@ class Sink(Protocol):
         ...
 
     def close(self) -> object:
-        """Take no more calls. Before this, calls that have not ended are written."""
+        """Take no more calls. Those that have not ended are written before."""
         ...
 
 

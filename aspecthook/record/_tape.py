@@ -34,9 +34,9 @@ class Tape:
         arguments: Whether to keep arguments and results; recording without them is faster.
         redact: The names of arguments to redact, which may be globs (``"*token*"``), or a predicate
             ``(name, value) -> bool``; ``result`` and ``error`` are names too.
-        max_depth: The number of levels of a tree that are recorded.
-        to: The destination of calls as they end, instead of memory: a path, for JSON lines, or a `Sink`.
-        last: How many calls the file gets, those that ended last, when the recording ends; by default all.
+        max_depth: The greatest number of levels of a tree that are recorded.
+        to: Where calls go as they end, instead of into memory: a path, for JSON lines, or a `Sink`.
+        last: Write only this many calls, those that ended last, when the recording ends; by default all.
 
     Raises:
         WeaveError: A target cannot be woven, or does not exist; then nothing is recorded.
@@ -117,7 +117,7 @@ class Tape:
         """Return the calls that match, in the order in which they began.
 
         Args:
-            name: The name of the function, the end of it, or the whole label (``"shop:Cart.save"``).
+            name: The name of the function, the end of that name, or the whole label (``"shop:Cart.save"``).
             arguments: The values of some arguments; other arguments may have any value.
         """
         named = [call for call in self if name is None or call.has_name(name)]

@@ -1,4 +1,4 @@
-"""The test kit: property-test the order of hooks, look at what a call did.
+"""The test kit: see what a call did, and property-test the order of hooks.
 
 `HookMachine` needs Hypothesis; the fixtures need pytest.
 """

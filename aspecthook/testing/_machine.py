@@ -96,11 +96,12 @@ class HookMachine(RuleBasedStateMachine):
     with `law`, and run it: ``TestHandling = Handling.TestCase``.
 
     It begins with short stories, the same ones in each run: it adds up to four candidates in each order (larger sets in
-    a sample of orders), calls with several arguments, removes one hook, and calls again. Then Hypothesis makes up
-    longer stories, which add, remove, pause and resume hooks, call, and use your own ``@rule`` methods.
+    a sample of orders), calls the target with several arguments, removes one hook, and calls again. Then Hypothesis
+    generates longer stories, which add, remove, pause and resume hooks, call the target, and use your own ``@rule``
+    methods.
 
-    The target is called for real, on a new mount point for each story: about 50 times for two candidates, and 190 times
-    for five. If a law is broken, the error ends with a test to paste that repeats it.
+    All calls are real, on a new mount point for each story: about 50 for two candidates, and 190 for five. If a law is
+    broken, the error ends with a test to paste, which repeats the failure.
 
     Attributes:
         candidates: The hooks: `Candidate` objects, or functions marked with `aspecthook.pre` and so on; may also be a

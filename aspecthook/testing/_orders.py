@@ -279,9 +279,9 @@ def underconstrained(
 ) -> list[Underconstrained]:
     """Return the pairs of hooks whose order matters to a call, but depends only on the order in which they were added.
 
-    A pair has one kind and one priority, and no constraint decides which of the two runs first. If they are added the
-    other way round, as may happen when imports or plugins move, the call has another outcome. The call is made as by
-    `assert_order_free`, twice for each pair, with the two side by side. It finds only pairs that conflict on its own
+    Both hooks have the same kind and priority, and no constraint decides which of them runs first. If they are added
+    the other way round, as may happen when imports or plugins move, the call has another outcome. The call is made as
+    by `assert_order_free`, twice for each pair, with the two side by side. A pair may conflict only on certain
     arguments, so try several calls.
 
     Raises:

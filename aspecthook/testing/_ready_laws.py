@@ -101,7 +101,7 @@ def before(first: str, second: str) -> ReadyLaw:
 def exactly_once(*names: str) -> ReadyLaw:
     """Return the law that each of these hooks runs exactly once in a call.
 
-    The law does not apply to a hook that is paused or not there. If several hooks have one name, each must run once.
+    The law does not apply to a hook that is paused or missing. If several hooks share a name, each must run once.
     One of the names may be the name of the target.
 
     Example:
@@ -131,7 +131,7 @@ def _times(count: int) -> str:
 
 
 def always_last(name: str) -> ReadyLaw:
-    """Return the law that no other hook, nor the target, begins to run after this hook has begun.
+    """Return the law that neither another hook nor the target begins to run after this hook has begun.
 
     The law does not apply to a call in which the hook did not run.
 

@@ -130,10 +130,10 @@ def _conditions(hook: Hook, *, paused: bool) -> str:
 
 
 def assert_order(function: Any, /, *names: str) -> None:
-    """Assert that the present chain runs hooks in this order; the function's own name stands for the target.
+    """Assert that the current chain runs hooks in this order; the function's own name stands for the target.
 
     Raises:
-        AssertionError: The order is another one, or a hook is not there or paused; the message shows the chain.
+        AssertionError: The order is different, or a hook is missing or paused; the message shows the chain.
         HookTypeError: No names were given.
 
     Example:

@@ -1,4 +1,4 @@
-"""Look into PyTorch models: activations and gradients, by hooks that leave no trace.
+"""Capture the activations and gradients of PyTorch models, by hooks that leave no trace.
 
 For maintainers: `_model` is what `weave` loads for modules and tensors of PyTorch; it chooses them by their names.
 Their mount points (`_own`) are functions that are put into slots: `_forward` has the slot in a module, `_callbacks`

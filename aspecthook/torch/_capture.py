@@ -114,8 +114,8 @@ def capture(
 ) -> Generator[dict[str, Seen]]:
     """Collect the outputs of modules, and their gradients, inside a ``with`` block.
 
-    What was collected stays after the block, by the name of each module, and the gradients of calls inside the block
-    are collected even after it.
+    What was collected is kept after the block, under the name of each module. The gradients of calls inside the block
+    are collected even if they are computed after it.
 
     Args:
         model: A module of PyTorch.
@@ -123,12 +123,12 @@ def capture(
             model itself, under the name ``""``.
         gradients: Collect the gradients of the outputs too. Hooks on the output tensors take them, so that modules that
             change their input in place, such as ``ReLU(inplace=True)``, are no obstacle.
-        each: Called with each tensor; its result is kept. Unless given, a copy outside of the graph.
-        options: As in `weave`: ``when``, ``times``, ``every``, ``priority`` and so on. Unless given, the priority is
-            LOWEST, so that the output is collected after the other hooks have changed it.
+        each: A function that gets each tensor and returns what to keep; by default a copy outside the graph.
+        options: As in `weave`: ``when``, ``times``, ``every``, ``priority`` and so on. The default priority is LOWEST,
+            so that the output is collected after the other hooks have changed it.
 
     Raises:
-        WeaveError: The names choose no module, or one that is never called.
+        WeaveError: The names select no module, or one that is never called.
 
     Example:
         >>> import torch

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .hooks._monitor import EarlyStoppingHook
     from .hooks._optimizer import AmpOptimizerHook, NanGuardHook, NanLossError, OptimizerHook
     from .logging._files import CsvLoggerHook, JsonLoggerHook, TensorboardLoggerHook, TextLoggerHook
-    from .logging._loggers import IterTimerHook, LoggerHook, Row, Sink
+    from .logging._loggers import IterTimerHook, LoggerHook, Row
     from .logging._progress import ProgressHook
     from .logging._report import PlotHook, ReportHook
     from .loop._runner import Runner
@@ -52,7 +52,6 @@ __all__ = [
     "ReportHook",
     "Row",
     "Runner",
-    "Sink",
     "TensorboardLoggerHook",
     "TextLoggerHook",
     "TrainingError",
@@ -69,7 +68,7 @@ load_lazily(
         "hooks._hook": "DistSamplerSeedHook HOOKS Hook",
         "schedules._hooks": "LrUpdaterHook MomentumUpdaterHook",
         "logging._files": "CsvLoggerHook JsonLoggerHook TensorboardLoggerHook TextLoggerHook",
-        "logging._loggers": "IterTimerHook LoggerHook Row Sink",
+        "logging._loggers": "IterTimerHook LoggerHook Row",
         "hooks._ema": "EMAHook",
         "logging._report": "PlotHook ReportHook",
         "logging._progress": "ProgressHook",

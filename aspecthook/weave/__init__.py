@@ -63,7 +63,7 @@ def weave(
             module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude; an
             aspect, an object whose methods are marked with `pre`, `post` and so on; or a module or a tensor of PyTorch,
             which takes hooks on gradients too: see docs/training/pytorch.md. If a module is not
-            imported yet, it is woven as its import ends.
+            imported yet, it is woven at the end of its import.
         names: The modules or the parameters of a PyTorch model: a pattern such as ``"layer*.conv*"``, a class of
             modules, or several of them; by default the model itself.
         pre: A hook of this kind, or several.
@@ -74,7 +74,7 @@ def weave(
         always: Likewise.
         exception: A hook for every `Exception`, or several, or a mapping from types to hooks.
         aspect: An object whose marked methods are hooks on the target, unless their marks name another.
-        where: A predicate that selects among the functions found.
+        where: A predicate that selects some of the functions found.
         scope: ``"everywhere"``, or ``"context"``: the hooks act only inside the ``with`` block of this weaving, in the
             task or thread that entered it and in the tasks that are started there.
         options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,

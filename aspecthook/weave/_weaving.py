@@ -19,7 +19,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, WarningsTo, WeaveError, WeaveWarning, listener, nearest, plural, warn
 from aspecthook._foreign.places import indexed
 from aspecthook._foreign.point import ProxyMountPoint
-from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, final
+from aspecthook._hints import Any, Literal, TypeAlias, final
 
 from ._calls import Blocks, Calls
 from ._finding import Plan, Spots, Wanted, spots_in_modules, spots_of_objects
@@ -40,22 +40,16 @@ State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
 
 
-class _Woven(NamedTuple):
-    """One hook of a weaving."""
-
-    key: object
-    hook: Hook
-    calls: Calls | None  # None: all calls of the function, whatever class they are for
-
-
-def _acts_for(held: _Woven, mount: MountPoint, cls: type[Any] | None, undo: list[Callable[[], None]]) -> bool:
+def _acts_for(hook: Hook, mount: MountPoint, cls: type[Any] | None, undo: list[Callable[[], None]]) -> bool:
     """Return whether a hook acts for the calls of a class, for which it is made to act unless it is gone."""
-    if held.calls is None or held.calls.has(cls):
+    # Without a gate that is a method of `Calls` it acts for all calls of the function, whatever class they are for.
+    calls = None if hook.gate is None else getattr(hook.gate.holds, "__self__", None)
+    if not isinstance(calls, Calls) or calls.has(cls):
         return True
-    if held.hook not in mount.members:
+    if hook not in mount.members:
         return False
-    undo.append(partial(held.calls.discard, id(cls)))
-    held.calls.add(cls)
+    undo.append(partial(calls.discard, id(cls)))
+    calls.add(cls)
     return True
 
 
@@ -63,7 +57,7 @@ def _acts_for(held: _Woven, mount: MountPoint, cls: type[Any] | None, undo: list
 class Weaving:
     """Hooks that were added together and are removed together: the handle that `weave` returns.
 
-    As a context manager it removes the hooks at the end of the block.
+    Used as a context manager, it removes the hooks at the end of the block.
 
     Example:
         >>> import json
@@ -81,7 +75,7 @@ class Weaving:
         self._shown = ", ".join(dict.fromkeys(map(label_of, targets)))
         self._plans = plans
         # The hooks of each mount point, which goes with its function.
-        self._hooks: weakref.WeakKeyDictionary[MountPoint, tuple[_Woven, ...]] = weakref.WeakKeyDictionary()
+        self._hooks: weakref.WeakKeyDictionary[MountPoint, tuple[Hook, ...]] = weakref.WeakKeyDictionary()
         # Mount points that nothing else may keep: those of proxies, while their hooks are paused; and after the removal
         # those that are displaced, which have to remember what was put over them.
         self._kept: set[MountPoint] = set()
@@ -107,7 +101,7 @@ class Weaving:
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The handles of the hooks."""
-        return tuple([held.hook for row in list(self._hooks.values()) for held in row])
+        return tuple([hook for row in list(self._hooks.values()) for hook in row])
 
     @property
     @under_lock
@@ -169,7 +163,7 @@ class Weaving:
         unwatch(self._watcher)
         self._kept.update(self.mounts)  # so that none goes with its last hook
         for mount, row in list(self._hooks.items()):
-            if not mount.discard(tuple([held.hook for held in row])):
+            if not mount.discard(row):
                 mount.tidy()  # their removal may have been interrupted
         # A handle that is kept would keep the mount points, and the callables that they have replaced.
         self._kept = {mount for mount in self._kept if mount.displaced}
@@ -188,7 +182,7 @@ class Weaving:
     def _set_paused(self, *, paused: bool) -> None:
         self._paused = paused
         for mount, row in [] if self._removed else list(self._hooks.items()):
-            mount.set_paused(tuple([held.hook for held in row]), paused=paused)
+            mount.set_paused(row, paused=paused)
 
     def __enter__(self) -> Weaving:
         self._count_block(1)
@@ -301,7 +295,7 @@ class Weaving:
         for wanted in several:
             row = self._hooks.get(mount, ())
             # A spot that two terms or two marks mean gets the same hook once.
-            held = next((one for one in row if one.key == wanted.key), None)
+            held = next((one for one in row if one.woven_as == wanted.key), None)
             if held is not None and _acts_for(held, mount, spot.heir, undo):
                 continue
             if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
@@ -317,12 +311,13 @@ class Weaving:
                 calls.hook = weakref.ref(hook)
             if self._paused:
                 mount.set_paused((hook,), paused=True)
-            self._hooks[mount] = (*row, _Woven(wanted.key, hook, calls))
+            hook.woven_as = wanted.key
+            self._hooks[mount] = (*row, hook)
         if spot.loose:
             self._kept.add(mount)
 
     @under_lock
-    def _withdraw(self, mount: MountPoint, wanted: Wanted, row: tuple[_Woven, ...], before: tuple[Hook, ...]) -> None:
+    def _withdraw(self, mount: MountPoint, wanted: Wanted, row: tuple[Hook, ...], before: tuple[Hook, ...]) -> None:
         """Remove a hook that was added, or that an interrupt has left half added."""
         made = (wanted.kind, identity(mount.unbound(wanted.function)))
         for hook in mount.members:

@@ -48,7 +48,9 @@ def test_the_key_is_made_of_the_arguments_that_are_named_however_they_are_passed
     with weave(rate, aspect=cached()):
         rate("EUR", None, 1, a=1, b=2)
         rate("EUR", None, 1, b=2, a=1)
-    assert found == ["EUR"]
+        rate("USD")
+        rate(client=None, currency="USD")
+    assert found == ["EUR", "USD"]
     with weave(rate, aspect=cached(key=())):
         assert [rate("GBP"), rate("USD")] == ["GBP", "GBP"]
 

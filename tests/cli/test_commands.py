@@ -41,6 +41,7 @@ def _hidden(): ...
 class Cart:
     def add(self, item): ...
     def clear(self): ...
+    def _count(self): ...
 """
 
 
@@ -145,7 +146,7 @@ def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, sh
     ]
     assert f"shop:price  {shop}:5" in taken
     assert "shop:Cart.clear: excluded with '!'" in left
-    assert "shop:_hidden: its name begins with an underscore" in left
+    assert all(f"shop:{name}: its name begins with an underscore" in left for name in ("_hidden", "Cart._count"))
     assert "shop:join: its __module__ is 'posixpath'; weave it there, or spell out 'shop:join'" in left
 
 

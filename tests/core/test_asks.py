@@ -540,10 +540,10 @@ def test_a_wrapper_that_takes_other_arguments_than_it_shows_runs_as_ever() -> No
     assert seen == [(4, None)]
     other = hookable(shows_more)
     other.pre(lambda qty=0: seen.append(qty))
-    other.pre(lambda item="mine": seen.append(item))
+    other.pre(lambda item="mine", gift=None: seen.append((item, gift)))
     other.always(lambda call: seen.append(dict(call.arguments)))
     assert other() == () and other(1, 2, 3) == (1, 2, 3)
-    assert seen[1:] == [1, "mine", {"qty": 1, "gift": False}, 2, 1, {"args": (1, 2, 3)}]
+    assert seen[1:] == [1, ("mine", False), {"qty": 1, "gift": False}, 2, (1, False), {"args": (1, 2, 3)}]
 
 
 def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with_a_word() -> None:

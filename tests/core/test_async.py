@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import sys
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
@@ -56,8 +57,10 @@ def test_the_loop_ends_async_generators_when_it_shuts_down(caplog: pytest.LogCap
     kept = [function() for _ in range(20)]
 
     async def main() -> None:
+        the_loops = sys.get_asyncgen_hooks()
         for stream in kept:
             await anext(stream)
+        assert sys.get_asyncgen_hooks() == the_loops
 
     run(main())
     assert caplog.messages == []

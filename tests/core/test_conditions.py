@@ -115,7 +115,7 @@ def test_an_async_predicate_on_a_coroutine_function_is_awaited(till: Till, kind:
 
 
 def test_once_runs_in_the_first_call_and_takes_the_hook_off(till: Till) -> None:
-    hook = till.add("pre", once=True)
+    hook = till.add("pre", once=True, times=1)
     for _ in range(3):
         till.pay()
     assert till.ran == ["pre"]

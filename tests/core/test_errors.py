@@ -185,6 +185,10 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda price: price.around(lambda proceed: proceed(), isolate=True),
         "cannot be isolated: what an around hook raises cannot be distinguished from what the target raised through it",
     ),
+    "an isolated around hook that yields": (
+        lambda price: price.around(lambda: (yield), isolate=True),
+        "cannot be isolated",
+    ),
     "an unknown parameter": (
         lambda price: price.pre(lambda qyt: None),
         "asks for 'qyt', but shop:price offers item, qty; a pre hook may also ask for call, args, kwargs; "

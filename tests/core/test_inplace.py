@@ -257,6 +257,8 @@ def test_hooks_added_under_others_code_act_inside_it_and_are_displaced(target: t
     gc.collect()
     assert noted(target) == ["theirs", "two"]
     assert hooks(target).displaced
+    target.pre(noting("three"))
+    assert noted(target) == ["theirs", "two", "three"]
 
 
 def test_hooks_act_again_when_others_have_put_the_functions_own_code_back(

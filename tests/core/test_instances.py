@@ -207,12 +207,15 @@ def test_a_method_that_names_its_instance_otherwise_is_a_hook_that_does_not_keep
         def only(self, /) -> None:
             seen.append(self.number)
 
+        def is_odd(this) -> bool:
+            return this.number % 2 == 1
+
         number = 5
 
     seen: list[int] = []
     odd = Odd()
-    hooks(odd.run).pre(odd.other)
-    hooks(odd.run).pre(odd.only)
+    hooks(odd.run).pre(odd.other, when=odd.is_odd)
+    hooks(odd.run).pre(odd.only, before=odd.other, after=[odd.is_odd])
     odd.run()
     assert seen == [5, 5]
     gone = weakref.ref(odd)

@@ -251,6 +251,13 @@ def test_a_callable_that_is_added_again_with_other_options_is_refused(
     assert len(point) == 2
 
 
+def test_options_that_come_to_the_same_make_one_hook(point: MountPoint) -> None:
+    first = point.add("pre", print, every=1, priority="normal", before=[])
+    same: Any = {"every": None, "priority": Priority.NORMAL, "before": None}
+    assert point.add("pre", print, **same) is first
+    assert type(first.priority) is type(point.add("pre", bool, **same).priority) is int
+
+
 def test_a_method_of_the_instance_itself_that_is_added_twice_is_one_hook() -> None:
     class Shop:
         sold = 0

@@ -397,5 +397,11 @@ def test_a_class_with_a_method_that_cannot_be_mounted_is_mounted_without_it() ->
         def pay(self) -> int:
             return 1
 
+        @classmethod
+        def make(cls) -> None: ...
+
+    class Kiosk(Till): ...
+
     hooks(Till.pay).add("post", lambda result: result * 2)
     assert (Till().pay(), Till.parse.__func__) == (2, int)
+    assert hooks(Kiosk.make) is hooks(Till.make)  # of every class that inherits it, and not of one as of an instance

@@ -53,6 +53,9 @@ def test_callable_of_others_over_ours_is_left_alone(owner: Any, name: str) -> No
     with replaced(owner, name, lambda *args: reported.append(args[0])):
         before = getattr(owner, name)
         event.on(lambda origin: told.append(origin), name="listener")
+        setattr(owner, name, before)  # others have put back what was there; ours comes back with the next subscriber
+        event.on(lambda: None, name="another")
+        hooks(event).remove("another")
         theirs, ours = covered(owner, name)
         assert hooks(event).displaced
         happen(owner, name)

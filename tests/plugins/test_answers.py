@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import HookOrderError, PluginError, hooks, on
+from aspecthook import HookOrderError, PluginError, Return, hooks, on
 from aspecthook.plugins import Plugins
 from tests.plugins.shop import fresh_host, message, trace_left, unchanged
 
@@ -47,7 +47,7 @@ class Answering:
 
     @on
     def authenticate(self) -> Any:
-        return self.answer
+        return None if self.answer is None else Return(self.answer)
 
 
 @given(st.lists(st.tuples(ORDERS, st.none() | st.integers(0, 5)), max_size=6), st.booleans(), st.data())

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,6 +36,13 @@ def test_a_disabled_plugin_keeps_its_place(shop: Any, plugins: Plugins) -> None:
     plugins.enable(plugins["b"].object)
     assert shop.sold("tea") == ["a", "b", "c"] and all(one.enabled for one in plugins)
     assert repr(plugins["b"]) == "<plugin 'b' of Shop: sold>"
+    seen: list[str] = []
+    watching = SimpleNamespace(sold=pre("sold")(lambda item: seen.append(item)))
+    plugins.register(watching, name="watching", enabled=False)
+    shop.sold("tea")
+    plugins.enable("watching")
+    shop.sold("cake")
+    assert seen == ["cake"]
 
 
 def test_a_plugin_is_found_by_its_name_its_object_and_its_handle(plugins: Plugins) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from aspecthook import hookable, hooks
 from aspecthook._core.compile.link import Linker, compiled, template
-from aspecthook._core.compile.text import LINKED, unlike
+from aspecthook._core.compile.text import unlike
 from aspecthook._core.mount import point as _mount
 from aspecthook._core.mount.place import Moved
 
@@ -75,14 +75,14 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
         def name(word: re.Match[str]) -> str:
             if word[1].isdigit():
                 return signature.names[int(word[1])]
-            kept = word[1] == LINKED or (word[1] in constants and word.start() < layers_at)
+            kept = word[1] == "linked" or (word[1] in constants and word.start() < layers_at)
             return word[0] if kept else unlike(word[1], signature.names)
 
         source = found.text.template
-        layers_at = source.find(f"${LINKED}") if f"${LINKED}" in source else len(source)
+        layers_at = source.find("$linked") if "$linked" in source else len(source)
         text = found.text._replace(template=words.sub(name, source))
         code, layers = compiled(text)
-        values: Any = {pin: "\1" for pin, *_ in found.open_pins}
+        values: Any = dict.fromkeys(found.text.pins, "\1")
         linker = Linker(signature, code, "", {}, {})
         assert facts(linker._put(found.code, values, "")) == facts(code)
         assert (found.layers is None) == (layers is None)

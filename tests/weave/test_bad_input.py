@@ -269,12 +269,15 @@ GIVEN: list[tuple[dict[str, Any], type[AspecthookError], str]] = [
     ({"post": ten, "scope": "thread"}, WeaveError, "scope='thread'; give 'everywhere' or 'context'"),
     ({"post": ten, "where": 3}, WeaveError, "where=3 is not callable; give a predicate on functions"),
     ({"pre": 5}, WeaveError, "pre=5 is not callable, and cannot be a hook on 'ahw_"),
-    ({"item": [no, 5]}, WeaveError, "item=5 is not callable"),
+    *(({"item": several}, WeaveError, "item=5 is not callable") for several in ([no, 5], {5}, frozenset([5]))),
     ({"post": Return(1)}, WeaveError, "is not callable, and cannot be a hook on 'ahw_"),
     ({"exception": KeyError}, WeaveError, "is an exception type, and cannot be a hook on 'ahw_"),
     ({"exception": {(): ten}}, WeaveError, "has a hook for no types at all, (); name some, such as KeyError"),
     *(({"exception": {types: no}}, HookTypeError, "is not an exception type") for types in (5, int, (KeyError, int))),
-    ({"post": {KeyError: ten}}, WeaveError, "post= takes a hook or a list of hooks; only exception= takes a mapping"),
+    *(
+        ({kind: {KeyError: ten}}, WeaveError, f"{kind}= takes a hook or a list of hooks; only exception= takes a")
+        for kind in ("pre", "around", "post")
+    ),
     ({"aspect": object()}, WeaveError, "has no marked methods; write @pre(...) above some"),
     ({"aspect": Odd()}, WeaveError, "has no marked methods"),
     ({"aspect": ten}, WeaveError, "is a function; if it makes an aspect, call it: aspect=ten(...)"),

@@ -401,6 +401,8 @@ def test_a_glob_does_not_reach_what_a_module_only_imports(world: types.SimpleNam
     assert names("wov.a:*") == {"wov.a:f", "wov.a:AB.mn"}
     assert names("wov.a:borrowed") == {"wov:f"}
     assert names("wov.a:Borrowed") == {"wov:A.m"}
+    world.wov.A.N.outer = world.wov.A
+    assert names("wov:A.N.*") == {"wov:A.N.m"}
 
 
 def test_a_glob_does_not_choose_what_a_package_imports_from_its_modules(world: types.SimpleNamespace) -> None:

@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import pytest
@@ -281,6 +282,22 @@ def test_a_call_that_began_inside_a_block_ends_well_outside_it() -> None:
     assert list(stream) == [1, 2]
     assert log[0] == "pre"
     assert log.count("pre") == 1
+
+
+def test_a_call_of_another_thread_that_began_inside_a_block_ends_with_all_its_hooks() -> None:
+    begun, goes_on = Event(), Event()
+
+    def work() -> None:
+        begun.set()
+        goes_on.wait(10)
+
+    with weave(work, pre=lambda: log.append("pre"), post=lambda: log.append("post"), scope="context"):
+        thread = Thread(target=contextvars.copy_context().run, args=(work,))
+        thread.start()
+        begun.wait(10)
+    goes_on.set()
+    thread.join()
+    assert log == ["pre", "post"]
 
 
 # Async generators keep their task and context: whatever is done with them, the log is that of the unwoven one

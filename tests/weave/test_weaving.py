@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from aspecthook import Return, hookable, hooks, weave
-from aspecthook.weave import _weaving
 
 log: list[object] = []
 
@@ -323,7 +322,7 @@ def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(monkeypatch
 
     code = double.__code__
     with monkeypatch.context() as patched:
-        patched.setattr(_weaving, "_Woven", strike)
+        patched.setattr(weakref.WeakKeyDictionary, "__setitem__", strike)
         with pytest.raises(KeyboardInterrupt):
             weave(double, pre=note)
     assert double.__code__ is code

@@ -98,11 +98,7 @@ def _proceeding(writer: Writer, group: Group, function: str, inner: str) -> None
     if writer.awaits:
         with writer.block("if $type($answer) is $CoroutineType and $answer not in $given:"):
             writer.line("$answer = await $answer")
-    writer.line(f"$result = $answer if $type($answer) not in $ANSWERS else {_settled(function)}")
-
-
-def _settled(function: str) -> str:
-    return f'$settled($site, "around", {function}, $answer)'
+    writer.line(f"$result = $answer if $type($answer) not in $ANSWERS else {writer.settled('around', function)}")
 
 
 def _proceed(writer: Writer, function: str, inner: str) -> None:
@@ -170,13 +166,13 @@ def _one_yield(writer: Writer, group: Group, function: str, inner: str) -> None:
             writer.await_answer()
         with writer.block("if $answer is None:"):
             writer.line("raise")
-        writer.line(f"$result = {_settled(function)}")
+        writer.line(f"$result = {writer.settled('around', function)}")
     with writer.block("else:"):
         writer.line(f"$answer = {waits}${a}ended({common}, $result)")
         if writer.awaits and not is_async:
             writer.await_answer()
         with writer.block("if $answer is not None:"):
-            writer.line(f"$result = {_settled(function)}")
+            writer.line(f"$result = {writer.settled('around', function)}")
 
 
 # Around a generator: the layer returns a stream.
@@ -237,7 +233,7 @@ def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
 
 def _answered(writer: Writer, function: str) -> str:
     """Return the value of an answer."""
-    value = f'$answer if $type($answer) not in $ANSWERS else $settled($site, "on", {function}, $answer)'
+    value = f"$answer if $type($answer) not in $ANSWERS else {writer.settled('on', function)}"
     emission = writer.signature.emission
     if emission is None or not emission.checked:
         return value

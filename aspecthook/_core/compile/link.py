@@ -29,7 +29,7 @@ from .copies import Constants
 from .show import FREE_THREADED, file_name, origins_of, show
 from .source import Source
 from .text import PIN, PLACEHOLDER, Text, unlike
-from .words import TABLE
+from .words import FACTS, TABLE
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -95,11 +95,11 @@ class Template:
         self.cells = cells
         in_cells = [pin for pin in text.pins if traced or pin not in TABLE] if cells else []
         self.code, self.layers = compiled(text, free=free, cells=in_cells)
-        # The pins whose objects come with a chain; plain tuples, which are unpacked in a third of the time.
+        # The pins whose objects come with a chain.
         self.open_pins: list[tuple[str, str, Kind, int, int, tuple[str, ...]]] = [
             (pin, role.what, role.kind, role.first, role.last, role.fields)
             for pin, role in text.pins.items()
-            if pin not in TABLE
+            if pin not in TABLE and (pin not in FACTS or pin.endswith("_hooks"))
         ]
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
@@ -144,7 +144,7 @@ class Linker:
 
         With `codes`, code is taken from there if it was made before for a chain of this shape.
         """
-        values: dict[str, object] = {}
+        values = self.facts | facts
         for pin, what, kind, first, last, fields in template.open_pins:
             if what == "hook":
                 value = getattr(getattr(chain, kind)[first], fields[0])
@@ -156,10 +156,8 @@ class Linker:
             elif what == "default":
                 shown = cast("Site", self.facts["site"]).shown()
                 values[pin] = None if shown is None else shown.default(fields[0])
-            elif what in ("on_hooks", "exception_hooks", "always_hooks"):
+            else:  # all hooks of a kind, as in "always_hooks"
                 values[pin] = getattr(chain, what.removesuffix("_hooks"))
-            else:
-                values[pin] = facts[what] if what in facts else self.facts.get(what)
         code = None if codes is None else codes.get(template)
         filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:

@@ -152,10 +152,10 @@ _gone: list[str] = []
 def _sweep() -> None:
     """Remove the entries of code that is gone."""
     try:
-        while True:
+        while _gone:
             linecache.cache.pop(_gone.pop(), None)
     except IndexError:
-        pass  # none is left
+        pass  # another thread has removed the last one
 
 
 def _forget(

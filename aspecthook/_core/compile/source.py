@@ -57,10 +57,10 @@ class Source(Writer):
                 with self.block("try:"):
                     self._guarded_by_exception()
                 with self.block("finally:"):
-                    self._clear_exc()
+                    self.line("$call._exc = None")
             else:
                 self._guarded_by_exception()
-            if self.style != "async generator":
+            if self.style != "async generator" and not self.at_once:
                 self.line("return $result")
             links = self._guard(opening)
         if self.chain.around:
@@ -92,7 +92,7 @@ class Source(Writer):
         """
         body = self.lines[opening:]
         del self.lines[opening:]
-        links = tuple([pin for pin in self.pins_in(body) if self.slot and self.pins[pin].what in _LINKED_UP])
+        links = tuple([pin for pin in self.pins_in(body) if self.pins[pin].what in _LINKED_UP]) if self.slot else ()
         if links:
             with self.block("try:"):
                 # Without the GIL the garbage collector looks into code, and a weak reference costs more.
@@ -156,12 +156,8 @@ class Source(Writer):
                 with self.block("finally:"):
                     if keeps_exc:
                         self.line("$exc = None")
-                    if self.wants_call:
-                        self._clear_exc()
-
-    def _clear_exc(self) -> None:
-        """Write what clears `call.exc`: else it and the frames that it went through would keep each other alive."""
-        self.line("$call._exc = None")
+                    if self.wants_call:  # else it and the frames that it went through would keep each other alive
+                        self.line("$call._exc = None")
 
     def _guarded_by_exception(self, exc: str = "$exc") -> None:
         """Write the `try`, `except` and `else` parts."""
@@ -180,18 +176,19 @@ class Source(Writer):
     # The try part
 
     def _try_part(self) -> None:
-        with self.optional("while True:", needed=bool(self.chain.pre)):
+        skippable = bool(self.chain.pre) and not self.at_once
+        with self.optional("while True:", needed=skippable):
             for group in groups(self.chain.pre):
                 self._pre(group)
             self._body()
-            if self.chain.pre and self.lines[-1].startswith("    " * self.depth + "$"):
+            if skippable and self.lines[-1].startswith("    " * self.depth + "$"):
                 self.lines[-1] += "; break"  # on a line of its own it would be one more instruction
-            elif self.chain.pre:
+            elif skippable:
                 self.line("break")
 
     def _pre(self, group: Group) -> None:
         """Write pre hooks, inside the ``while True:`` that a `Return` breaks out of."""
-        looped = group.last > group.first
+        looped = group.last > group.first and not self.at_once
         if looped:
             self.line("$skipped = False")
         with self.hook("pre", group) as function, self.block("if $answer is not None:"):
@@ -199,13 +196,12 @@ class Source(Writer):
                 self._replace(group.hook, function)
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
-            with self.block("elif $type($answer) is $Return:"):
-                self.line("$result = $answer.value")
+            with self.block("else:"):
+                self.line(self.gives + self.settled("pre", function, often=group.hook.names[1]))
                 if looped:
                     self.line("$skipped = True")
-                self.line("break")
-            with self.block("else:"):
-                self.line(self.wrong("pre", function))
+                if not self.at_once:
+                    self.line("break")
         if looped:
             with self.block("if $skipped:"):
                 self.line("break")
@@ -214,7 +210,7 @@ class Source(Writer):
         """Write what replaces arguments: in line where the hook, as most do, replaces the one that it asks for."""
         asked = [what for _, what in hook.asks if isinstance(what, int) and what < self.signature.regular]
         choice = "if"
-        for place in asked if hook.names_args else ():
+        for place in asked if hook.names[0] else ():
             with self.block(f"{choice} $len($answer) == 1 and '${place}' in $answer:"):
                 self.line(f"{self.idents[place]} = $answer['${place}']")
             choice = "elif"
@@ -245,7 +241,7 @@ class Source(Writer):
             else:
                 self.line(f"$result = yield from {source}")
         else:
-            self.line(f"$result = {self.awaits}{source}")
+            self.line(f"{self.gives}{self.awaits}{source}")
 
     def _target_call(self) -> str:
         """Return the call of the target."""
@@ -318,8 +314,7 @@ class Source(Writer):
     def _value_hook(self, kind: Kind, group: Group, subject: str) -> None:
         """Write a hook whose answer, if not None, replaces its subject."""
         with self.hook(kind, group) as function, self.block("if $answer is not None:"):
-            settled = f'$settled($site, "{kind}", {function}, $answer)'
-            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {settled}")
+            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {self.settled(kind, function)}")
             if kind == "post" and self.wants_call:
                 self.line(f"$call._result = {subject}")
 
@@ -357,9 +352,7 @@ class Source(Writer):
             self.hook("exception", group, stage="$stage" if many else "", caught="" if plain else exc) as function,
             self.block("if $answer is not None:"),
         ):
-            with self.block("if $type($answer) is not $Return:"):
-                self.line(self.wrong("exception", function))
-            self.line("$result = $answer.value")
+            self.line("$result = " + self.settled("exception", function, often=True))
             self.line("$handled = True")
             self.line("break")
         if looped:
@@ -378,7 +371,7 @@ class Source(Writer):
                     kind = "$type($answer)"
                     unfit = f"({kind} is $Args or {kind} is $Return)"
                     with self.block(f"if $answer is not None and {unfit}:"):
-                        self.line(self.wrong("always", function))
+                        self.line(f'raise $wrong($site, "always", {function}, $answer)')
         if many:
             with self.block("except $BaseException as $error:"):
                 rest = "$always_hooks[$stage + 1:]"

@@ -43,6 +43,11 @@ def _shared(role: Role) -> Role:
     return role
 
 
+_NO_BLOCK = nullcontext()
+_LIBRARY = Role("library")
+_FACTS = {fact: Role(fact) for fact in FACTS}
+
+
 class Note(NamedTuple):
     """Which hooks a line of the text calls."""
 
@@ -75,23 +80,11 @@ class Text(NamedTuple):
         """Return the source that is compiled: that of the function, and that of the function that links its layers.
 
         Parameters have placeholders for names. Where a pin is to be a constant, a string stands. Where the compiler
-        would warn of a bare one, take one character of it, or make one constant of two in a tuple, that is in a
-        conditional expression. This becomes one constant, too, but it takes longer to compile.
+        would warn of a bare one, take one character of it, or make one constant of two in a tuple, that is in an
+        expression. This becomes one constant, too, but it takes longer to compile.
         """
-        first, *parts = self.template.split("$")
-        in_layers, before = False, first
-        for place, (word, part) in enumerate(zip(_words(self.template), parts, strict=True)):
-            in_layers = in_layers or word == LINKED
-            if word.isdigit():
-                parts[place] = PLACEHOLDER + part
-            elif word in constants and not in_layers:
-                constant, rest = f'"{PIN}{word}"', part[len(word) :]
-                if rest.startswith(("(", "[", "):")) or before.endswith((" is ", " is not ", "except (")):
-                    constant = f"({constant} if {constant} else None)"
-                parts[place] = constant + rest
-            before = part
-        source, head, layers = (first + "".join(parts)).partition(f"def {LINKED}(")
-        return source, head + layers
+        function, head, layers = self.template.partition("def $linked(")
+        return _filled(function, constants), head and _filled(head + layers, ())
 
     def shown(self, names: tuple[str, ...]) -> str:
         """Return the source that is shown, with the names of the parameters."""
@@ -105,19 +98,35 @@ class Text(NamedTuple):
 
 
 # The names of the parameters in the source that is compiled: this, and their places. The constants that stand for pins
-# begin with this character, which is in no other constant, and then have the pin's word. And the name of the function
-# that links the layers.
+# begin with this character, which is in no other constant, and then have the pin's word.
 PLACEHOLDER = "argument_"
 PIN = "\1"
-LINKED = "linked"
-
-# Spaces for all characters of a template that are in no word.
-_NOT_IN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in "$_"}
 
 
+def _filled(template: str, constants: Container[str]) -> str:
+    """Return a template with names in the place of its words, and with strings where words are to be constants."""
+    first, *parts = template.split("$")
+    before = first
+    for place, (word, part) in enumerate(zip(_words(template), parts, strict=True)):
+        if word in constants:
+            constant, rest = f'"{PIN}{word}"', part[len(word) :]
+            if rest.startswith(("(", "[", "):")) or before.endswith((" is ", " is not ", "except (")):
+                constant = f"({constant} or 0)"
+            parts[place] = constant + rest
+        elif word.isdigit():
+            parts[place] = PLACEHOLDER + part
+        before = part
+    return first + "".join(parts)
+
+
+# Spaces for all characters of a template that are in no word; as bytes, which are translated ten times as fast.
+_IN_WORDS = bytes([code if chr(code).isalnum() or chr(code) in "$_" else 32 for code in range(256)])
+
+
+@lru_cache(1)  # the text of a new shape is read twice
 def _words(template: str) -> list[str]:
     """Return the words of a template, in the order in which they stand there."""
-    return [part.partition(" ")[0] for part in template.translate(_NOT_IN_WORDS).split("$")[1:]]
+    return [part.partition(" ")[0] for part in template.encode().translate(_IN_WORDS).decode().split("$")[1:]]
 
 
 def unlike(word: str, names: Container[str]) -> str:
@@ -176,6 +185,9 @@ class Writer:
         self.unpacked = self.flat if len(self.idents) > 1 else self.values
         self.wants_call = any(what == "call" for hook in chain.hooks for what in wanted(hook))
         self.always_wants = any(what in ("exc", "result", "call") for hook in chain.always for what in wanted(hook))
+        # Where nothing runs after the target, its result is returned at once.
+        self.at_once = chain.pre == chain.hooks and "generator" not in self.style and not self.wants_call
+        self.gives = "return " if self.at_once else "$result = "
 
     # Words and lines
 
@@ -186,14 +198,11 @@ class Writer:
 
     def pins_in(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Return the pins among the words of some lines, noting those that are the same for every chain."""
-        words = dict.fromkeys(_words(" ".join(lines)))
+        words = dict.fromkeys(_words("\n".join(lines) + "\n"))
         for word in words:
-            if word in self.pins:
-                continue
-            if word in TABLE:
-                self.pin(word, Role("library " + word))
-            elif word in FACTS:
-                self.pin(word, Role(word))
+            role = _LIBRARY if word in TABLE else _FACTS.get(word)
+            if role is not None:
+                self.pins[intern(word)] = role
         return tuple([word for word in words if word in self.pins])
 
     def line(self, template: str) -> None:
@@ -207,7 +216,7 @@ class Writer:
 
     def optional(self, head: str, *, needed: bool) -> AbstractContextManager[object]:
         """Write a block, or its body alone where the head is not needed."""
-        return self.block(head) if needed else nullcontext()
+        return self.block(head) if needed else _NO_BLOCK
 
     def __enter__(self) -> None:
         self.depth += 1
@@ -318,9 +327,10 @@ class Writer:
 
     # One hook
 
-    def wrong(self, kind: Kind, function: str) -> str:
-        """Return the statement that refuses an answer."""
-        return f'raise $wrong($site, "{kind}", {function}, $answer)'
+    def settled(self, kind: Kind, function: str, *, often: bool = False) -> str:
+        """Return what reads an answer, or refuses it; in line, if it is often a `Return`."""
+        called = f'$settled($site, "{kind}", {function}, $answer)'
+        return f"$answer.value if $type($answer) is $Return else {called}" if often else called
 
     @contextmanager
     def hook(self, kind: Kind, group: Group, *, stage: str = "", caught: str = "") -> Generator[str]:

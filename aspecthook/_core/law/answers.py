@@ -166,9 +166,9 @@ Answer: TypeAlias = "Args | Return[Any] | None"
 
 
 def settled(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
-    """Return the value of an answer that is itself a result, or a `Return` of one; refuse `Args`."""
+    """Return the value of an answer that is itself a result, where the kind may answer one, or a `Return` of one."""
     if type(answer) is Return:
         return answer.value
-    if type(answer) is Args:
+    if type(answer) is Args or "value" not in RULES[kind].answers:
         raise wrong(site, kind, function, answer)
     return answer

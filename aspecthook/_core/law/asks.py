@@ -26,7 +26,6 @@ from .signature import (
     Signature,
     Sought,
     Style,
-    TargetShape,
 )
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
@@ -131,7 +130,7 @@ def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks 
         if hasattr(inner, mark):
             return None
     names = code.co_varnames[inner is not function : code.co_argcount]
-    asks = _plain_asks(names, kind, site.signature.names, site.signature.shape)
+    asks = _plain_asks(names, kind, site.signature)
     return asks if asks is None or RESERVED.keys().isdisjoint(names) or site.shown() is None else None
 
 
@@ -140,23 +139,22 @@ _NOT_PLAIN_MARKS = ("__wrapped__", "__signature__", CODE, *COROUTINE_MARKS)
 
 
 @lru_cache(1024)
-def _plain_asks(names: tuple[str, ...], kind: Kind, own: tuple[str, ...], shape: TargetShape) -> Asks | None:
-    _, _, regular, _, _, style, emission = shape
+def _plain_asks(names: tuple[str, ...], kind: Kind, signature: Signature) -> Asks | None:
     needs_look = {
-        "item": "generator" not in style,
-        "on": emission is None,
-        "around": "proceed" not in names or style == "coroutine",
+        "item": "generator" not in signature.style,
+        "on": signature.emission is None,
+        "around": "proceed" not in names or signature.style == "coroutine",
     }
     if needs_look.get(kind):
         return None
     asks: list[Ask] = []
     for name in names:
         if name in RESERVED:
-            if name in own or kind not in RESERVED[name]:
+            if name in signature.index or kind not in RESERVED[name]:
                 return None
             asks.append(("", name))
-        elif name in own[:regular]:
-            asks.append(("", own.index(name)))
+        elif signature.index.get(name, signature.regular) < signature.regular:
+            asks.append(("", signature.index[name]))
         else:
             return None
     return tuple(asks)

@@ -137,7 +137,7 @@ class Call:
 
     @property
     def state(self) -> dict[Any, Any]:
-        """What the hooks of this call share: a dict, empty when the call begins."""
+        """A dict that the hooks of this call share; empty when the call begins."""
         if self._state is None:
             self._state = {}
         return self._state

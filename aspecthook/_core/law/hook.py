@@ -129,7 +129,7 @@ def instead_of(value: object, kind: Kind) -> str:
 class Hook(Handle):
     """One callable on one mount point, and the handle to remove it; `hooks(f)` yields these.
 
-    As a context manager it is removed at the end of the block. You can read its ``kind``, ``name``, ``function``,
+    Used as a context manager, it is removed at the end of the block. You can read its ``kind``, ``name``, ``function``,
     ``priority`` (0 to 100) and ``failures`` (how many of its exceptions were isolated).
 
     Example:
@@ -167,6 +167,7 @@ class Hook(Handle):
         "types",
         "when",
         "word",
+        "woven_as",
     )
 
     def __init__(
@@ -201,6 +202,8 @@ class Hook(Handle):
         self.guard: Guard | None = None
         self.paused: bool = False
         self.failures: int = 0
+        # By what a weaving knows those that it has added.
+        self.woven_as: object = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         self._mount = weakref.ref(mount)
@@ -281,16 +284,17 @@ class Hook(Handle):
         gates = (self.gate and self.gate[1:], self.when and self.when[1:])
         guard = self.guard
         counts = None if guard is None else (self.skips is None, guard.reentrant)
-        # A pre hook whose code has the name probably answers `Args`.
+        # A pre hook whose code has the name probably answers `Args`, or `Return`.
         code = code_of(self.function) if self.kind == "pre" else None
-        names_args = code is not None and "Args" in code.co_names
-        flags = (self.types == EXCEPTION, self.conditions.isolate, names_args)
+        names = () if code is None else code.co_names
+        flags = (self.types == EXCEPTION, self.conditions.isolate, ("Args" in names, "Return" in names))
         self.shape: Any = _shared((self.kind, self.asks, self.style, gates, counts, *flags))
 
     @property
-    def names_args(self) -> bool:
-        """Whether it is a pre hook that probably answers `Args`."""
-        return bool(self.shape[-1])
+    def names(self) -> tuple[bool, bool]:
+        """Whether it is a pre hook that probably answers `Args`, and whether it is one that answers `Return`."""
+        found: tuple[bool, bool] = self.shape[-1]
+        return found
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""

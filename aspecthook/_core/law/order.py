@@ -169,7 +169,7 @@ class Chain:
             for kind, hooks in by_kind.items():
                 setattr(self, kind, arrange(hooks) if len(hooks) > 1 else tuple(hooks))
             self.hooks = self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
-        self.shapes = tuple([hook.shape for hook in self.hooks])
+        self.shapes = tuple(map(attrgetter("shape"), self.hooks))
 
     # Any: a kind, which callers may have as any string.
     def replaced(self, by_kind: Mapping[Any, tuple[Hook, ...]]) -> Chain:

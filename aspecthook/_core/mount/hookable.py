@@ -49,7 +49,7 @@ def hookable(
     name: str | None = None,
     provides: Provides = (),
 ) -> Any:
-    """Make a function a mount point, in place, and return the same object.
+    """Turn a function into a mount point, in place, and return the same object.
 
     This works on functions and methods of every kind, above or below `classmethod`, `staticmethod`, `property` and
     `cached_property`, and on classes, where it mounts all public methods that the class itself defines.

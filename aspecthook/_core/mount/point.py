@@ -180,8 +180,11 @@ class MountPoint(Attribute):
 
     def _matching(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means."""
+        if isinstance(meant, Hook):
+            return [hook for hook in self.members if hook is meant]
         key = key_of(self.unbound(meant))
-        return [hook for hook in self.members if key in (hook.identity, hook.name, id(hook))]
+        field = "name" if isinstance(key, str) else "identity"
+        return [hook for hook in self.members if getattr(hook, field) == key]
 
     def _find(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means.
@@ -216,7 +219,7 @@ class MountPoint(Attribute):
         return [*KINDS, *_PUBLIC]
 
     def explain(self) -> str:
-        """Return a table of the hooks, and below it the present source of a call, which names each hook."""
+        """Return a table of the hooks, followed by the current source of a call, which names each hook."""
         from .table import rows_of, table_of
 
         chain = self.chain()
@@ -258,8 +261,8 @@ class MountPoint(Attribute):
     ) -> Hook:
         """Add a hook and return its handle.
 
-        One callable is one hook of its kind. If you add it again with the same options, and for the same exceptions,
-        you get the handle of the existing hook.
+        If the callable is already a hook of this kind, with the same options and for the same exceptions, you get the
+        handle of that hook.
 
         Args:
             kind: ``"pre"``, ``"around"``, ``"on"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
@@ -272,7 +275,7 @@ class MountPoint(Attribute):
             HookSignatureError: The hook asks for something that the mount point does not offer.
             HookTypeError: The hook could never work on this target; or an option has the wrong type.
             HookOptionError: An option has an invalid value; or the callable is a hook already, with other options.
-            HookOrderError: ``before`` and ``after`` contradict those of other hooks. The chain is as it was.
+            HookOrderError: ``before`` and ``after`` contradict those of other hooks. The chain stays as it was.
         """
         if function is _NO_HOOK:
             given = repr(kind) if kind in KINDS else "'pre'"
@@ -382,7 +385,7 @@ class MountPoint(Attribute):
         """Remove a hook by its handle, or every hook of a function or a name.
 
         Raises:
-            HookLookupError: There is no such hook (but you may remove a handle twice), or several modules have one.
+            HookLookupError: There is no such hook (but removing a handle twice is fine), or several modules have one.
         """
         if isinstance(hook, Hook):
             self.discard((hook,))

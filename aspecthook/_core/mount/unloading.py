@@ -31,7 +31,7 @@ from .lock import is_ending, under_lock
 class _Watched:
     """A module, and the mount points that must change to the weak form before it dies.
 
-    They are those of its functions, by qualified name, and those that carry hooks of the module, by `id(mount)`.
+    They are those of its functions, by qualified name, and those that carry hooks of the module, by the reference.
     """
 
     __slots__ = ("limit", "module", "mounts")
@@ -87,7 +87,7 @@ def watch_hook(hook: object, mount: Any) -> None:
         if module is None:
             mount.weaken()
         else:
-            _watch(name, module, id(mount), mount)
+            _watch(name, module, weakref.ref(mount), mount)
 
 
 def _watch(name: str, module: ModuleType, key: object, mount: Any) -> Any:

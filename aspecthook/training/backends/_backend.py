@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._state import check_arrays, is_any, map_leaves
+from ._state import check_arrays, map_leaves
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]
-Tensor: TypeAlias = Any  # a parameter or a buffer of any library
+Tensor: TypeAlias = Any  # a parameter or a buffer, of NumPy or PyTorch
 Batch: TypeAlias = Any  # whatever a loader yields
 
-# The generator of `aspecthook.training.numpy`: dropout and new weights draw from it, as PyTorch's from its global one.
+# Dropout and new weights of `aspecthook.training.numpy` draw from this generator, as PyTorch's draw from a global one.
 generator = np.random.Generator(np.random.PCG64())
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator that dropout and new weights draw from.
+    """Seed the generator from which dropout and new weights are drawn.
 
     Example:
         >>> from aspecthook.training.numpy import Linear, manual_seed
@@ -39,13 +39,13 @@ def manual_seed(seed: int) -> None:
     generator.bit_generator.state = np.random.PCG64(seed).state
 
 
-# Whether what is computed from parameters is recorded, for a backward pass.
+# Whether computations with parameters are recorded for a backward pass.
 with_gradients: ContextVar[bool] = ContextVar("with_gradients", default=True)
 
 
 @contextmanager
 def no_grad() -> Generator[None]:
-    """Compute without gradients in a ``with`` block: faster, and nothing is kept for a backward pass.
+    """Do not record computations in a ``with`` block for a backward pass, which makes them faster.
 
     Example:
         >>> import numpy as np
@@ -63,9 +63,9 @@ def no_grad() -> Generator[None]:
 
 
 class Backend:
-    """The library that a model is made with: NumPy, unless a subclass knows more about a model than that.
+    """The numerical library of a model: NumPy here, and PyTorch in the subclass `TorchBackend`.
 
-    Arrays are copies, and have the names that the library gives to the parameters and buffers of a model.
+    Arrays that its methods return are copies. Their names are those of the parameters and buffers in the model.
     """
 
     __slots__ = ()
@@ -76,100 +76,101 @@ class Backend:
     # Models
 
     def parts(self, model: object) -> dict[str, Any]:
-        """Return the parts of a model that have a state, by the prefix of their names; a whole model has none."""
+        """Return the parts of a model that have a state, by the prefix of their names; a whole model's is empty."""
         if hasattr(model, "state_dict") and hasattr(model, "load_state_dict"):
             return {"": model}
-        held: dict[str, Any] = getattr(model, "__dict__", {})
-        # An optimizer has a state too, but no named parameters.
-        return {f"{name}.": part for name, part in held.items() if hasattr(part, "named_parameters")}
+        attributes: dict[str, Any] = getattr(model, "__dict__", {})
+        # An optimizer among the attributes has a state too, but no named parameters.
+        return {f"{name}.": part for name, part in attributes.items() if hasattr(part, "named_parameters")}
 
     def place(self, model: object, device: str | None = None) -> None:
-        """Move a model that is on the CPU to the device; to a GPU, if there is one, unless a device is given."""
+        """Move a model that is on the CPU to the device, or to a GPU, if there is one, unless a device is given."""
         if device not in (None, "cpu"):
             raise TrainingError(
                 f"device={brief(device)}: {type(model).__name__} is a NumPy model, which runs on the CPU"
             )
 
     def parameters(self, model: object) -> dict[str, Tensor]:
-        """Return the parameters themselves, by name; one with several names by its first."""
-        found: dict[str, Tensor] = {}
+        """Return the parameters themselves, by name; of the names of a shared one, by the first."""
+        parameters: dict[str, Tensor] = {}
         for prefix, part in self.parts(model).items():
             named = part.named_parameters() if hasattr(part, "named_parameters") else ()
-            found.update((prefix + name, value) for name, value in named)
-        return found
+            parameters.update((prefix + name, parameter) for name, parameter in named)
+        return parameters
 
     def tensors(self, model: object) -> dict[str, Tensor]:
-        """Return the parameters and the buffers themselves, as a state dict has them."""
+        """Return the parameters and the buffers themselves, by their names in state dicts."""
         parts = self.parts(model).items()
-        return {prefix + name: value for prefix, part in parts for name, value in part.state_dict().items()}
+        return {prefix + name: tensor for prefix, part in parts for name, tensor in part.state_dict().items()}
 
     def state(self, model: object) -> Arrays:
-        """Return the parameters and the buffers."""
+        """Return copies of the parameters and the buffers."""
         return {name: self.to_array(tensor) for name, tensor in self.tensors(model).items()}
 
     def load_state(self, model: object, arrays: Mapping[str, Array]) -> None:
         """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
         check_arrays(type(model).__name__, self.tensors(model), arrays)
         for prefix, part in self.parts(model).items():
-            held = part.state_dict().items()
-            part.load_state_dict({name: self.to_tensor(arrays[prefix + name], value) for name, value in held})
+            tensors = part.state_dict().items()
+            part.load_state_dict({name: self.to_tensor(arrays[prefix + name], tensor) for name, tensor in tensors})
 
-    def mix(self, model: object, arrays: Arrays, weight: float) -> None:
-        """Move arrays towards the parameters of their names, in place: ``(1 - weight) * array + weight * value``."""
-        for array, parameter in self._pairs(model, arrays):
-            array[...] = (1 - weight) * array + weight * parameter.data
+    def mix(self, model: object, averages: Arrays, weight: float) -> None:
+        """Move averages towards the parameters, in place: ``(1 - weight) * average + weight * parameter``."""
+        for average, parameter in self._pairs(model, averages):
+            average[...] = (1 - weight) * average + weight * parameter.data
 
     def swap(self, model: object, arrays: Arrays) -> None:
-        """Exchange the arrays with the values of the parameters of their names, in place."""
+        """Exchange the values of arrays and of the parameters with their names, in place."""
         for array, parameter in self._pairs(model, arrays):
             before = parameter.data
             parameter.data = array.astype(before.dtype)
             array[...] = before
 
-    def _pairs(self, model: object, arrays: Arrays) -> list[tuple[Tensor, Tensor]]:
-        """Return arrays to change in place, each with the parameter of the model of the same name."""
-        held = self.parameters(model)
-        check_arrays(type(model).__name__, {name: held[name].data for name in arrays if name in held}, arrays)
-        return [(array, held[name]) for name, array in arrays.items()]
+    def _pairs(self, model: object, arrays: Mapping[str, Array]) -> list[tuple[Array, Tensor]]:
+        """Return each array with the parameter of the same name; raise if one has no parameter, or another form."""
+        parameters = self.parameters(model)
+        tensors = {name: parameters[name].data for name in arrays if name in parameters}
+        check_arrays(type(model).__name__, tensors, arrays)
+        return [(array, parameters[name]) for name, array in arrays.items()]
 
     # Gradients
 
     def gradients(self, model: object) -> Arrays:
-        """Return the gradients of the parameters that have one."""
+        """Return copies of the gradients of the parameters that have one."""
         parameters = self.parameters(model).items()
         return {name: self.to_array(value.grad) for name, value in parameters if value.grad is not None}
 
     def load_gradients(self, model: object, arrays: Mapping[str, Array]) -> None:
-        parameters = self.parameters(model)
-        held = {name: parameters[name].data for name in arrays if name in parameters}
-        check_arrays(f"the gradients of {type(model).__name__}", held, arrays)
-        for name, parameter in parameters.items():
-            parameter.grad = self.to_tensor(arrays[name], parameter.data) if name in arrays else None
+        """Restore what `gradients` returned; parameters without an array have no gradient then."""
+        pairs = self._pairs(model, arrays)
+        for parameter in self.parameters(model).values():
+            parameter.grad = None
+        for array, parameter in pairs:
+            parameter.grad = self.to_tensor(array, parameter.data)
 
     @np.errstate(all="ignore")  # as in PyTorch, a NaN norm is returned without a warning
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
         """Scale all gradients down so that their norm as one vector is at most `max_norm`; return the norm before.
 
-        With mixed precision, call ``unscale`` of it first.
+        With mixed precision, call its ``unscale`` first.
         """
-        held = [parameter for parameter in self.parameters(model).values() if parameter.grad is not None]
-        if not held:
+        parameters = [parameter for parameter in self.parameters(model).values() if parameter.grad is not None]
+        if not parameters:
             return 0.0
-        norms = [np.linalg.norm(parameter.grad.ravel(), norm_type) for parameter in held]
-        norm = float(np.linalg.norm(norms, norm_type))
+        norm = float(np.linalg.norm([np.linalg.norm(one.grad.ravel(), norm_type) for one in parameters], norm_type))
         # The formula of torch.nn.utils.clip_grad_norm_; in this order, min returns NaN where the norm is NaN.
         factor = min(max_norm / (norm + 1e-6), 1.0)
-        for parameter in held:
+        for parameter in parameters:
             parameter.grad = parameter.grad * factor
         return norm
 
     def no_grad(self) -> AbstractContextManager[object]:
-        """Compute without gradients inside ``with``."""
+        """Compute without gradients in a ``with`` block."""
         return no_grad()
 
     # Any: only PyTorch has it, see `TorchAmp`.
     def amp(self, kind: bool | str, model: object) -> Any:  # noqa: ARG002
-        """Return mixed precision for the model's device: ``"fp16"``, ``"bf16"``, or with True what suits it."""
+        """Return mixed precision for the model's device: ``"fp16"``, ``"bf16"``, or True for what suits the device."""
         raise TrainingError(
             f"amp={brief(kind)}: mixed precision is PyTorch's, and this is a NumPy model; leave amp out"
         )
@@ -181,19 +182,15 @@ class Backend:
         return np.array(tensor)
 
     def to_tensor(self, array: Array, like: Tensor = None) -> Tensor:  # noqa: ARG002
-        """Return a copy of an array as a tensor, of the type and on the device of another one if that is given."""
+        """Return a copy of an array as a tensor, with the type and the device of the tensor `like`, if given."""
         return np.array(array)
 
     def mover(self, model: object) -> Callable[[Batch], Batch]:  # noqa: ARG002
-        """Return a function that returns batches as the model takes them: tensors, where its parameters are."""
+        """Return a function that turns a batch into what the model takes: tensors on its device."""
         return lambda batch: batch
 
-    def to_device(self, batch: Batch, model: object) -> Batch:
-        """Return one batch as the model takes it."""
-        return self.mover(model)(batch)
-
     def item(self, value: Any) -> float:
-        """Return a loss or another single value as a number."""
+        """Return a loss or another value of one element as a number."""
         return float(value.item() if hasattr(value, "item") else value)
 
     # Optimizers
@@ -202,26 +199,25 @@ class Backend:
         """Return the type of an optimizer and a copy of its state; {} if it has no state."""
         if not hasattr(optimizer, "state_dict"):
             return {}
-
-        def copied(leaf: Any) -> Any:
-            return self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf
-
-        return {"type": type(optimizer).__name__, "state": map_leaves(copied, optimizer.state_dict())}
+        state = map_leaves(
+            lambda leaf: self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf, optimizer.state_dict()
+        )
+        return {"type": type(optimizer).__name__, "state": state}
 
     def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
         """Restore what `optimizer_state` returned, for the same type of optimizer with the same groups."""
         if not state:
             return
-        kept = state["state"]
-        theirs = _shown(state["type"], kept["param_groups"])
+        theirs = _shown(state["type"], state["state"]["param_groups"])
         ours = _shown(type(optimizer).__name__, optimizer.param_groups)
         if theirs != ours:
             raise TrainingError(
                 f"this is the state of the optimizer {theirs}, and the run's is {ours}; give the runner the same one "
                 "for the same parameters, or load only the model"
             )
-        tensors = map_leaves(lambda leaf: self.to_tensor(leaf) if is_any(leaf, np.ndarray) else leaf, kept)
-        optimizer.load_state_dict(tensors)
+        optimizer.load_state_dict(
+            map_leaves(lambda leaf: self.to_tensor(leaf) if is_array(leaf) else leaf, state["state"])
+        )
 
     # Random number generators
 
@@ -232,9 +228,9 @@ class Backend:
         manual_seed(seed)
 
     def rng_state(self) -> dict[str, Any]:
-        """Return the states of all generators, as a tree of numbers, strings, lists, dicts and arrays.
+        """Return the states of all generators: Python's ``random``, NumPy's, ours, and PyTorch's of all devices.
 
-        They are Python's ``random``, NumPy's global one, that of this library, and for PyTorch those of all devices.
+        They are a tree of numbers, strings, lists, dicts and arrays, which a checkpoint can hold.
         """
         version, words, gauss = random.getstate()
         _, *numpy = np.random.get_state()
@@ -245,10 +241,16 @@ class Backend:
         }
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `rng_state` returned."""
         version, words, gauss = state["python"]
         random.setstate((version, tuple(words.tolist()), gauss))
         np.random.set_state(("MT19937", *state["numpy"]))
         generator.bit_generator.state = state["own"]
+
+
+def is_array(value: object) -> TypeGuard[Array]:
+    """Whether a value is an array of NumPy."""
+    return isinstance(value, np.ndarray)
 
 
 def _shown(kind: str, groups: Iterable[Mapping[str, Any]]) -> str:

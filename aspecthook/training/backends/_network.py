@@ -1,8 +1,8 @@
 """Parameters, losses, modules and optimizers of NumPy, as PyTorch has them; HIPS autograd computes the gradients.
 
-Autograd differentiates functions. Here, as in PyTorch, the computation is recorded while it runs: a parameter enters it
-as one of autograd's boxes, whose node has no parents, and everything computed from a box is a box too. The backward
-pass is autograd's; it ends by calling the node of the parameter with the gradient, which is added to ``grad``.
+Autograd differentiates functions. Here the computation is recorded while it runs, as in PyTorch. A parameter takes part
+in it as one of autograd's boxes, whose node has no parents, and the result of a computation with a box is a box too.
+The backward pass is autograd's. It ends at the node of the parameter, which adds the gradient to ``grad``.
 
 As in PyTorch, infinities and NaN cause no warnings anywhere; NanGuardHook looks for them. Unlike there, nothing is
 registered: a module finds its parameters and submodules in its attributes, in the order in which they were set.
@@ -23,10 +23,10 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number
 
 from ._backend import generator, with_gradients
-from ._state import check_arrays, is_any
+from ._state import check_arrays
 
 Array: TypeAlias = NDArray[Any]
-Value: TypeAlias = Any  # an array, or one of autograd's boxes, which has no types
+Value: TypeAlias = Any  # an array, or one of autograd's boxes, for which it has no types
 
 # Any: autograd has no types.
 _core: Any = import_module("autograd.core")
@@ -34,13 +34,14 @@ _tracer: Any = import_module("autograd.tracer")
 # NumPy's functions, which autograd can differentiate.
 anp: Any = import_module("autograd.numpy")
 
-# Autograd combines boxes of the same depth, and deeper ones first. Its own gradients have the depths 0, 1, …, and -1
-# means no box. With a depth between, our boxes are outside all of its own, as a gradient penalty needs.
+# Of the boxes that meet in a computation, autograd differentiates those of the greatest depth first. Its own functions
+# make boxes of the depths 0, 1, … With a lower depth, our boxes contain all of those, so that a loss may contain a
+# gradient that was computed with ``autograd.grad``, such as a penalty. A depth of -1 would mean no box.
 _DEPTH = -0.5
 
 
 def detach(value: Value) -> Any:
-    """Return the array or number in the output of a module, without its gradient; a plain one is returned as it is.
+    """Return the output of a module as a plain array or number, without its gradient.
 
     Example:
         >>> import numpy as np
@@ -57,7 +58,7 @@ class Parameter:
     """An array that is trained.
 
     Attributes:
-        data: The array. It is replaced, never changed in place, so that earlier losses and states keep their values.
+        data: The array. Replace it, and never change it in place: earlier losses and states have the same array.
         grad: The sum of the gradients since `zero_grad`, or None.
 
     Example:
@@ -77,7 +78,7 @@ class Parameter:
 
     @property
     def value(self) -> Value:
-        """The value to compute with: one of autograd's boxes, which works like an array, or the plain array."""
+        """The value to compute with: a box of autograd, which works like an array, or in `no_grad` the array itself."""
         if not with_gradients.get():
             return self.data
         root = _core.VJPNode.new_root()
@@ -85,7 +86,7 @@ class Parameter:
         return _tracer.new_box(self.data, _DEPTH, root)
 
     def _add(self, gradient: Array) -> tuple[()]:
-        """Add a gradient; autograd calls this where other nodes pass it to their parents."""
+        """Add a gradient. Autograd calls this for the gradients of the node's parents, of which there are none."""
         self.grad = np.array(gradient if self.grad is None else self.grad + gradient, self.data.dtype)
         return ()
 
@@ -94,19 +95,19 @@ class Parameter:
 class Loss(NDArrayOperatorsMixin):
     """A single number that was computed from parameters, and can compute their gradients.
 
-    It can be added, subtracted, multiplied and divided with numbers, other losses and autograd's values.
+    It takes part in arithmetic with numbers, other losses and the values of parameters.
 
     Args:
         value: The result of functions of ``autograd.numpy`` on the values of parameters, or a plain number.
 
     Example:
         >>> import numpy as np
-        >>> from aspecthook.training.numpy import Linear, mse
-        >>> layer = Linear(1, 1)
-        >>> loss = mse(layer(np.ones((4, 1))), np.zeros((4, 1)))
+        >>> from aspecthook.training.numpy import Parameter
+        >>> x = Parameter(np.array(4.0))
+        >>> loss = Loss(x.value**2)
         >>> (loss / 2 + 0.1).backward()
-        >>> bool(np.isclose(layer.bias.grad, layer.weight.data + layer.bias.data).all())
-        True
+        >>> x.grad
+        array(4.)
     """
 
     __slots__ = ("value",)
@@ -123,7 +124,7 @@ class Loss(NDArrayOperatorsMixin):
         """Add the gradients to ``grad`` of all parameters that the loss was computed from.
 
         Raises:
-            TrainingError: It was not computed from any.
+            TrainingError: The loss was not computed from parameters.
         """
         if not _tracer.isbox(self.value):
             raise TrainingError(
@@ -141,8 +142,9 @@ class Loss(NDArrayOperatorsMixin):
         """Compute with the value, by autograd's function of the same name; NumPy's operators call this."""
         if method != "__call__":
             return NotImplemented
-        made = getattr(anp, ufunc.__name__)(*(one.value if hasattr(one, "value") else one for one in inputs))
-        return made if made.dtype == bool else Loss(made)
+        values = (value.value if hasattr(value, "value") else value for value in inputs)
+        result = getattr(anp, ufunc.__name__)(*values)
+        return result if result.dtype == bool else Loss(result)  # a comparison returns a bool
 
     __float__ = item
 
@@ -174,7 +176,7 @@ def cross_entropy(outputs: Value, targets: Value) -> Loss:
             f"cross_entropy was given outputs of shape {shape} and {targets.dtype} targets of shape {targets.shape}; "
             "give (batch, classes), and class numbers (batch,) from 0 up, or probabilities (batch, classes)"
         )
-    shifted = outputs - detach(outputs).max(1, keepdims=True)  # does not change the loss, and exp cannot overflow
+    shifted = outputs - detach(outputs).max(1, keepdims=True)  # the loss is the same, and `exp` cannot overflow
     logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
     picked = logs[np.arange(shape[0]), targets] if are_classes else (logs * targets.astype(logs.dtype)).sum(axis=1)
     return Loss((-picked).mean())
@@ -206,16 +208,14 @@ class Module:
         training: Whether the module is in training mode, on which dropout depends.
 
     Example:
-        >>> import numpy as np
-        >>> from aspecthook.training.numpy import Linear, ReLU
-        >>> class Twice(Module):
+        >>> from aspecthook.training.numpy import Linear
+        >>> class Residual(Module):
         ...     def __init__(self):
         ...         self.layer = Linear(8, 8)
-        ...         self.relu = ReLU()
         ...
         ...     def forward(self, x):
-        ...         return self.relu(self.layer(self.relu(self.layer(x))))
-        >>> list(Twice().state_dict())
+        ...         return x + self.layer(x)
+        >>> list(Residual().state_dict())
         ['layer.weight', 'layer.bias']
     """
 
@@ -230,18 +230,18 @@ class Module:
             return self.forward(*inputs, **options)
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yield the module itself, with an empty name, and all submodules below it, each by all its names."""
+        """Yield the module itself, whose name is empty, and all modules in it; a shared one by each of its names."""
         yield prefix, self
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield from value.named_modules(f"{prefix}.{name}" if prefix else name)
 
-    def named_parameters(self, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Yield all parameters; a shared one by its first name, or by each of its names."""
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """Yield all parameters, a shared one only once, by its first name."""
         seen: set[Parameter] = set()
         for prefix, module in self.named_modules():
             for name, value in vars(module).items():
-                if isinstance(value, Parameter) and not (remove_duplicate and value in seen):
+                if isinstance(value, Parameter) and value not in seen:
                     seen.add(value)
                     yield f"{prefix}.{name}" if prefix else name, value
 
@@ -250,14 +250,14 @@ class Module:
         return (parameter for _, parameter in self.named_parameters())
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the arrays of all parameters by name; training replaces them in the model, and never changes them."""
-        return {name: parameter.data for name, parameter in self.named_parameters(remove_duplicate=False)}
+        """Return the arrays of all parameters by name. They are no copies, and training does not change them."""
+        return {name: parameter.data for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; raise, and change nothing, if names or shapes differ."""
         arrays = {name: np.asarray(value) for name, value in state.items()}
         check_arrays(type(self).__name__, self.state_dict(), arrays)
-        for name, parameter in self.named_parameters(remove_duplicate=False):
+        for name, parameter in self.named_parameters():
             parameter.data = arrays[name].astype(parameter.data.dtype)
 
     def train(self, mode: bool = True) -> Self:  # positional, as PyTorch has it
@@ -338,7 +338,7 @@ class Dropout(Module):
 
 
 class Sequential(Module):
-    """Modules that are called one after another; their names are their positions.
+    """Modules that are called one after another, each with the output of the one before; they are named by position.
 
     Example:
         >>> list(Sequential(Linear(64, 32), ReLU(), Linear(32, 10)).state_dict())
@@ -360,22 +360,19 @@ class Sequential(Module):
         return self.modules[place]
 
 
-Params: TypeAlias = Iterable[Parameter] | Iterable[dict[str, Any]]
-
-
 @final
 class SGD:
     """Stochastic gradient descent, as ``torch.optim.SGD``.
 
     Args:
-        params: Parameters, or dicts of groups.
+        params: The parameters.
         lr: The learning rate.
         momentum: The factor by which the last direction is kept.
         weight_decay: The multiple of the parameter that is added to its gradient.
 
     Attributes:
-        param_groups: Dicts with ``params`` and the options of the group, such as ``lr``, which may change at any time.
-        momenta: The last directions of parameters.
+        param_groups: One dict with the parameters, as ``params``, and the options, which you may change at any time.
+        momenta: The last directions of the parameters; None for a parameter that has not been stepped with momentum.
 
     Example:
         >>> import numpy as np
@@ -389,61 +386,52 @@ class SGD:
     """
 
     # The fourth argument of PyTorch's is its dampening.
-    def __init__(self, params: Params, lr: float = 1e-3, momentum: float = 0.0, *, weight_decay: float = 0.0) -> None:
-        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
-        rows: list[Any] = list(params)
-        groups = rows if rows and isinstance(rows[0], dict) else [{"params": rows}]
-        self.param_groups: list[dict[str, Any]] = [
-            {**defaults, **group, "params": list(group["params"])} for group in groups
-        ]
-        self.momenta: dict[Parameter, Array] = {}
-        parameters = self._parameters()
-        are_parameters = all(is_any(one, Parameter) for one in parameters)
+    def __init__(
+        self, params: Iterable[Parameter], lr: float = 1e-3, momentum: float = 0.0, *, weight_decay: float = 0.0
+    ) -> None:
+        options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        parameters: list[object] = list(params)
+        are_parameters = all(isinstance(parameter, Parameter) for parameter in parameters)
         if not parameters or not are_parameters or len(set(parameters)) < len(parameters):
             raise TrainingError(
-                f"SGD steps parameters, and was given {brief(parameters)}; give model.parameters(), each in one group"
+                f"SGD steps parameters, and was given {brief(parameters)}; give model.parameters(), each only once"
             )
-        for group in self.param_groups:
-            for name in defaults:
-                finite_number("SGD", name, group[name], least=0)
+        for name, value in options.items():
+            finite_number("SGD", name, value, least=0)
+        self.param_groups: list[dict[str, Any]] = [{"params": parameters, **options}]
+        self.momenta: list[Array | None] = [None] * len(parameters)
 
     @np.errstate(all="ignore")
     def step(self) -> None:
         """Change every parameter that has a gradient; arrays are replaced, and never changed in place."""
-        for group in self.param_groups:
-            # Python's floats: a NumPy scalar would change the type of the parameter.
-            lr, momentum, decay = (float(group[name]) for name in ("lr", "momentum", "weight_decay"))
-            for parameter in group["params"]:
-                gradient = parameter.grad
-                if gradient is None:
-                    continue
-                if decay:
-                    gradient = gradient + decay * parameter.data
-                if momentum:
-                    if parameter in self.momenta:
-                        gradient = momentum * self.momenta[parameter] + gradient
-                    self.momenta[parameter] = np.asarray(gradient)
-                # NumPy computes scalars from arrays without axes.
-                parameter.data = np.asarray(parameter.data - lr * gradient)
+        (group,) = self.param_groups
+        # Python's floats: a NumPy scalar would change the type of the parameter.
+        lr, momentum, decay = (float(group[name]) for name in ("lr", "momentum", "weight_decay"))
+        for number, parameter in enumerate(group["params"]):
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            if decay:
+                gradient = gradient + decay * parameter.data
+            if momentum:
+                last = self.momenta[number]
+                gradient = np.asarray(gradient if last is None else momentum * last + gradient)
+                self.momenta[number] = gradient
+            # NumPy computes scalars from arrays without axes.
+            parameter.data = np.asarray(parameter.data - lr * gradient)
 
     def zero_grad(self) -> None:
         """Set all gradients to None."""
-        for parameter in self._parameters():
+        for parameter in self.param_groups[0]["params"]:
             parameter.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the momenta and the groups of the parameters, with numbers instead of the parameters themselves."""
-        numbers = {parameter: number for number, parameter in enumerate(self._parameters())}
-        groups = [{**group, "params": [numbers[one] for one in group["params"]]} for group in self.param_groups]
-        momenta = {number: self.momenta[one] for one, number in numbers.items() if one in self.momenta}
-        return {"momenta": momenta, "param_groups": groups}
+        """Return the momenta and the options, with numbers instead of the parameters themselves."""
+        (group,) = self.param_groups
+        return {"momenta": [*self.momenta], "param_groups": [{**group, "params": [*range(len(self.momenta))]}]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned, for groups of the same sizes."""
-        for group, given in zip(self.param_groups, state["param_groups"], strict=True):
-            group.update({**given, "params": group["params"]})
-        momenta = state["momenta"]
-        self.momenta = {one: momenta[n].copy() for n, one in enumerate(self._parameters()) if n in momenta}
-
-    def _parameters(self) -> list[Parameter]:
-        return [parameter for group in self.param_groups for parameter in group["params"]]
+        """Restore what `state_dict` returned, for as many parameters."""
+        (group,), (saved,) = self.param_groups, state["param_groups"]
+        self.param_groups = [{**saved, "params": group["params"]}]
+        self.momenta = [*state["momenta"]]

@@ -1,9 +1,9 @@
-"""The parts of models, the check of arrays that are loaded into them, and trees of values such as batches."""
+"""The modules of a model, the check of arrays that are loaded into tensors, and trees of values such as batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from aspecthook.training._errors import TrainingError
 
@@ -15,25 +15,28 @@ def is_any(value: Any, *kinds: type) -> bool:
 
 
 def modules_of(model: object, kind: type) -> dict[str, Any]:
-    """Return the model, if it is of a kind, or those of its attributes that are, each by the prefix of its names."""
+    """Return a model that is a module, or the modules in its attributes, each by the prefix of its parameters' names.
+
+    The prefix of a whole model is empty; a GAN has the prefixes ``"generator."`` and ``"judge."``, say.
+    """
     if isinstance(model, kind):
         return {"": model}
-    held: dict[str, Any] = getattr(model, "__dict__", {})
-    return {f"{name}.": value for name, value in held.items() if isinstance(value, kind)}
+    attributes: dict[str, Any] = getattr(model, "__dict__", {})
+    return {f"{name}.": value for name, value in attributes.items() if isinstance(value, kind)}
 
 
-def check_arrays(what: str, tensors: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raise, with a list of them all, if arrays are missing, unexpected, or of another shape or kind than the tensors.
+def check_arrays(what: str, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Raise an error that lists all arrays that are missing, unexpected, or of another shape or kind than the tensors.
 
-    Floats may be narrower or wider than those of the tensor, but not ints.
+    Floats may be narrower or wider than those of the tensor; floats for ints, or ints for floats, are an error.
     """
-    both = [(name, _form(given[name]), _form(tensor)) for name, tensor in tensors.items() if name in given]
-    rows = {
-        "missing": [name for name in tensors if name not in given],
-        "unexpected": [name for name in given if name not in tensors],
-        "different": [f"{name} is {theirs}, and {ours} here" for name, theirs, ours in both if theirs != ours],
+    pairs = [(name, _form(arrays[name]), _form(tensor)) for name, tensor in tensors.items() if name in arrays]
+    problems = {
+        "missing": [name for name in tensors if name not in arrays],
+        "unexpected": [name for name in arrays if name not in tensors],
+        "different": [f"{name} is {theirs}, and {ours} here" for name, theirs, ours in pairs if theirs != ours],
     }
-    wrong = [f"{title}: {', '.join(names)}" for title, names in rows.items() if names]
+    wrong = [f"{title}: {', '.join(names)}" for title, names in problems.items() if names]
     if wrong:
         raise TrainingError(
             f"these are not the tensors of {what}; {'; '.join(wrong)}. Build the model as it was when they were saved, "
@@ -52,21 +55,23 @@ def _form(tensor: Any) -> str:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] = lambda _: False) -> Any:
-    """Return a copy of nested mappings, lists and tuples, with the function applied to everything else in them.
+    """Return a copy of nested mappings, lists and tuples in which `function` has replaced each leaf.
 
-    It is applied to those that are leaves, too, and not to what is in them.
+    Every other value is a leaf, and so is a container of which `is_leaf` is true.
     """
     if is_leaf(tree):
         return function(tree)
-    if is_any(tree, Mapping):
-        return {key: map_leaves(function, value, is_leaf) for key, value in tree.items()}
-    if is_any(tree, list, tuple):
-        return remade(tree, [map_leaves(function, value, is_leaf) for value in tree])
+    if isinstance(tree, Mapping):
+        entries = cast("Mapping[object, Any]", tree)
+        return {key: map_leaves(function, value, is_leaf) for key, value in entries.items()}
+    if isinstance(tree, (list, tuple)):
+        values = cast("Sequence[Any]", tree)
+        return remade(values, [map_leaves(function, value, is_leaf) for value in values])
     return function(tree)
 
 
 def remade(row: Any, values: Sequence[Any]) -> Any:
-    """Return a list or a tuple of the type of another one, which may be a named tuple."""
+    """Return the values as a list or a tuple of the same type as `row`, which may be a named tuple."""
     return type(row)(*values) if hasattr(row, "_fields") else type(row)(values)
 
 

@@ -14,12 +14,12 @@ import numpy as np
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._backend import Array, Arrays, Backend, Batch, Tensor
-from ._state import is_any, map_leaves, modules_of
+from ._backend import Array, Arrays, Backend, Batch, Tensor, is_array
+from ._state import map_leaves, modules_of
 
 Optimizer: TypeAlias = Any  # one of PyTorch's
 
-# Any: imported this way, the file type-checks the same with and without PyTorch.
+# Any: imported like this, the file type-checks the same whether or not PyTorch is installed.
 torch: Any = import_module("torch")
 
 
@@ -32,42 +32,39 @@ class TorchBackend(Backend):
     tensor = torch.Tensor
 
     def parts(self, model: object) -> dict[str, Any]:
-        """Return the modules that a model is or has, unwrapped, by the prefix of their names."""
+        """Return the module that a model is, or those in its attributes, unwrapped; see `modules_of`."""
         return {prefix: _bare(module) for prefix, module in modules_of(model, torch.nn.Module).items()}
 
     def place(self, model: object, device: str | None = None) -> None:
-        """Move a model that is on the CPU to the device; to the GPU of this process, if there is one, unless given."""
+        """Move a model that is on the CPU to the device; by default to the GPU of this process, if there is one."""
         if device is None and torch.cuda.is_available():
             device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
         if device is None or self._device(model).type != "cpu":
             return
-        try:
-            for part in self.parts(model).values():
-                part.to(torch.device(device))
-        except (RuntimeError, TypeError, AssertionError) as error:
-            why = str(error).partition("\n")[0]
-            raise TrainingError(
-                f"device={brief(device)}: {why}; give 'cpu', or 'cuda:0' where there is a GPU"
-            ) from error
+        for part in self.parts(model).values():
+            part.to(device)
 
-    # The arrays of `mix` and `swap` may be tensors too, on the device of the model.
+    # The averages and arrays may be tensors on the device of the model, which `as_tensor` returns as they are. For an
+    # array it returns a tensor that shares the memory of the array.
 
-    def mix(self, model: object, arrays: Arrays, weight: float) -> None:
+    def mix(self, model: object, averages: Arrays, weight: float) -> None:
         with torch.no_grad():
-            for array, parameter in self._pairs(model, arrays):
-                array.mul_(1 - weight).add_(parameter.to(array.device, array.dtype), alpha=weight)
+            for array, parameter in self._pairs(model, averages):
+                average = torch.as_tensor(array)
+                average.mul_(1 - weight).add_(parameter.to(average.device, average.dtype), alpha=weight)
 
     def swap(self, model: object, arrays: Arrays) -> None:
         with torch.no_grad():
             for array, parameter in self._pairs(model, arrays):
                 before = parameter.clone()
-                parameter.copy_(array)
-                array.copy_(before)
+                parameter.copy_(torch.as_tensor(array))
+                torch.as_tensor(array).copy_(before)
 
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
-        held = [parameter for part in self.parts(model).values() for parameter in part.parameters()]
-        norm = torch.nn.utils.clip_grad_norm_(held, max_norm, norm_type)
-        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of a model that is divided
+        parameters = [parameter for part in self.parts(model).values() for parameter in part.parameters()]
+        norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+        # The norm of a model that is divided among ranks, by `fully_shard`, is a tensor that is divided too.
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
     def no_grad(self) -> AbstractContextManager[object]:
         context: AbstractContextManager[object] = torch.no_grad()
@@ -102,14 +99,16 @@ class TorchBackend(Backend):
         device, tensor = self._device(model), torch.Tensor
 
         def moved(leaf: Any) -> Any:
-            if is_any(leaf, np.ndarray):
-                if leaf.dtype.kind not in "biufc":
-                    return leaf  # PyTorch has no tensors of strings and objects
-                leaf = torch.from_numpy(leaf if leaf.flags.writeable else leaf.copy())
-            return leaf.to(device, non_blocking=device.type == "cuda") if hasattr(leaf, "to") else leaf
+            if not is_array(leaf):
+                movable = leaf
+            elif leaf.dtype.kind in "biufc":
+                movable = torch.from_numpy(leaf if leaf.flags.writeable else leaf.copy())
+            else:  # PyTorch has no tensors of strings and objects
+                return leaf
+            return movable.to(device, non_blocking=device.type == "cuda") if hasattr(movable, "to") else movable
 
         def move(batch: Any) -> Any:
-            # The usual batch, a few tensors that are there already, takes a tenth of what the walk over it would.
+            # For the usual batch, a few tensors on the device, this loop takes a tenth of the time of `map_leaves`.
             if type(batch) in (list, tuple):
                 for one in batch:
                     if type(one) is not tensor or one.device != device:
@@ -131,16 +130,12 @@ class TorchBackend(Backend):
         return {**super().rng_state(), **states}
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `rng_state` returned; of the devices, those that are here."""
+        """Restore what `rng_state` returned; this machine may have fewer GPUs than the one that saved it."""
         super().set_rng_state(state)
         torch.set_rng_state(torch.tensor(state["torch"]))
-        here: int = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        for place, array in enumerate(state["cuda"][:here]):
-            torch.cuda.set_rng_state(torch.tensor(array), place)
-
-    def _pairs(self, model: object, arrays: Arrays) -> list[tuple[Tensor, Tensor]]:
-        """Return tensors that share the memory of the arrays, each with the tensor of the model of the same name."""
-        return [(torch.as_tensor(array), held) for array, held in super()._pairs(model, arrays)]
+        count: int = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        for number, array in enumerate(state["cuda"][:count]):
+            torch.cuda.set_rng_state(torch.tensor(array), number)
 
     def _device(self, model: object) -> Any:
         for part in self.parts(model).values():
@@ -161,21 +156,21 @@ class TorchAmp:
             kind = "fp16" if device == "cuda" else "bf16"
         self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[str(kind)]
         self._scaler = torch.amp.GradScaler(device, enabled=kind == "fp16")
-        self._unscaled = False  # whether the gradients are unscaled, and the optimizer has not stepped since
+        self._unscaled = False  # whether the gradients of the present step have no scale any more
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Compute the forward pass in mixed precision inside ``with``."""
+        """Compute the forward pass in mixed precision in a ``with`` block."""
         context: AbstractContextManager[object] = torch.autocast(self._device, dtype=self._dtype)
         return context
 
     def scale(self, loss: Tensor) -> Tensor:
         """Return the loss whose ``backward`` is to be called."""
-        if self._unscaled:  # a hook has skipped a step, which the scaler would take for a mistake
+        if self._unscaled:  # a hook has skipped the step, and the scaler would refuse to unscale gradients again
             self._update()
         return self._scaler.scale(loss)
 
     def unscale(self, optimizer: Optimizer) -> None:
-        """Remove the scale from the gradients before anybody reads them; only once a step, if called several times."""
+        """Divide the gradients by the scale, for whoever reads them; further calls in the same step do nothing."""
         if not self._unscaled:
             self._scaler.unscale_(optimizer)
             self._unscaled = True
@@ -199,6 +194,7 @@ class TorchAmp:
 
 
 def _bare(module: Any) -> Any:
+    """Return a module without the wrappers around it."""
     while True:
         if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             module = module.module

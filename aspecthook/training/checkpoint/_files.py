@@ -1,7 +1,7 @@
 """Files that are written atomically: readers, even after a crash, find the old file or the new one, never a part.
 
-A file is written in a hidden folder beside its place, synced, and renamed. The folder is that of one process alone, and
-what a killed one leaves of it is found by its name: see `sweep`.
+A file is written in a hidden folder beside its place, synced, and renamed. Each process has a folder of its own, and
+`sweep` finds those of killed processes by their names.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def own_path(folder: Path, name: str | os.PathLike[str]) -> Path:
     """Return the path of a file that a run keeps in its folder.
 
     Raises:
-        TrainingError: It is a pipe or a device; or a symlink leads out of the folder, as one in a folder that was
-            received may, so that what is written would go elsewhere.
+        TrainingError: It is a pipe or a device; or a symlink leads out of the folder, which may have come from somebody
+            else, so that the file would be written elsewhere.
     """
     path, home = folder / name, os.path.realpath(folder)
     real = Path(os.path.realpath(path))
@@ -53,7 +53,7 @@ def own_path(folder: Path, name: str | os.PathLike[str]) -> Path:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse a pipe or a device, which would be waited for without end."""
+    """Refuse a pipe or a device, for which the process could wait forever."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise TrainingError(f"{path} is not a regular file; remove it, or give another path")
 
@@ -96,7 +96,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes have left, so that it does not fill the disk."""
+    """Remove what killed processes have left, before it fills the disk."""
     for hidden in folder.glob(f"{_HIDDEN}*"):
         shutil.rmtree(hidden, ignore_errors=True)
 

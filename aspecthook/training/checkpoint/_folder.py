@@ -1,15 +1,15 @@
 """Checkpoints in a folder, and the run that the folder belongs to.
 
-The invariant: at any moment, also after a kill, the folder names one run, and `newest` finds only checkpoints of it. So
-no run is resumed from what another one has left there. Of a run that was resumed from an earlier checkpoint than its
-last, what was saved after that is set aside too.
+The invariant: at any moment, also after a kill, the folder names one run, and `newest` finds only checkpoints of that
+run. So no run is resumed from the checkpoint of another. If a run is resumed from an earlier checkpoint than its last,
+those that were saved later are set aside too.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -51,13 +51,13 @@ def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
 def newest(folder: AnyPath) -> Path | None:
     """Return the checkpoint of a folder that is furthest in its run; None if there is none, or no such folder.
 
-    That is the one after the most iterations: times of files change when a folder is copied, or a clock is set back.
-    They decide only between two after equally many iterations, and then the higher number in the name. Other files
-    are ignored, and so are checkpoints that are damaged or cannot be read, with a warning in the log. If the folder is
-    that of a run, checkpoints of other runs are ignored too.
+    That is the one after the most iterations. The time of the file decides only between two after equally many
+    iterations, since times change when a folder is copied or a clock is set back; after it, the higher number in the
+    name decides. Other files are ignored, and so are checkpoints that are damaged or cannot be read, with a warning in
+    the log. If the folder belongs to a run, checkpoints of other runs are ignored too.
 
     Raises:
-        TrainingError: The folder is a file, or cannot be read; or what names its run is damaged.
+        TrainingError: The folder is a file, or cannot be read; or the file that names its run is damaged.
 
     Example:
         >>> import tempfile
@@ -68,41 +68,44 @@ def newest(folder: AnyPath) -> Path | None:
         ...     newest(folder).name
         'epoch_10.safetensors'
     """
-    owner, logger = identity_in(Path(folder)), logging.getLogger("aspecthook.training")
-    for one in _found_in(Path(folder), logger):
-        if owner is None or one.run in ("", owner):
-            return one.path
-        logger.info("ignored: %s is a checkpoint of another run", one.path)
-    return None
+    return next(_own_checkpoints(Path(folder), logging.getLogger("aspecthook.training")), None)
 
 
 def _good_one_beside(damaged: Path) -> str:
     """Return the end of a message: which checkpoint to load instead of a damaged one."""
     with suppress(TrainingError):
-        owner = identity_in(damaged.parent)
-        for one in _found_in(damaged.parent):
+        for path in _own_checkpoints(damaged.parent):
             with suppress(NoCheckpointError):
-                if owner is None or one.run in ("", owner):
-                    read(one.path)
-                    return f". The newest good checkpoint in its folder is {one.path}"
+                read(path)
+                return f". The newest good checkpoint in its folder is {path}"
     return ""
 
 
-class _Found(NamedTuple):
-    """A checkpoint, with what it is compared by: of two, the greater one is further."""
+def _own_checkpoints(folder: Path, logger: logging.Logger | None = None) -> Iterator[Path]:
+    """Yield the checkpoints of the run that a folder belongs to, or all if it belongs to none, the furthest first."""
+    owner = identity_in(folder)
+    for found in _found_in(folder, logger):
+        if owner is None or found.run in ("", owner):
+            yield found.path
+        elif logger is not None:
+            logger.info("ignored: %s is a checkpoint of another run", found.path)
 
-    iter: int  # after how many iterations it was saved; -1 if it has no run
+
+class _Found(NamedTuple):
+    """A checkpoint in a folder. Of two, the greater tuple is further in its run."""
+
+    iter: int  # the number of iterations before it was saved; -1 if it does not say
     time: int
     length: int  # of its name, so that `epoch_10` is further than `epoch_9`
     path: Path
-    run: str  # that has saved it; "" if it names none
+    run: str  # the identity of the run that saved it; "" if it names none
 
 
 def _read_header(path: Path) -> _Found:
     with opened(path) as (_, text, _):
         try:
             tree = json.loads(text)
-        except (ValueError, RecursionError):  # `load` says what is wrong with it
+        except (ValueError, RecursionError):  # `load` says what is wrong
             tree = None
     count = _within(tree, "progress", "iter")
     done = count if isinstance(count, int) else -1
@@ -117,7 +120,7 @@ def _within(tree: object, part: str, name: str) -> object:
 
 
 def _found_in(folder: Path, logger: logging.Logger | None = None) -> list[_Found]:
-    """Return the checkpoints in a folder, the furthest first, and tell a logger about those that are damaged."""
+    """Return the checkpoints in a folder, the furthest first, and log the damaged ones."""
     found: list[_Found] = []
     try:
         files = [file for file in folder.iterdir() if not file.name.startswith(".")]
@@ -137,7 +140,7 @@ def _found_in(folder: Path, logger: logging.Logger | None = None) -> list[_Found
 
 
 def saved_by(path: Path) -> str | None:
-    """Return the identity of the run that has saved a checkpoint; "" if it names none, None if it is not complete."""
+    """Return the identity of the run that saved a checkpoint; "" if it names none, None if the file is not complete."""
     try:
         return _read_header(path).run
     except (NoCheckpointError, FileNotFoundError):
@@ -151,14 +154,13 @@ def identity_in(folder: Path | None) -> str | None:
     """Return the identity of the run that a folder belongs to; None if it belongs to none.
 
     Raises:
-        TrainingError: The file is damaged. To guess would be to mix two runs.
+        TrainingError: The file that names it is damaged. A guess could mix two runs.
     """
-    path = None if folder is None else folder / NAME
-    if path is None or not path.exists():
+    if folder is None or not (path := folder / NAME).exists():
         return None
     identity, cause = None, None
     try:
-        if path.is_file():  # to read a pipe would wait forever
+        if path.is_file():  # the read of a pipe could wait forever
             identity = identity_of({"meta": json.loads(path.read_bytes())})
     except (OSError, ValueError, RecursionError) as error:
         cause = error
@@ -171,44 +173,44 @@ def identity_in(folder: Path | None) -> str | None:
 
 
 def identity_of(checkpoint: object) -> str | None:
-    """Return the identity of the run that has saved a checkpoint; None if it names none."""
+    """Return the identity of the run that saved a checkpoint; None if it names none."""
     identity = _within(checkpoint, "meta", _KEY)
     return identity if isinstance(identity, str) else None
 
 
-def take_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Path | None:
-    """Make a folder that of a run, and move the checkpoints that it does not continue to a folder inside, ``run.1``.
+def claim_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Path | None:
+    """Make a folder that of a run, and move the checkpoints of others to a subfolder, ``run.1``; return it, or None.
 
-    These are the checkpoints of other runs, and of a resumed one those after more than the iterations that it has done.
-    Checkpoints that name no run are those of others too, unless the run was resumed, maybe from one of them.
-
-    Returns:
-        The folder that they were moved to, which now is that of the other run; None if there were none.
+    Others are checkpoints that the run does not continue: those of other runs, and of a resumed run those after the
+    iterations that it has done.
     """
+
+    def is_other(found: _Found) -> bool:
+        if found.run == identity:
+            return resumed and found.iter > done
+        # A resumed run may continue a checkpoint that names no run.
+        return found.run != "" or not resumed
+
     sweep(folder)
     is_ours = identity_in(folder) == identity
-    others = [
-        one
-        for one in _found_in(folder)
-        if ((resumed and one.iter > done) if one.run == identity else (one.run or not resumed))
-    ]
-    aside = unused_path(folder / "run")
+    others = [found for found in _found_in(folder) if is_other(found)]
+    moved_to = unused_path(folder / "run")
     try:
         if others:
-            aside.mkdir()
+            moved_to.mkdir()
             if others[0].run:
-                _write(aside, others[0].run)
+                _write(moved_to, others[0].run)
         folder.mkdir(parents=True, exist_ok=True)
         if not is_ours:
             _write(folder, identity)  # from here on `newest` ignores the others
         for one in others:
-            one.path.rename(aside / one.path.name)
+            one.path.rename(moved_to / one.path.name)
     except OSError as error:
         raise TrainingError(
             f"{folder} cannot become the folder of this run: {error.strerror}; free some space, check the permissions, "
             "or give another work_dir"
         ) from error
-    return aside if others else None
+    return moved_to if others else None
 
 
 def _write(folder: Path, identity: str) -> None:

@@ -1,9 +1,8 @@
 """The checkpoint format: a tree of plain values and arrays in one safetensors file.
 
-The tensors of the file are the arrays. Its metadata have one text: a checksum of the rest of the text, a checksum of
-the tensors, and the tree as JSON, where a dict with a single key that begins with ``$`` stands for a value that JSON
-lacks. Loading a file never runs code from it. The checksums find damage, but not forgery, for which a key
-would be needed.
+The tensors of the file are the arrays. Its metadata are one text: a checksum of the rest of the text, a checksum of the
+tensors, and the tree as JSON, where a dict with a single key that begins with ``$`` stands for a value that JSON lacks.
+Loading a file never runs code from it. The checksums find damage; to find forgery, a secret key would be needed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aspecthook._errors import brief, printable
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
 
 from ._files import replacing
 
@@ -115,8 +113,8 @@ def _frozen(value: Any, place: tuple[object, ...], arrays: Arrays) -> Any:
 
     if len(place) > _DEEPEST:
         raise TrainingError(f"{_shown(place[:4])}… is nested more than {_DEEPEST} levels deep; does it contain itself?")
-    # No subclasses of arrays: a masked one would lose its mask. NumPy's float64 is also a float, and its str_ a str.
-    is_scalar = is_any(value, np.generic) and not isinstance(value, str)
+    # No subclasses of arrays: a masked one would lose its mask. NumPy's `str_` is a string.
+    is_scalar = issubclass(type(value), np.generic) and not isinstance(value, str)
     if is_scalar or type(value) in (np.ndarray, np.memmap):
         name = _free_name(place, arrays)
         arrays[name] = _little_endian(value, place)
@@ -130,8 +128,8 @@ def _frozen(value: Any, place: tuple[object, ...], arrays: Arrays) -> Any:
         rows = [_frozen(one, (*place, number), arrays) for number, one in enumerate(values)]
         return rows if isinstance(value, list) else {"$tuple": rows}
     raise TrainingError(
-        f"{_shown(place)} is of the type {_type_name(value)}, {brief(value)}; a checkpoint can hold dicts, lists, "
-        "tuples, strings, numbers, bools, None and NumPy's arrays; convert it, or leave it out"
+        f"{_shown(place)} is {brief(value)}; a checkpoint can hold dicts, lists, tuples, strings, numbers, bools, None "
+        "and NumPy's arrays; convert it, or leave it out"
     )
 
 
@@ -139,8 +137,8 @@ def _frozen_dict(value: Mapping[Any, Any], place: tuple[object, ...], arrays: Ar
     for key in value:
         if key is not None and not isinstance(key, (str, int, float)):
             raise TrainingError(
-                f"{_shown(place)} has a key of the type {_type_name(key)}, {brief(key)}; the keys of a checkpoint are "
-                "strings, numbers, bools or None; convert it"
+                f"{_shown(place)} has the key {brief(key)}; the keys of a checkpoint are strings, numbers, bools or "
+                "None; convert it"
             )
     rows = [(key, _frozen(one, (*place, key), arrays)) for key, one in value.items()]
     if all(isinstance(key, str) and not key.startswith("$") for key in value):
@@ -173,10 +171,6 @@ def _free_name(place: tuple[object, ...], taken: Arrays) -> str:
 
 def _shown(place: tuple[object, ...]) -> str:
     return "checkpoint" + "".join(f"[{brief(key, 40)}]" for key in place)
-
-
-def _type_name(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -214,7 +208,7 @@ def _thawed(row: dict[str, Any], arrays: Arrays) -> Any:
 
 
 class NoCheckpointError(Exception):
-    """What is wrong with a file, and what to do; `ours` if it is, or may be, a checkpoint."""
+    """The message says what is wrong with a file, and what to do; `ours` if it may be a damaged checkpoint."""
 
     def __init__(self, text: str, *, ours: bool = False) -> None:
         super().__init__(printable(text))  # it may have names from the file
@@ -247,10 +241,7 @@ def opened(path: Path) -> Generator[tuple[str, str, Any]]:
 def _check_kind(path: Path) -> None:
     """Refuse a file that is not safetensors. A pipe is not opened, which would wait forever."""
     if not stat.S_ISREG(path.stat().st_mode):
-        advice = (
-            "is a folder; name a file, or use newest(folder)" if path.is_dir() else "is not a regular file; name one"
-        )
-        raise NoCheckpointError(advice)
+        raise NoCheckpointError("is not a regular file; name one, or find one in a folder by newest(folder)")
     with path.open("rb") as file:
         start = file.read(9)
     if start.startswith(b"PK\x03\x04") or (start[:1] == b"\x80" and start[1:2] in b"\2\3\4\5" and start[8:] != b"{"):

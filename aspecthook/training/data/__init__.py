@@ -1,6 +1,7 @@
 """Loaders that resume in the middle of an epoch, and a small set of images.
 
-`_loading` has the order of an epoch, and reads batches with NumPy; `_torch_loading` reads them with PyTorch.
+For maintainers: `_loading` has the order of an epoch, and reads batches with NumPy; `_torch_loading` reads them with
+PyTorch.
 """
 
 from __future__ import annotations

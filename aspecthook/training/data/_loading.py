@@ -104,12 +104,12 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
 class DataLoader:
     """Batches of a data set; the loader can be resumed at any batch.
 
-    Iterating starts at the beginning of the epoch; after `load_state_dict`, once at the position that was loaded. After
-    the last batch the loader moves to the next epoch by itself. Samples are stacked to arrays, also within tuples,
-    lists and dicts.
+    Iterating starts at the beginning of the epoch; the first time after `load_state_dict`, at the position that was
+    loaded. After the last batch, the loader moves to the next epoch by itself. Samples are stacked into arrays, also
+    inside tuples, lists and dicts.
 
-    As with ``torch.utils.data.DistributedSampler``, all ranks read equally many samples, in turn, and some are repeated
-    from the beginning to make that so.
+    As with ``torch.utils.data.DistributedSampler``, all ranks read the same number of samples, in turn; if the numbers
+    do not divide, some samples are repeated from the beginning.
 
     Args:
         dataset: Anything that has ``len`` and is indexed by number, such as a list of samples.
@@ -120,8 +120,8 @@ class DataLoader:
         rank: The number of this process, if several share the samples; under torchrun its own unless given.
         world_size: The number of processes that share the samples; all that torchrun has started unless given. Give
             ``rank=0, world_size=1`` if each process is to read all samples.
-        prefetch: How many batches a thread reads ahead, so that a step does not wait for a disk. What the data set
-            draws from global generators while it reads would then depend on the thread: give it a generator of its own.
+        prefetch: How many batches a thread reads ahead, so that a step does not wait for the disk. Random numbers that
+            the data set draws from global generators then depend on the thread: give it its own generator.
 
     Example:
         >>> import numpy as np
@@ -227,7 +227,7 @@ class DataLoader:
 
         Args:
             state: What `state_dict` returned, or only ``epoch`` and ``position``. If the batch size or the number of
-                ranks has changed, what is left of the epoch is divided anew: each sample of it is read once.
+                ranks has changed, the rest of the epoch is divided again: each of its samples is read once.
 
         Raises:
             TrainingError: The position is within an epoch of other data.

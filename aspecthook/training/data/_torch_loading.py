@@ -33,13 +33,13 @@ class Resumable(DataLoader):
     after a resume as without one. The generators of the main process are not changed.
 
     Args:
-        loader: The loader; it is not changed. Whether it shuffles, its batches and its workers are kept.
+        loader: The loader; it is not changed. Its batches, its workers and whether it shuffles are kept.
         seed: Determines the orders, and what workers draw.
         rank: The number of this process, if several share the samples; under torchrun its own unless given.
         world_size: The number of processes that share the samples; all that torchrun has started unless given.
 
     Raises:
-        TrainingError: It reads a stream, does not make batches, or has a sampler of another kind.
+        TrainingError: The loader reads a stream, does not make batches, or has a sampler of another kind.
 
     Example:
         >>> from torch.utils.data import DataLoader

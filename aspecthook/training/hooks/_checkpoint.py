@@ -1,15 +1,15 @@
 """Hooks that save checkpoints, keep the newest few and the best one, and load one before the run.
 
-A file is removed only after the one that replaces it has been written, and only if this run has saved it. A
-checkpoint, which has the state of the hook, lists itself among the files that are kept, so a resumed run keeps,
-replaces and removes the same files as a run that was never interrupted.
+A file is removed only after the one that replaces it has been written, and only if this run has saved it. A checkpoint
+contains the state of the hook that saves it, and there it is listed among the files that the hook keeps. So a resumed
+run keeps, replaces and removes the same files as a run that was never interrupted.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any, Literal, final
 
@@ -28,14 +28,15 @@ from ._monitor import RULES, Monitor, Rule
 
 @final
 class KeptFiles:
-    """The names of the files that a hook keeps, the oldest first; all of them, or the newest `most`.
+    """The checkpoints that a hook keeps in a folder: all that it has saved, or the newest `most` of them.
 
     Attributes:
-        mark: A number that the hook keeps with the newest file: the score of the best checkpoint, the iteration of the
-            last one. If that file cannot be written, it is the number of the file before.
-        due: The name and the mark of a file that is to be saved when the stage is over, after all its hooks. Another
-            hook may save before this one in the same moment, and a run may be resumed from its file; so the state has
-            what is due, and the resumed run saves it.
+        names: The names of the files, the oldest first.
+        mark: A number that the hook keeps with the newest file: the score of the best checkpoint, or the iteration of
+            the last one.
+        due: The name and the mark of the file that is to be saved when the stage is over. Another hook may save a
+            checkpoint before that, and a run may be resumed from it, so the state has what is due.
+        saving: The path of the file while it is written.
     """
 
     __slots__ = ("_most", "due", "folder", "mark", "names", "saving")
@@ -49,34 +50,31 @@ class KeptFiles:
         self.saving: Path | None = None
 
     def open(self, run: Runner, folder: Path) -> None:
-        """Set the folder, remove the files that a killed run had no time to remove, and save the one that it owes."""
+        """Set the folder, and finish what a killed run had no time for."""
         self.folder = folder
         self.prune(run)
         self.save_due(run)
 
-    def path(self, name: str) -> Path:
-        """Return the path of a file."""
-        return self.folder / name
-
     def plan(self, run: Runner, name: str, mark: float) -> None:
-        """Save a checkpoint when the stage is over."""
+        """Save a checkpoint when the stage and all its hooks are over."""
         self.due = name, mark
         run.after_stage(lambda: self.save_due(run))
 
     def save_due(self, run: Runner) -> None:
         """Save the file that is due, if there is one."""
-        due, self.due = self.due, None  # a checkpoint that is saved does not owe itself
+        due, self.due = self.due, None  # first, so that the state in the file does not have it as due
         if due is not None:
             self.save(run, *due)
 
     def save(self, run: Runner, name: str, mark: float | None = None) -> None:
         """Save a checkpoint, and remove the oldest file if there are too many, once this one has been written."""
+        # The file is on the list before it is written, since its checkpoint has the list.
         before = self.names, self.mark
         self.names, self.mark = [*(one for one in self.names if one != name), name], mark
         self.saving = path = own_path(self.folder, name)
         try:
             if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
-                path.rename(unused_path(path))  # that of another run, which would be replaced
+                path.rename(unused_path(path))  # another run has saved it, and would lose it
             run.save_checkpoint(path)
         except BaseException:
             self.names, self.mark = before
@@ -89,8 +87,9 @@ class KeptFiles:
     def prune(self, run: Runner) -> None:
         """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
         for name in self.names[: -self._most] if self._most is not None else ():
-            path = self.path(name)
-            if run.rank == 0 and saved_by(path) in ("", run.identity):  # and no other file is in its place
+            path = self.folder / name
+            # Only a checkpoint of this run is removed: the user may have put another file in its place.
+            if run.rank == 0 and saved_by(path) in ("", run.identity):
                 try:
                     path.unlink(missing_ok=True)
                 except OSError as error:
@@ -99,27 +98,19 @@ class KeptFiles:
             self.names.remove(name)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the names of the files, the one that is due, and its mark or else that of the newest."""
-        due, mark = self.due or (None, self.mark)
-        return {"files": list(self.names), "due": due, "mark": mark}
+        return {"files": list(self.names), "mark": self.mark, "due": self.due}
 
     def load_state_dict(self, who: str, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned; refuse files outside the folder, since the hook will remove them."""
         names, due = list(state["files"]), state["due"]
-        check_names(names if due is None else [*names, due], who)
+        for name in names if due is None else [*names, due[0]]:
+            if not isinstance(name, str) or name in ("", "..") or PurePath(name).name != name:
+                raise TrainingError(
+                    f"the state of the {who} has the file {brief(name)}, which is outside its folder; no run saves "
+                    "such a state, so load another checkpoint"
+                )
         self.names, self.mark = names, state["mark"]
-        self.due = None if due is None else (due, self.mark)
-
-
-def check_names(names: Iterable[object], who: str) -> None:
-    """Refuse files outside the folder in the state of a hook, which will remove these files some day."""
-    for name in names:
-        path = PurePath(name) if isinstance(name, str) else PurePath()
-        if not path.name or path.is_absolute() or ".." in path.parts:
-            raise TrainingError(
-                f"the state of the {who} has the file {brief(name)}, which is outside its folder; no run saves such a "
-                "state, so load another checkpoint"
-            )
+        self.due = None if due is None else tuple(due)
 
 
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
@@ -143,9 +134,6 @@ class CheckpointHook(Hook):
         save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
         out_dir: The folder; the run's ``work_dir`` unless given.
 
-    Attributes:
-        watched: The `Monitor` of the score; None without `save_best`.
-
     Example:
         >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
         >>> hook.kept, hook.best, hook.best_score
@@ -157,8 +145,6 @@ class CheckpointHook(Hook):
     """
 
     priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
-    start: int | None = None  # from which epoch or iteration to count
-    _saves_last = True
 
     def __init__(
         self,
@@ -179,22 +165,22 @@ class CheckpointHook(Hook):
         self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
-        self.watched: Monitor | None = None
+        self._watched: Monitor | None = None
         if self.save_best is not None:
-            self.watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
-        self._best = KeptFiles(self.out_dir, 1)
+            self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
+        self._best = KeptFiles(self.out_dir, 1)  # its mark is the best score
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, mark=0)
 
     @property
     def kept(self) -> tuple[Path, ...]:
         """The files that are kept, the oldest first, without the best one."""
-        return tuple(map(self._files.path, self._files.names))
+        return tuple(self._files.folder / name for name in self._files.names)
 
     @property
     def best(self) -> Path | None:
         """The file of the best checkpoint."""
-        return self._best.path(self._best.names[-1]) if self._best.names else None
+        return self._best.folder / self._best.names[-1] if self._best.names else None
 
     @property
     def best_score(self) -> float | None:
@@ -203,23 +189,20 @@ class CheckpointHook(Hook):
 
     def before_run(self, runner: Runner) -> None:
         """Find the folder, and finish what a killed run had no time for."""
-        folder = self.out_dir or folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
-        for files in (self._best, self._files):
-            files.open(runner, folder)
+        if self.interval or self._watched is not None:
+            folder = self.out_dir or folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
+            for files in (self._best, self._files):
+                files.open(runner, folder)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Act if it is due; not after an epoch that was ended early, which `after_run` saves."""
-        if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval, self.start):
-            self.act(runner)
+        """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
+        if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval):
+            self._files.plan(runner, self._name(runner), runner.progress.iter)
 
     def after_train_iter(self, runner: Runner) -> None:
-        """Act if it is due."""
-        if not self.by_epoch and self.every_n_iters(runner, self.interval, self.start):
-            self.act(runner)
-
-    def act(self, runner: Runner) -> None:
-        """Save a checkpoint when the stage is over."""
-        self._files.plan(runner, self._name(runner), runner.progress.iter)
+        """Save if it is due."""
+        if not self.by_epoch and self.every_n_iters(runner, self.interval):
+            self._files.plan(runner, self._name(runner), runner.progress.iter)
 
     def after_val_epoch(self, runner: Runner) -> None:
         """Save if the score is the best so far; a validation outside a run does not count."""
@@ -228,27 +211,24 @@ class CheckpointHook(Hook):
             self.judge(runner)
 
     def judge(self, runner: Runner) -> None:
-        """Plan to save the best checkpoint, if the score of a validation is the best so far.
-
-        It is judged at once, and the file is saved when the stage is over: see `KeptFiles.due`.
-        """
-        if self.watched is None:
+        """Plan to save the best checkpoint, if the score of the newest validation is the best so far."""
+        if self._watched is None:
             return
-        score = self.watched.read(runner.logs)
-        if self.watched.exceeds(score, self.best_score):
-            name = self.watched.name
+        score = self._watched.read(runner.logs)
+        if self._watched.exceeds(score, self.best_score):
+            name = self._watched.name
             runner.logger.info("%s is %g, the best so far", name, score)
             self._best.plan(runner, f"best_{_SEPARATORS.sub('_', name)}_{self._name(runner)}", score)
 
     def after_run(self, runner: Runner) -> None:
-        """Save the last checkpoint, and log a warning if there was no score."""
-        if self.interval and self._saves_last and self._files.mark != runner.progress.iter:
+        """Save the last checkpoint, and warn if there was no score."""
+        if self.interval and self._files.mark != runner.progress.iter:
             self._files.save(runner, self._name(runner), runner.progress.iter)
-        if self.watched is not None and not self.watched.found and self.best_score is None:
-            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self.watched.who)
+        if self._watched is not None and not self._watched.found and self.best_score is None:
+            runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._watched.who)
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
-        """Leave the optimizer out, unless `save_optimizer` is set."""
+        """Leave the optimizer out of the files of this hook, unless `save_optimizer` is set."""
         if self.save_optimizer or path not in (self._files.saving, self._best.saving):
             return None
         return Args(checkpoint={**checkpoint, "optimizer": None})
@@ -264,12 +244,12 @@ class CheckpointHook(Hook):
             "last": self._files.state_dict(),
             "best": self._best.state_dict(),
             "save_best": self.save_best,
-            "rule": None if self.watched is None else self.watched.rule,
+            "rule": None if self._watched is None else self._watched.rule,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
-        who, rule = type(self).__name__, None if self.watched is None else self.watched.rule
+        who, rule = type(self).__name__, None if self._watched is None else self._watched.rule
         self._files.load_state_dict(who, state["last"])
         if state["save_best"] == self.save_best and rule in (state["rule"], None):
             self._best.load_state_dict(who, state["best"])

@@ -1,7 +1,7 @@
 """The hook that averages the parameters over the steps of a run, and validates with the average.
 
-One of the two sets, the average and the trained parameters, is in the model. A checkpoint has the average in the place
-of the model's tensors, so that loading it yields the model that was validated, and both sets in the state of the hook.
+There are two sets of tensors, the average and the trained parameters, and one of them is in the model. A checkpoint has
+the average as its model, so that loading it yields the model that was validated; the state of the hook has both sets.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from math import exp
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
 from aspecthook._core.law.answers import Args
 from aspecthook.training._options import finite_number, one_of, whole_number
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["warm_up", "constant", "annealing", "exponential", "stochastic"]
 Arrays: TypeAlias = dict[str, Any]  # by name; arrays, or tensors of PyTorch's where the model has them
-
-_KINDS: tuple[Kind, ...] = ("warm_up", "constant", "annealing", "exponential", "stochastic")
 
 
 @final
@@ -46,9 +44,9 @@ class EMAHook(Hook):
     =============== ============================================= =====================================================
 
     ``warm_up`` starts from the parameters before the first step. Its average is in the model from the end of each
-    training epoch to the beginning of the next, so also at the end of the run. The other kinds start from a copy of the
-    parameters at t = 0, and the model gets its parameters back after each validation. A step that a hook skips is
-    counted too, as the run counts it. Buffers, such as those of a batch normalisation, are the model's.
+    training epoch to the beginning of the next, so it is there at the end of the run. The other kinds start from the
+    parameters after the step t = 0, and the model gets its parameters back after each validation. A step that a hook
+    skips is counted too, as the run counts it. Buffers, such as those of a batch normalisation, are not averaged.
 
     Args:
         kind: See above.
@@ -79,7 +77,7 @@ class EMAHook(Hook):
         warm_up: int = 100,
         gamma: float | None = None,
     ) -> None:
-        self.kind: Kind = one_of("EMAHook", "kind", kind, _KINDS)
+        self.kind: Kind = one_of("EMAHook", "kind", kind, get_args(Kind))
         if gamma is None:
             gamma = 100 if kind == "annealing" else 2000
         self.interval: int = whole_number("EMAHook", "interval", interval, 1)
@@ -89,7 +87,7 @@ class EMAHook(Hook):
         self.steps: int = 0
         self._average: Arrays | None = None
         self._aside: Arrays | None = None  # the parameters, while the average is in the model
-        self._stays = False
+        self._stays = False  # whether the average was in the model before the validation under way
         self._is_lent = False  # whether the average is in the model only because a checkpoint has it there
 
     @property
@@ -98,12 +96,7 @@ class EMAHook(Hook):
         return _frozen(self._average)
 
     def weight(self, step: int) -> float:
-        """Return m at a step, counted from 0.
-
-        Example:
-            >>> EMAHook(momentum=0.5, warm_up=9).weight(1), EMAHook("stochastic", interval=10).weight(40)
-            (0.2, 0.2)
-        """
+        """Return m at a step, counted from 0."""
         momentum, gamma = self.momentum, self.gamma
         match self.kind:
             case "warm_up":
@@ -170,7 +163,7 @@ class EMAHook(Hook):
         state = runner.backend.state(runner.model)
         values = {name: state[name] for name in runner.backend.parameters(runner.model)}
         values = {name: one.astype("float32") if one.dtype == "float16" else one for name, one in values.items()}
-        self._average = runner.backend.to_device(values, runner.model)
+        self._average = runner.backend.mover(runner.model)(values)
 
     # Checkpoints
 
@@ -199,8 +192,8 @@ class EMAHook(Hook):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the average, and the parameters if the average is in the model."""
-        sets = {"average": _frozen(self._average), "aside": _frozen(self._aside)}
-        return {"steps": self.steps, "is_lent": self._is_lent, **sets}
+        average, aside = _frozen(self._average), _frozen(self._aside)
+        return {"steps": self.steps, "is_lent": self._is_lent, "average": average, "aside": aside}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.steps, self._is_lent = int(state["steps"]), bool(state["is_lent"])

@@ -1,4 +1,4 @@
-"""Validation beside the workflow: it leaves the run exactly as it was, and keeps the best checkpoint."""
+"""The hook that validates on data of its own, beside the workflow of the run, and keeps the best checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast
-from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
+from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.loop._model import VAL, of_mode, without_mode
 from aspecthook.training.loop._reading import is_divided
 from aspecthook.training.loop._runner import Runner
@@ -28,8 +28,8 @@ Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
 class EvalHook(CheckpointHook):
     """Validate every few epochs or iterations, on data of its own, and keep the best checkpoint.
 
-    The hook runs the runner's ``val_epoch``, so other hooks on validation act as always. The metrics are logged with
-    the prefix ``val_``.
+    The hook calls the runner's ``val_epoch``, so other hooks on validation act as always, and the run continues exactly
+    as it was. The metrics are logged with the prefix ``val_``.
 
     Args:
         loader: The data. If the ranks share it, as by a `DataLoader`, the metrics are those of all of it, and
@@ -58,7 +58,6 @@ class EvalHook(CheckpointHook):
 
     # After EMAHook has put its average into the model, and before the hooks that save.
     priority: int | str = 45
-    _saves_last = False  # of checkpoints, it saves only the best one
 
     def __init__(
         self,
@@ -72,24 +71,17 @@ class EvalHook(CheckpointHook):
         out_dir: str | os.PathLike[str] | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
+        # It saves at no interval, but only the best checkpoint.
         super().__init__(0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir)
         who = type(self).__name__
-        self.interval: int = whole_number(who, "interval", interval, 1)
+        self._every = whole_number(who, "interval", interval, 1)
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader: Iterable[Any] = loader
         self.start: int | None = optional_number(who, "start", start, 0)
         self.evaluate: Evaluate | None = None if evaluate is None else function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
-        self._begun = False
-
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Do nothing: validations of the workflow and of other hooks are not judged."""
-
-    def before_run(self, runner: Runner) -> None:
-        """Find the folder of the best checkpoint."""
-        if self.save_best is not None:
-            super().before_run(runner)
+        self._begun = False  # whether the run is past the moment at which it may validate before training
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Validate before training, if the run begins at `start` or later."""
@@ -103,25 +95,41 @@ class EvalHook(CheckpointHook):
 
     def _begin(self, runner: Runner, done: int) -> None:
         begun, self._begun = self._begun, True
-        every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
-        if not begun and self.start is not None and done >= self.start and every_n(runner, self.interval, self.start):
-            self.act(runner)
+        if not begun and self.start is not None and done >= self.start:
+            self._validate_if_due(runner)
 
-    def act(self, runner: Runner) -> None:
-        """Validate."""
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Validate if it is due; not after an epoch that was ended early."""
+        if self.by_epoch and runner.progress.inner_iter == 0:
+            self._validate_if_due(runner)
+
+    def after_train_iter(self, runner: Runner) -> None:
+        """Validate if it is due."""
+        if not self.by_epoch:
+            self._validate_if_due(runner)
+
+    def after_val_epoch(self, runner: Runner) -> None:
+        """Do nothing: the validations of the workflow and of other hooks are not judged."""
+
+    def _validate_if_due(self, runner: Runner) -> None:
+        """Validate, and save the checkpoint if its score is the best so far."""
+        every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
+        if not every_n(runner, self._every, self.start):
+            return
         runner.logs = without_mode("val", runner.logs)  # those of the last validation
-        rows: list[tuple[Any, Any]] = []
+        made: list[tuple[Any, Any]] = []  # the outputs of each batch, and the batch
         before = self.metrics
 
         def complete(proceed: Callable[[], object]) -> None:
             proceed()
-            self.metrics = broadcast({**self._computed(rows), **of_mode("val", runner.logs)})
+            self.metrics = broadcast({**self._computed(made), **of_mode("val", runner.logs)})
             runner.logs = without_mode("val", runner.logs)
             runner.log(self.metrics)  # in their order
 
         def collect(result: Any, batch: Any) -> None:
             if self.evaluate is not None:
-                rows.append(_on_cpu((result, batch)))
+                # On the CPU there is room for many batches, and every rank can read them.
+                made.append(map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, (result, batch)))
 
         # The metrics are complete before other hooks are called after the validation: an around hook ends before all
         # post hooks of the stage.
@@ -133,32 +141,25 @@ class EvalHook(CheckpointHook):
         if self.metrics is not before:  # a hook may have skipped the validation
             self.judge(runner)
 
-    def _computed(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
+    def _computed(self, made: list[tuple[Any, Any]]) -> dict[str, float]:
         """Return the metrics of `evaluate`."""
         if self.evaluate is None:
             return {}
         if is_divided(self.loader):
-            shares = all_gather(rows)
-            # The rows of the ranks in turn.
-            rows = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        made = self.evaluate([outputs for outputs, _ in rows], [batch for _, batch in rows])
-        if not is_any(made, Mapping):
+            shares = all_gather(made)
+            # Those of the ranks in turn.
+            made = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
+        metrics = self.evaluate([outputs for outputs, _ in made], [batch for _, batch in made])
+        if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it is the user's function
             raise TrainingError(
-                f"{type(self).__name__}(evaluate=...) returned {described(made)}; return metrics by name, such "
+                f"{type(self).__name__}(evaluate=...) returned {described(metrics)}; return metrics by name, such "
                 "as {'accuracy': 0.97}"
             )
-        return {f"{VAL}{name.removeprefix(VAL)}": float(value) for name, value in made.items()}
+        return {f"{VAL}{name.removeprefix(VAL)}": float(value) for name, value in metrics.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return whether the run has begun, and the best score and its file."""
         return {"begun": self._begun, **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._begun = bool(state["begun"])
-
-
-def _on_cpu(value: object) -> Any:
-    """Return a value with its tensors on the CPU: there is room for many batches, and every rank can read them."""
-    return map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, value)

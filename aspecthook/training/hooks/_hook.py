@@ -9,14 +9,47 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookSignatureError, brief
-from aspecthook.training.loop._dialect import GENERAL, NAMES, WORDS, Binding, Dialect
+from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
 # A config of training is code, as a script is: it may import its own hooks, models and data.
 HOOKS = Registry("training hooks", imports=True)
+
+_MODES = ("train", "val", "test", "predict")
+
+# The first word of a method's name. The classical systems have only the first two of them.
+_WORDS: dict[str, Kind] = {
+    "before": "pre",
+    "after": "post",
+    "around": "around",
+    "exception": "exception",
+    "always": "always",
+}
+# By the rest of a method's name after its first word: the stage. So a method of a loop is named after its mode alone.
+_STAGES: dict[str, str] = {
+    "run": "run",
+    **{mode: f"{mode}_loop" for mode in _MODES},
+    **{f"{mode}_{what}": f"{mode}_{what}" for what in ("epoch", "iter") for mode in _MODES},
+    **{name: name for name in ("forward", "backward", "optimizer_step")},
+}
+# By the name of a method: its stage, and the kind of hook on it. A hook may change a checkpoint before it is written,
+# and after it was read.
+_NAMES: dict[str, tuple[str, Kind]] = {
+    **{f"{first}_{rest}": (stage, kind) for rest, stage in _STAGES.items() for first, kind in _WORDS.items()},
+    "before_save_checkpoint": ("write_checkpoint", "pre"),
+    "after_save_checkpoint": ("write_checkpoint", "post"),
+    "before_load_checkpoint": ("load_checkpoint", "pre"),
+    "after_load_checkpoint": ("restore", "pre"),
+}
+
+# For a method of one mode, the general method that is called in its place unless it is overridden itself.
+_GENERAL: dict[str, str] = {
+    f"{when}_{mode}_{what}": f"{when}_{what}" for what in ("epoch", "iter") for when in _WORDS for mode in _MODES
+}
 
 
 class Hook:
@@ -32,8 +65,8 @@ class Hook:
     ``exception_…`` is called with `exc` if the stage fails or is interrupted, and ``always_…`` however it ends. If
     several stages fail, the innermost comes first. ``always_run`` is the place to clean up.
 
-    The hooks of the package, callbacks and session-run hooks included, check their options when they are made: a value
-    that is impossible raises a HookOptionError, one of another type a HookTypeError.
+    The hooks of the package, callbacks and session-run hooks included, check their options when they are made. An
+    impossible value raises a HookOptionError, a value of the wrong type a HookTypeError.
 
     Example:
         >>> class Announce(Hook):
@@ -47,26 +80,25 @@ class Hook:
 
     # Any: a state is made of numbers, strings, lists, dicts and arrays.
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must keep for this hook to continue as if nothing had happened."""
+        """Return the state that a checkpoint keeps, so that a resumed run continues as if it had never ended."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore what `state_dict` returned."""
 
-    # When
-
-    # One expression each, as hooks ask at every iteration, and another call would take a part of that time.
+    # Hooks ask these at every iteration, so each is one expression: a call of a shared function would take longer than
+    # the rest.
 
     def every_n_epochs(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this epoch is an n-th one, counted from 1 or from `start`; never with n <= 0."""
+        """Whether this is every n-th epoch, counted from 1, or from `start` on; never if n is 0 or less."""
         return n > 0 and (past := runner.epoch + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this iteration is an n-th one of the run."""
+        """Whether this is every n-th iteration of the run."""
         return n > 0 and (past := runner.iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_inner_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this iteration is an n-th one of its epoch."""
+        """Whether this is every n-th iteration of its epoch."""
         return n > 0 and (past := runner.inner_iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def end_of_epoch(self, runner: Runner) -> bool:
@@ -74,18 +106,10 @@ class Hook:
         length = runner.progress.length if runner.mode == "train" else length_of(runner.data_loader)
         return runner.inner_iter + 1 == length
 
-    def is_last_epoch(self, runner: Runner) -> bool:
-        """Whether this epoch is the last of the run."""
-        return runner.max_epochs is not None and runner.epoch + 1 == runner.max_epochs
-
-    def is_last_iter(self, runner: Runner) -> bool:
-        """Whether this iteration is the last of the run."""
-        return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
-
 
 def _idle(name: str) -> Callable[..., object]:
-    """Return a method that does nothing, or what the general method of its name does."""
-    general = GENERAL.get(name)
+    """Return a method that does nothing but call the general method of its name, or proceed."""
+    general = _GENERAL.get(name)
 
     def idle(self: Hook, *args: Any, **kwargs: Any) -> object:
         if name.startswith("around_"):
@@ -93,12 +117,10 @@ def _idle(name: str) -> Callable[..., object]:
         return None if general is None else getattr(self, general)(*args[:1], **kwargs)
 
     idle.__name__, idle.__qualname__ = name, f"Hook.{name}"
-    default = f"Call `{general}`" if general else "Proceed" if name.startswith("around_") else "Do nothing"
-    idle.__doc__ = f"{default}, unless overridden."
     return idle
 
 
-_METHODS = dict.fromkeys((*NAMES, *GENERAL.values()))
+_METHODS = dict.fromkeys((*_NAMES, *_GENERAL.values()))
 for _name in _METHODS:
     if _name not in vars(Hook):  # so that `super()` finds all of them
         setattr(Hook, _name, _idle(_name))
@@ -106,9 +128,9 @@ for _name in _METHODS:
 _DIALECT = Dialect(
     "the training hook",
     Hook,
-    [*NAMES],
-    general=GENERAL,
-    looks_like=f"({'|'.join(WORDS)})_.*",
+    [*_NAMES],
+    general=_GENERAL,
+    looks_like=f"({'|'.join(_WORDS)})_.*",
     listing=", ".join(name for name in _METHODS if name.startswith("before_"))
     + "; and the same with after_, around_, exception_ and always_",
 )
@@ -120,7 +142,7 @@ def _mmengine_base(hook: object) -> type | None:
 
 # The base class of mmengine calls `_before_epoch` in `before_train_epoch`, and so on.
 _MMENGINE = Dialect(
-    "the mmengine hook", _mmengine_base, [*NAMES], general={name: f"_{general}" for name, general in GENERAL.items()}
+    "the mmengine hook", _mmengine_base, [*_NAMES], general={name: f"_{general}" for name, general in _GENERAL.items()}
 )
 
 
@@ -128,7 +150,7 @@ _MMENGINE = Dialect(
 class DistSamplerSeedHook(Hook):
     """Call ``set_epoch`` of the training sampler, such as a ``DistributedSampler``, before each epoch.
 
-    As in mmcv, that is the loader's sampler, its batch sampler or the sampler of that. Loaders of
+    As in mmcv, the sampler is that of the loader, its batch sampler, or the sampler of the batch sampler. Loaders of
     `aspecthook.training.data` need no hook.
 
     Example:
@@ -139,18 +161,18 @@ class DistSamplerSeedHook(Hook):
     def before_train_epoch(self, runner: Runner) -> None:
         """Set the epoch."""
         batches = getattr(runner.data_loader, "batch_sampler", None)
-        for sampler in (getattr(runner.data_loader, "sampler", None), batches, getattr(batches, "sampler", None)):
-            set_epoch = getattr(sampler, "set_epoch", None)
-            if callable(set_epoch):
-                set_epoch(runner.epoch)
+        samplers: list[Any] = [getattr(runner.data_loader, "sampler", None), batches, getattr(batches, "sampler", None)]
+        for sampler in samplers:
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(runner.epoch)
                 return
 
 
 def bindings(hook: object, _: Runner) -> list[Binding]:
-    """Return the methods of a hook with the stages that they are named after; refuse a hook without any."""
+    """Return the methods of a hook with the stages that they are named after; refuse a hook without such a method."""
     dialect = _DIALECT if _mmengine_base(hook) is None else _MMENGINE
     dialect.check(hook)
-    found = [Binding(NAMES[name], method) for name, method in dialect.methods(hook).items()]
+    found = [Binding(*_NAMES[name], method) for name, method in dialect.methods(hook).items()]
     if not found and type(hook) is not Hook:
         raise HookSignatureError(
             f"the training hook {brief(hook)} has no method named after a stage, and would never be called; add one, "
@@ -162,9 +184,11 @@ def bindings(hook: object, _: Runner) -> list[Binding]:
 def build_hook(config: str | Mapping[str, Any]) -> tuple[Any, str | None]:
     """Return a hook, and the name in checkpoints that its config gives it."""
     load_hooks()
-    if isinstance(config, str) or "name" not in config:
+    if isinstance(config, str):
         return HOOKS.build_from_config(config), None
-    return HOOKS.build_from_config({key: value for key, value in config.items() if key != "name"}), config["name"]
+    rest = dict(config)
+    name = rest.pop("name", None)
+    return HOOKS.build_from_config(rest), name
 
 
 def load_hooks() -> None:

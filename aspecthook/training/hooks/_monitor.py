@@ -1,4 +1,4 @@
-"""Which of two scores is better, for all hooks that ask; and the hook that ends a run that no longer improves."""
+"""The score that a hook judges validations by; and the hook that ends a run whose score no longer improves."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Rule: TypeAlias = Literal["greater", "less"]
 
 RULES: tuple[Rule, ...] = ("greater", "less")
 
-# As in mmcv, in lower case: the whole name is looked for under both rules before parts of it are.
-_NAMES: dict[Rule, tuple[str, ...]] = {
+# The parts of names by which mmcv knows the rule, in lower case. As in mmcv, those of the first rule win: `top_loss`.
+_PARTS: dict[Rule, tuple[str, ...]] = {
     "greater": ("acc", "top", "ar@", "auc", "precision", "map", "mdice", "miou", "macc", "aacc"),
     "less": ("loss",),
 }
@@ -28,15 +28,22 @@ _NAMES: dict[Rule, tuple[str, ...]] = {
 
 def known_rule(name: str) -> Rule | None:
     """Return whether a greater or a lesser score of this name is better; None if the name does not show it."""
-    name = name.lower()
-    by_name: list[Rule] = [rule for rule in RULES if name in _NAMES[rule]]
-    by_part: list[Rule] = [rule for rule in RULES if any(part in name for part in _NAMES[rule])]
-    return next(iter(by_name + by_part), None)
+    return next((rule for rule in RULES if any(part in name.lower() for part in _PARTS[rule])), None)
+
+
+def _required_rule(name: str) -> Rule:
+    rule = known_rule(name)
+    if rule is None:
+        raise HookOptionError(
+            f"the name {name!r} does not show whether a greater or a lesser score is better; give "
+            'rule="greater" or rule="less"'
+        )
+    return rule
 
 
 @final
 class Monitor:
-    """A score that a hook judges by: its name in the logs of validations, and which of two is better.
+    """A score that a hook judges validations by: its name in their logs, and which of two scores is better.
 
     Args:
         who: The hook that asks, for error messages.
@@ -44,7 +51,8 @@ class Monitor:
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name unless given.
 
     Attributes:
-        found: Whether a score was found in the logs, so that `name` is its name there, and `rule` is known.
+        found: Whether a validation has logged the score. From then on, `name` is its name in the logs, and `rule` is
+            known.
     """
 
     __slots__ = ("found", "name", "rule", "who")
@@ -55,8 +63,11 @@ class Monitor:
         self.who: str = who
         self.name: str = name
         self.found: bool = False
-        self.rule: Rule | None = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
-        self._check_rule()
+        self.rule: Rule | None = None
+        if rule is not None:
+            self.rule = one_of(who, "rule", rule, RULES)
+        elif name != "auto":
+            self.rule = _required_rule(name)
 
     def read(self, logs: Mapping[str, Any]) -> float:
         """Return the score in the logs of a validation; on all ranks that of the first."""
@@ -70,10 +81,7 @@ class Monitor:
             ) from error
 
     def exceeds(self, score: float, other: float | None) -> bool:
-        """Whether a score is better than another one, by whatever amount; any but the worst is better than None.
-
-        NaN never is.
-        """
+        """Whether a score is better than another one. NaN never is; None stands for the worst score there is."""
         if self.rule == "greater":
             return score > (-inf if other is None else other)
         return score < (inf if other is None else other)
@@ -86,16 +94,8 @@ class Monitor:
             raise TrainingError(
                 f"{self.who}: the validation did not log this score; it logged {', '.join(made) or 'nothing'}{near}"
             )
+        self.rule = self.rule or _required_rule(names[0])
         self.name, self.found = names[0], True
-        self.rule = self.rule or known_rule(self.name)
-        self._check_rule()
-
-    def _check_rule(self) -> None:
-        if self.rule is None and self.name != "auto":
-            raise HookOptionError(
-                f"the name {self.name!r} does not show whether a greater or a lesser score is better; give "
-                'rule="greater" or rule="less"'
-            )
 
 
 @final
@@ -113,14 +113,13 @@ class EarlyStoppingHook(Hook):
         rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
 
     Attributes:
-        watched: The `Monitor` of the score.
         best_score: The best score so far.
         wait_count: The number of validations since the last improvement.
         stop_reason: Why the hook has stopped the run, or None.
 
     Example:
-        >>> EarlyStoppingHook("accuracy", patience=3).watched.rule
-        'greater'
+        >>> EarlyStoppingHook("accuracy", patience=3).wait_count
+        0
         >>> EarlyStoppingHook("f1")
         Traceback (most recent call last):
           ...
@@ -129,17 +128,10 @@ class EarlyStoppingHook(Hook):
 
     priority: int | str = "LOWEST"
 
-    def __init__(
-        self,
-        monitor: str,
-        *,
-        patience: int = 5,
-        min_delta: float = 0.1,
-        rule: Rule | None = None,
-    ) -> None:
+    def __init__(self, monitor: str, *, patience: int = 5, min_delta: float = 0.1, rule: Rule | None = None) -> None:
         who = "EarlyStoppingHook"
         self.monitor = monitor
-        self.watched: Monitor = Monitor(f"{who}(monitor={brief(monitor)})", monitor, rule)
+        self._watched = Monitor(f"{who}(monitor={brief(monitor)})", monitor, rule)
         self.patience: int = whole_number(who, "patience", patience, 1)
         self.min_delta: float = finite_number(who, "min_delta", min_delta)
         self.best_score: float | None = None
@@ -155,11 +147,11 @@ class EarlyStoppingHook(Hook):
         """Judge the validation, and ask the run to stop if it is time."""
         if not runner.running:
             return
-        score, best = self.watched.read(runner.logs), self.best_score
-        delta = self.min_delta if self.watched.rule == "greater" else -self.min_delta
+        score, best = self._watched.read(runner.logs), self.best_score
+        delta = self.min_delta if self._watched.rule == "greater" else -self.min_delta
         if not isfinite(score):
             self._stop(runner, f"{self.monitor} is {score}")
-        elif best is None or not self.watched.exceeds(best + delta, score):
+        elif best is None or not self._watched.exceeds(best + delta, score):  # what is just as good as that improves
             self.best_score, self.wait_count = score, 0
         else:
             self.wait_count += 1
@@ -167,7 +159,7 @@ class EarlyStoppingHook(Hook):
 
     def after_run(self, runner: Runner) -> None:
         """Warn if there was nothing to judge."""
-        if not self.watched.found and self.stop_reason is None:
+        if not self._watched.found and self.stop_reason is None:
             runner.logger.warning(
                 "EarlyStoppingHook: there was no validation, so it could not stop the run; give fit(train, held_out), "
                 "or an EvalHook"
@@ -175,8 +167,8 @@ class EarlyStoppingHook(Hook):
 
     def _stop_if_waited(self, runner: Runner) -> None:
         if self.wait_count >= self.patience:
-            said = f"did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
-            self._stop(runner, f"{self.monitor} {said}")
+            waited = f"did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
+            self._stop(runner, f"{self.monitor} {waited}")
 
     def _stop(self, runner: Runner, why: str) -> None:
         self.stop_reason = why

@@ -1,4 +1,4 @@
-"""What happens to a step: clipping, accumulation and mixed precision, and no step for a loss that is NaN."""
+"""Hooks on the steps of the optimizer: clipping, accumulation, mixed precision, and no step for a loss that is NaN."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ._hook import HOOKS, Hook
 class OptimizerHook(Hook):
     """Clip gradients, and accumulate them over several batches.
 
-    The runner itself calls ``zero_grad``, ``backward`` and ``step``; this hook does what mmcv's hooks of these names do
-    besides. The loss of each batch is divided by the number of batches in its step, of which the last may have fewer.
+    The runner itself calls ``zero_grad``, ``backward`` and ``step``; this hook does what else mmcv's hooks of these
+    names do. The loss of each batch is divided by the number of batches in its step; the last step may have fewer.
 
     Args:
         grad_clip: ``{"max_norm": 1.0}``, and ``"norm_type"`` if it is not 2: scale all gradients down so that their
@@ -53,7 +53,7 @@ class OptimizerHook(Hook):
             check_arguments(takes, dict(grad_clip), what)
             self.max_norm = finite_number(what, "max_norm", grad_clip["max_norm"], above=0)
             self.norm_type = grad_clip.get("norm_type", 2.0)
-            if self.norm_type != inf:  # the norm that is the greatest absolute value
+            if self.norm_type != inf:  # infinity stands for the greatest absolute value
                 finite_number(what, "norm_type", self.norm_type, above=0)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
@@ -75,15 +75,12 @@ class OptimizerHook(Hook):
             runner.log(grad_norm=norm)
 
 
-_KINDS: tuple[bool | str, ...] = (True, "fp16", "bf16")
-
-
 @final
 @HOOKS.register(name=("AmpOptimizerHook", "Fp16OptimizerHook", "GradientCumulativeFp16OptimizerHook"))
 class AmpOptimizerHook(OptimizerHook):
-    """Compute in mixed precision, besides what `OptimizerHook` does; for PyTorch.
+    """Train a PyTorch model in mixed precision, and do what `OptimizerHook` does.
 
-    It does what ``Runner(amp=True)`` does, and sets the loss scale that float16 needs.
+    This is ``Runner(amp=True)`` with a choice of the precision, and of the loss scale that float16 needs.
 
     Args:
         grad_clip, cumulative_iters: See `OptimizerHook`; gradients are unscaled before they are clipped.
@@ -104,8 +101,9 @@ class AmpOptimizerHook(OptimizerHook):
         loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
-        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, _KINDS)
-        # What is changed in the state of the scaler; with these factors, it keeps its scale.
+        kinds: list[bool | str] = [True, "fp16", "bf16"]
+        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, kinds)
+        # What of the state of the scaler a fixed loss scale replaces; with these factors, the scale stays what it is.
         self._fixed: dict[str, Any] = {}
         if loss_scale != "dynamic":
             scale = finite_number("AmpOptimizerHook", "loss_scale", loss_scale, above=0)
@@ -116,17 +114,16 @@ class AmpOptimizerHook(OptimizerHook):
         super().before_run(runner)
         self.after_load_checkpoint(runner)
         if self._fixed:
-            runner.amp.load_state_dict(runner.amp.state_dict() and {**runner.amp.state_dict(), **self._fixed})
+            state = runner.amp.state_dict()  # empty if the kind needs no loss scale
+            runner.amp.load_state_dict(state and {**state, **self._fixed})
 
     def after_load_checkpoint(self, runner: Runner) -> None:
-        """Turn mixed precision on before the run is restored, whose state has that of the scaler."""
+        """Turn mixed precision on before the run is restored, since the checkpoint has a state of the scaler."""
         if runner.amp is None:
             runner.amp = runner.backend.amp(self.kind, runner.model)
 
 
 Action: TypeAlias = Literal["raise", "skip"]
-
-_ACTIONS: tuple[Action, ...] = ("raise", "skip")
 
 
 class NanLossError(TrainingError, FloatingPointError):
@@ -140,14 +137,16 @@ class NanLossError(TrainingError, FloatingPointError):
 
 NanLossError.__module__ = "aspecthook.training"
 
+_ELSEWHERE = "the loss of another rank is NaN or infinite"
+
 
 @HOOKS.register
 class NanGuardHook(Hook):
     """Keep a NaN or infinite loss away from the parameters.
 
-    The hook checks the loss before the backward pass. One bad batch spoils the whole step where several batches make
-    one, and one bad rank spoils the step of all ranks, which exchange a flag in each step to know. What the forward
-    pass has changed is not undone: the running averages of a batch normalisation have seen the batch.
+    The hook checks the loss before the backward pass. If several batches share a step, one bad batch spoils the step.
+    One bad rank spoils the step of all ranks, which exchange a flag in each step. What the forward pass has changed is
+    not undone: the running averages of a batch normalisation have seen the batch.
 
     Args:
         action: ``"raise"`` an error before the backward pass, or ``"skip"`` the step.
@@ -167,18 +166,25 @@ class NanGuardHook(Hook):
     priority: int | str = "HIGH"  # before OptimizerHook: it need not clip gradients that are thrown away
 
     def __init__(self, action: Action = "raise") -> None:
-        self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
+        self.action: Action = one_of("NanGuardHook", "action", action, ("raise", "skip"))
         self.skipped: int = 0
-        self._bad: float | None = None  # a bad loss among the batches of the present step
+        self._bad: float | None = None  # a bad loss among the batches of the current step
 
     def before_backward(self, runner: Runner, loss: Any) -> None:
-        """Check the loss, and raise on all ranks if it is bad on one, and the action is ``"raise"``."""
+        """Check the loss. If the action is ``"raise"``, raise on all ranks if it is bad on one."""
         value = runner.backend.item(loss)
         bad = not isfinite(value)
         if self.action != "raise":
             self._bad = value if bad else self._bad
         elif any_rank(bad):
-            raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
+            rates = ", ".join(f"{group['lr']:g}" for group in runner.optimizer.param_groups if "lr" in group)
+            raise NanLossError(
+                f"{f'the loss is {value}' if bad else _ELSEWHERE} in epoch {runner.epoch + 1}, iteration "
+                f"{runner.inner_iter + 1} of it ({runner.iter + 1} of the run), with the learning rate "
+                f"{rates or 'unknown'}; the parameters were not changed. Lower the rate or warm it up, clip the "
+                "gradients with OptimizerHook(grad_clip={'max_norm': ...}), look for NaN in the data, or give "
+                "NanGuardHook('skip')"
+            )
 
     def before_optimizer_step(self, runner: Runner) -> Return[None] | None:
         """Skip the step if the loss of one of its batches was bad."""
@@ -188,7 +194,7 @@ class NanGuardHook(Hook):
         if not any_rank(bad is not None):
             return None
         self.skipped += 1
-        problem = "the loss of another rank is bad" if bad is None else f"the loss is {bad}"
+        problem = _ELSEWHERE if bad is None else f"the loss is {bad}"
         runner.logger.warning("NanGuardHook: %s after iteration %d; the step is skipped", problem, runner.iter + 1)
         return Return(None)
 
@@ -197,13 +203,3 @@ class NanGuardHook(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.skipped, self._bad = int(state["skipped"]), state["bad"]
-
-
-def _message(runner: Runner, problem: str) -> str:
-    rates = ", ".join(f"{group['lr']:g}" for group in runner.optimizer.param_groups if "lr" in group)
-    return (
-        f"{problem} in epoch {runner.epoch + 1}, iteration {runner.inner_iter + 1} of it ({runner.iter + 1} of the "
-        f"run), with the learning rate {rates or 'unknown'}; the parameters were not changed. Lower the rate or warm "
-        "it up, clip the gradients with OptimizerHook(grad_clip={'max_norm': ...}), look for NaN in the data, or give "
-        "NanGuardHook(action='skip')"
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from importlib.util import find_spec
@@ -16,10 +15,15 @@ _REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib",
 def run(config: str | None, changes: list[str], *, resume: str | None, overwrite: bool, print_config: bool) -> int:
     """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     try:
-        for name in _REQUIRED:  # now, since some are used at the end of a training
+        for name in _REQUIRED:  # now, since some of them are first used when the training ends
             if find_spec(name) is None:
                 raise ModuleNotFoundError(name=name)
-        return _run(config, changes, resume, overwrite=overwrite, print_config=print_config)
+        if print_config:
+            from ._settings import default_text
+
+            print(default_text(), end="")
+        else:
+            _train(config, changes, resume, overwrite=overwrite)
     except KeyboardInterrupt as interrupt:
         return _fail("interrupted", interrupt, 128 + signal.SIGINT)
     except ModuleNotFoundError as error:
@@ -27,6 +31,7 @@ def run(config: str | None, changes: list[str], *, resume: str | None, overwrite
     except (AspecthookError, OSError) as error:
         why = ": ".join(str(one) for one in (getattr(error, "strerror", None), getattr(error, "filename", None)) if one)
         return _fail(f"aspecthook train: {why or error}", error, 2 if isinstance(error, (ValueError, TypeError)) else 1)
+    return 0
 
 
 def _fail(message: str, error: BaseException, status: int) -> int:
@@ -34,27 +39,20 @@ def _fail(message: str, error: BaseException, status: int) -> int:
     return status
 
 
-def _run(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool, print_config: bool) -> int:
+def _train(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool) -> None:
     from aspecthook.training.checkpoint._files import own_path
 
-    from ._settings import default_text, load_settings
+    from ._settings import load_settings
     from ._train import train
 
-    if print_config and not changes and config is None:
-        print(default_text(), end="")
-        return 0
     settings = load_settings(config, changes)
     folder = Path(settings["run"]["work_dir"])
     if resume is not None and config is None:  # with the settings of the run that is resumed
-        before = own_path(folder, "config.json")
-        if before.exists():
-            settings = load_settings(before, changes, trusted=False)
-    if print_config:
-        print(json.dumps(settings, indent=2, ensure_ascii=False))
-        return 0
+        saved = own_path(folder, "config.json")
+        if saved.exists():
+            settings = load_settings(saved, changes, trusted=False)
     outcome = train(settings, resume=resume, overwrite=overwrite)
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
     print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}")
     report = folder / "report.html"
     print(f"results are in {folder}" + (f": open {report}" if report.exists() else ""))
-    return 0

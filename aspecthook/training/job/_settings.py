@@ -1,27 +1,23 @@
 """Settings of a job: the defaults, overridden by a file, overridden by the command line.
 
-Unknown sections and keys are refused before anything is written: here, or by what is built from a section.
+Unknown sections and keys are refused before anything is written: here, or by whatever is built from a section.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.registry._configs import check_depth, load_config
-from aspecthook.training.registry._registry import check_arguments
+from aspecthook.training.registry._registry import check_keys
 
-# Any: the values that TOML has.
-Value: TypeAlias = Any
-Settings: TypeAlias = dict[str, Value]
+Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
+Settings: TypeAlias = dict[str, Any]  # Any: a `Value`; each is checked by whatever is built from it
 
 # Sections that are hooks: `lr = false` leaves the hook out.
 HOOKS = {
@@ -49,8 +45,8 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
         changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
-        trusted: Whether the file may run code. If not, it may say only what is known to be harmless (see `_refused`),
-            and the ``work_dir`` is the folder that it is in. The changes are trusted anyway.
+        trusted: Whether the file may name code to run. If not, it is one that came with a folder: it may say only what
+            is known to be harmless (see `_received`). The changes are trusted anyway.
 
     Raises:
         ConfigError: A section is unknown or of the wrong type; or a file that is not trusted says more than it may.
@@ -58,67 +54,63 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     settings: Settings = tomllib.loads(default_text())
     if path is not None:
         try:
-            found = load_config(path)
+            config: Settings = load_config(path)
         except OSError as error:
             raise ConfigError(
                 f"the config {path} cannot be read: {error.strerror}; give a TOML file, or the config.json of a run"
             ) from error
-        if not trusted:
-            found = _received(found, Path(path))
-        settings = _with_changes(settings, found, str(path))
+        settings = _changed(settings, config if trusted else _received(config, Path(path)), str(path))
     for change in changes:
-        settings = _with_changes(settings, _parse_change(change), f"--set {change.partition('=')[0]}")
+        settings = _changed(settings, _parsed(change), f"--set {change.partition('=')[0]}")
     return settings
 
 
-def _parse_change(change: str) -> Settings:
+def _parsed(change: str) -> Settings:
+    """Return the config that a change means, ``"section.key=value"``."""
     key, equals, text = change.partition("=")
     for value in (text, json.dumps(text.strip(), ensure_ascii=False)) if equals else ():
         try:
-            with suppress(ValueError):
-                found = tomllib.loads(f"{key} = {value}")
-                check_depth(found)
-                return found
+            config = tomllib.loads(f"{key} = {value}")
+            check_depth(config)
         except RecursionError:
             raise ConfigError(f"--set {brief(key)}: its value is nested too deeply; correct it") from None
+        except ValueError:  # not TOML; as a string in quotes it is
+            continue
+        return config
     raise ConfigError(f"--set {brief(change)}: give section.key=value, such as lr.policy=cosine")
 
 
-def _with_changes(settings: Settings, changes: Mapping[str, Value], who: str) -> Settings:
-    """Return the settings with changes, whose sections are checked; what is built from one checks its keys."""
-    _check_keys(f"{who}: the config", changes, _SECTIONS)
-    return {**settings, **{name: _section(name, settings.get(name) or {}, changes[name], who) for name in changes}}
+def _changed(settings: Settings, config: Settings, who: str) -> Settings:
+    """Return the settings, overridden by a config; of most sections, whatever is built from them checks the keys."""
+    check_keys(_SECTIONS, config, f"{who}: the config")
+    return settings | {name: _section(name, settings.get(name) or {}, config[name], who) for name in config}
 
 
-def _section(name: str, old: Settings, given: Value, who: str) -> Value:
+def _section(name: str, old: Settings, new: Value, who: str) -> Value:
+    """Return a section with the keys of both; `who` begins the messages."""
     if name == "hooks":
-        if is_any(given, list) and all(is_any(row, dict, str) for row in given):
-            return given
-        raise ConfigError(f"{who}: hooks is {described(given)}; give [[hooks]] tables, each with its type")
-    if isinstance(given, bool) and name in _SWITCHED:
-        return given and old
-    if not is_any(given, dict):
-        raise ConfigError(f"{who}: [{name}] is {described(given)}; give a table, such as {name}.key = ...")
-    section = cast("Settings", given)
+        if isinstance(new, list) and all(isinstance(row, (dict, str)) for row in new):
+            return new
+        raise ConfigError(f"{who}: hooks is {described(new)}; give [[hooks]] tables, each with its type")
+    if isinstance(new, bool) and name in _SWITCHED:
+        return new and old
+    if not isinstance(new, dict):
+        raise ConfigError(f"{who}: [{name}] is {described(new)}; give a table, such as {name}.key = ...")
     if name == "run":
-        _check_keys(f"{who}: [run]", section, old)
-        for key, value in section.items():
+        check_keys(old, new, f"{who}: [run]")
+        for key, value in new.items():
             if type(value) is not type(old[key]):
                 raise ConfigError(f"{who}: [run]: {key} is {brief(value)}; give a value such as {old[key]!r}")
     kind = "policy" if name == "lr" else "type"
-    # Of what the old class takes, a new one may know nothing; the data are read alike, whatever they are.
-    is_other = name != "data" and section.get(kind, old.get(kind)) != old.get(kind)
-    return section if is_other else {**old, **section}
+    # Another class may not take the options of the old one. The data are read alike, whatever their type.
+    has_other_options = name != "data" and new.get(kind, old.get(kind)) != old.get(kind)
+    return new if has_other_options else old | new
 
 
-def _check_keys(what: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    check_arguments([Parameter(name, "keyword", has_default=True) for name in known], dict(given), what)
-
-
-# What the ``config.json`` of a folder that was received may say: one list, of what is allowed. The invariant: with
-# these types and these options, whatever their values, a run imports and calls nothing, starts no program, connects to
-# nothing, and writes only to its folder. What is not in the list is refused, so that a hook or an option that is new is
-# refused until somebody has thought about it.
+# What the ``config.json`` of a folder from somebody else may say: a list of what is allowed. The invariant: with these
+# types and options, whatever their values, a run imports and calls nothing, starts no program, connects to nothing, and
+# writes only to its folder. Anything else is refused, so a new hook or option is refused until somebody has thought
+# about it.
 
 _TYPES = """
     digits mlp SGD AdamW LrUpdaterHook MomentumUpdaterHook OptimizerHook AmpOptimizerHook CheckpointHook
@@ -138,33 +130,35 @@ _OPTIONS = """
 
 
 def _received(config: Settings, path: Path) -> Settings:
-    """Return a config, with the folder that its file is in; raise a `ConfigError` if it says more than is allowed."""
+    """Return a config that came with a folder, with that folder as its ``work_dir``; refuse what is not allowed."""
     run: Value = config.get("run", {})
-    if not is_any(run, dict):
-        return config  # which is refused as no table
-    config = {**config, "run": {key: value for key, value in run.items() if key != "work_dir"}}
-    for name, section in config.items():
+    if not isinstance(run, dict):
+        return config  # which is refused later, as every section that is no table
+    run = {key: value for key, value in run.items() if key != "work_dir"}
+    for name, section in {**config, "run": run}.items():
         for place, value in _refused(name, section, name):
             raise ConfigError(
                 f"{path}: {place}={brief(value)} is not what a config that came with a folder may say; if you trust it "
                 f"as code, name it: --config {path}"
             )
-    return {**config, "run": {**config["run"], "work_dir": str(path.parent)}}
+    return {**config, "run": {**run, "work_dir": str(path.parent)}}
 
 
 def _refused(place: str, value: Value, key: str) -> Iterator[tuple[str, Value]]:
-    """Yield the places and values that are not allowed in the value of a key."""
-    if is_any(value, dict):
-        for name, one in value.items():
+    """Yield what is not allowed in the value of a key: its place, as a message shows it, and its value."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
             if name in _OPTIONS.split():
-                yield from _refused(f"{place}.{name}", one, name)
+                yield from _refused(f"{place}.{name}", inner, name)
             else:
-                yield f"{place}[{brief(name)}]", one
-    elif is_any(value, list):
-        for number, one in enumerate(value):
-            yield from _refused(f"{place}[{number}]", one, key)
+                yield f"{place}[{brief(name)}]", inner
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _refused(f"{place}[{number}]", inner, key)
     elif isinstance(value, str):
-        # A word, as the name of a policy or a metric, can be no path, address or import path.
-        is_word = value == "" or value.translate({ord(mark): None for mark in "_- "}).isalnum()
-        if value not in _TYPES.split() if key in ("type", "hooks") else not is_word:
+        if key in ("type", "hooks"):
+            is_allowed = value in _TYPES.split()
+        else:  # a word, such as the name of a policy or a metric, cannot be a path, an address or an import path
+            is_allowed = value == "" or value.translate({ord(mark): None for mark in "_- "}).isalnum()
+        if not is_allowed:
             yield place, value

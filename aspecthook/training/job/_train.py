@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,15 @@ from aspecthook._errors import ConfigError, brief
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._files import own_path, put
 from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.data._loading import ArrayDataset, DataLoader, load_digits, permutation
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
-from ._settings import HOOKS, Settings
+from ._settings import HOOKS, Settings, Value
 
-# Any: the layers, optimizers and tensors of either library, which have the same names.
-Library: TypeAlias = Any
+Library: TypeAlias = Any  # the modules, optimizers and tensors of NumPy or PyTorch, which have the same names
 
 DATA = Registry("data", imports=True)
 DATA.register(load_digits, name="digits")
@@ -34,12 +32,11 @@ _CONFIG = "config.json"
 
 
 class Outcome(NamedTuple):
-    """The result of a job: how many of the test images were classified correctly, by the best checkpoint if any."""
+    """The result of a job, on the test images."""
 
-    accuracy: float  # from 0 to 1
+    accuracy: float  # the share of the images that were classified correctly
     images: int
-    checkpoint: Path | None  # None if the model was tested as it was at the end
-    runner: Runner
+    checkpoint: Path | None  # the best one, which was tested; None if the model was tested as it was at the end
 
 
 def train(settings: Settings, *, resume: str | None = None, overwrite: bool = False) -> Outcome:
@@ -48,8 +45,7 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
     Args:
         settings: The settings, from `load_settings`.
         resume: The checkpoint to resume from; ``""`` for the furthest in the ``work_dir``.
-        overwrite: Whether to begin in a ``work_dir`` that holds another run, whose checkpoints are then set aside: a
-            new run, or with `resume` that of the checkpoint.
+        overwrite: Whether the ``work_dir`` may hold another run, whose checkpoints are then set aside.
 
     Raises:
         ConfigError: The settings name something that cannot be built.
@@ -64,8 +60,8 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
     saved = None
     if resume is not None:
         place = Path(resume or folder)
-        saved = newest(place) if place.is_dir() else place
-        if saved is None or not saved.exists():
+        saved = place if place.is_file() else newest(place)
+        if saved is None:
             raise TrainingError(
                 f"there is no checkpoint to resume from in {place}; start a new run without --resume, or name that of "
                 "an earlier run, which is in its folders run.1, run.2, if any"
@@ -77,28 +73,30 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
     runner = _runner(settings, seed, *data.arrays)
     if saved is not None:
         runner.resume(saved, other_run=overwrite)
-    aside = runner.take_folder()  # before the config changes: that of one run never stands beside another's
-    if aside is not None and (folder / _CONFIG).exists():
-        (folder / _CONFIG).rename(aside / _CONFIG)
+    # Before the config changes, so that the config of one run never lies beside the checkpoints of another.
+    moved_to = runner.claim_folder()
+    if moved_to is not None and (folder / _CONFIG).exists():
+        (folder / _CONFIG).rename(moved_to / _CONFIG)
     put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
     runner.fit(loader, DataLoader(held_out, 256))
-    found = [getattr(hook, "best", None) for hook in runner.hooks]
-    # One that does not exist stayed in the folder that the run began in.
-    best = next((path for path in found if isinstance(path, Path) and path.exists()), None)
+    bests = [getattr(hook, "best", None) for hook in runner.hooks]
+    # The best checkpoint of a resumed run may have stayed in the folder that the run began in.
+    best = next((path for path in bests if isinstance(path, Path) and path.exists()), None)
     if best is not None:
         runner.load_checkpoint(best)
     accuracy = runner.test(DataLoader(test, 256))["test_accuracy"]
-    return Outcome(float(accuracy), len(test), best, runner)
+    return Outcome(float(accuracy), len(test), best)
 
 
 def _data(section: Settings, seed: int) -> list[ArrayDataset]:
     """Return the images and labels to train on, to validate on and to test on."""
-    options = {name: value for name, value in section.items() if name not in ("batch_size", "held_out")}
+    source = {name: value for name, value in section.items() if name not in ("batch_size", "held_out")}
     fraction = finite_number("[data]", "held_out", section["held_out"], above=0, below=1)
-    (images, labels), test = (DATA.build_from_config({**options, "split": part}) for part in ("train", "test"))
-    out = np.zeros(len(labels), bool)
-    out[permutation(len(labels), seed, 0)[: round(len(labels) * fraction)]] = True
-    return [ArrayDataset(images[~out], labels[~out]), ArrayDataset(images[out], labels[out]), ArrayDataset(*test)]
+    (images, labels), test = (DATA.build_from_config({**source, "split": split}) for split in ("train", "test"))
+    is_held_out = np.zeros(len(labels), bool)
+    is_held_out[permutation(len(labels), seed, 0)[: round(len(labels) * fraction)]] = True
+    parts = [ArrayDataset(images[where], labels[where]) for where in (~is_held_out, is_held_out)]
+    return [*parts, ArrayDataset(*test)]
 
 
 # The model
@@ -133,14 +131,10 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
     """Return a runner with its model, its optimizer and its hooks; nothing is written."""
     run = settings["run"]
     backend = one_of("[run]", "backend", run["backend"], ("numpy", "torch"))
-    nn: Library = ours
-    optim: Library = ours
-    loss: Callable[[Library, Library], Library] = ours.cross_entropy
-    nn.manual_seed(seed)  # for the initial parameters of the model
-    if backend == "torch":
-        torch: Library = import_module("torch")
-        torch.manual_seed(seed)
-        nn, optim, loss = torch.nn, torch.optim, torch.nn.functional.cross_entropy
+    library: Library = ours if backend == "numpy" else import_module("torch")
+    library.manual_seed(seed)  # for the initial parameters of the model
+    nn, optim, losses = (library,) * 3 if backend == "numpy" else (library.nn, library.optim, library.nn.functional)
+    loss: Callable[[Library, Library], Library] = losses.cross_entropy
     parts = Registry("models and optimizers", imports=True)
     parts["mlp"] = partial(_mlp, nn, int(np.prod(images.shape[1:])), int(labels.max()) + 1)
     parts.update({name: getattr(optim, name) for name in ("SGD", "AdamW") if hasattr(optim, name)})
@@ -149,35 +143,35 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         optimizer = parts.build_from_config(settings["optimizer"], params=model.net.parameters())
     except ConfigError:
         raise
-    except (TypeError, ValueError, RuntimeError, MemoryError) as error:  # RuntimeError is PyTorch's for no memory
+    except (TypeError, ValueError, RuntimeError, MemoryError) as error:  # without memory PyTorch raises a RuntimeError
         raise ConfigError(f"{error}; correct the value in [model] or [optimizer]") from error
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
     runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, **options)
-    found = {name: settings.get(name, False) for name in HOOKS}
-    hooks = {name: {"type": HOOKS[name], **section} for name, section in found.items() if section is not False}
+    sections = {name: settings.get(name, False) for name in HOOKS}
+    hooks = [{"type": HOOKS[name], **section} for name, section in sections.items() if section is not False]
     runner.register_training_hooks(
-        **{f"{name}_config": hooks.pop(name, None) for name in ("lr", "momentum", "checkpoint", "timer")},
         optimizer_config={"grad_clip": settings["clip"]} if settings["clip"] else None,
         log_config=settings["log"],
-        custom_hooks=[*hooks.values(), *settings.get("hooks", [])],
+        timer_config=None,
+        custom_hooks=[*hooks, *settings.get("hooks", [])],
     )
     return runner
 
 
-_WIDEST = 10_000  # the widths of all layers together, which take a few hundred megabytes at most
-_MOST_LAYERS = 100
+# The widths of all layers together. The config of a folder from somebody else may say them, and must not take all
+# memory: these take a few hundred megabytes at most.
+_WIDEST = 10_000
 
 
-def _mlp(nn: Library, size: int, classes: int, hidden: Library = None, dropout: float = 0.3) -> Library:
+def _mlp(nn: Library, size: int, classes: int, hidden: Value, dropout: float) -> Library:
     """Return fully connected layers."""
-    widths = [256, 128] if hidden is None else hidden
-    if not is_any(widths, list) or not all(type(width) is int and width > 0 for width in widths):
+    if not isinstance(hidden, list) or not all(type(width) is int and width > 0 for width in hidden):
         raise ConfigError(f"[model]: hidden is {brief(hidden)}; give whole numbers from 1 up, such as [256, 128]")
-    # The config of a folder that was received may say this, and is not to take all memory.
-    if len(widths) > _MOST_LAYERS or sum(widths) > _WIDEST:
+    widths = cast("list[int]", hidden)
+    if sum(widths) > _WIDEST:
         raise ConfigError(
-            f"[model]: hidden has {len(widths)} layers of {sum(widths)} units together; an mlp has at most "
-            f"{_MOST_LAYERS} and {_WIDEST}: for more, name a class of your own as the type of the model"
+            f"[model]: hidden has layers of {sum(widths)} units together; an mlp has at most {_WIDEST}: for more, name "
+            "a class of your own as the type of the model"
         )
     layers: list[Library] = []
     for width in widths:

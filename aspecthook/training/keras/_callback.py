@@ -155,11 +155,11 @@ class Callback:
     """
 
     priority: int | str = "NORMAL"
-    # Here and not in `__init__`, for subclasses that do not call it.
+    # Not set in `__init__`, which subclasses may not call.
     params: dict[str, Any] | None = None
     verbose: int = 0
     _model: Any = None
-    _kept: ClassVar[tuple[str, ...] | None] = None  # the attributes that are its state; None if it has none
+    _kept: ClassVar[tuple[str, ...] | None] = None  # the attributes that a checkpoint keeps; None for no state at all
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Set ``params``; called before anything begins."""
@@ -253,12 +253,12 @@ class Callback:
 
     @property
     def _runner(self) -> Runner | None:
-        """The run that the callback is on; None in a fit of Keras."""
+        """The run of the callback; None in a fit of Keras."""
         return self._model.runner if isinstance(self._model, RunModel) else None
 
     @property
     def _begins_anew(self) -> bool:
-        """Whether training begins, and no run is resumed: then `on_train_begin` resets the callback."""
+        """Whether no run is resumed, so that `on_train_begin` resets the callback."""
         return not (isinstance(self._model, RunModel) and self._model.resumed)
 
     @property

@@ -1,4 +1,4 @@
-"""The callbacks that watch no number: logs, backups, learning rates by epoch, functions; and several as one."""
+"""Callbacks that do not watch a number: logs, backups, learning rates by epoch, functions, and lists of callbacks."""
 
 from __future__ import annotations
 
@@ -149,11 +149,11 @@ _CHECKPOINT = "latest.safetensors"
 class BackupAndRestore(Callback):
     """Save backups, and resume from the last one if there is one when training begins.
 
-    A backup is a checkpoint: the run continues as if it had never ended, also inside an epoch, with all callbacks and
-    hooks. In a fit of ``keras.Model``, use Keras's own.
+    A backup is a checkpoint: the run continues as if it had never ended, also within an epoch, and so do its callbacks
+    and hooks. In a fit of ``keras.Model``, use Keras's own.
 
     Args:
-        backup_dir: A folder for the backup alone.
+        backup_dir: A folder for the backup and nothing else.
         save_freq: ``"epoch"``, or the number of batches.
         delete_checkpoint: Whether to delete the backup when training has ended; other files in the folder stay.
 
@@ -199,7 +199,7 @@ class BackupAndRestore(Callback):
         runner = self.model.runner
         self.backup_dir.mkdir(parents=True, exist_ok=True)
         path = own_path(self.backup_dir, _CHECKPOINT)
-        runner.after_stage(lambda: runner.save_checkpoint(path))  # with what other hooks do until then
+        runner.after_stage(lambda: runner.save_checkpoint(path))  # other hooks may still act in this stage
 
     def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
         if self.delete_checkpoint and self._writes:
@@ -222,7 +222,8 @@ class LearningRateScheduler(Callback):
         0.9
     """
 
-    # Nothing has to be kept: the optimizer of a resumed run has its rate, and must not get it again within an epoch.
+    # A state, although an empty one, so that a run resumed within an epoch does not set the rate again: the optimizer
+    # has it.
     _kept = ()
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
@@ -338,7 +339,7 @@ class CallbackList(Callback):
         **params: object,
     ) -> None:
         super().__init__()
-        self.callbacks: list[Any] = []  # of our class, of Keras's, or of one that only looks like them
+        self.callbacks: list[Any] = []  # of our class, of Keras's, or of one with the same methods
         for callback in callbacks:
             self.append(callback)
         if add_history and not any(isinstance(callback, History) for callback in self.callbacks):

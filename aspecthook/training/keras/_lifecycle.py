@@ -1,9 +1,9 @@
-"""A run as a fit of Keras: where an epoch ends, the means that callbacks are given, and where their methods are called.
+"""A run as a fit of Keras: where an epoch ends, what its logs are, and where the methods of callbacks are called.
 
-A run has one `KerasLifecycle`, a hook that is registered with the first callback; it is all that the callbacks of the
+A run has one `KerasLifecycle`, a hook that is registered with the first callback, and holds what the callbacks of the
 run share. An epoch is one pass over the data. It ends after the last validation of the workflow before training
-continues, or after the pass itself if none follows. Validations that hooks make in between (`EvalHook`) belong to the
-epoch that they are in.
+continues, or after the pass itself if no validation follows. A validation by a hook (`EvalHook`) belongs to the epoch
+in which it takes place.
 """
 
 from __future__ import annotations
@@ -19,23 +19,18 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._loggers import values_of
-from aspecthook.training.loop._dialect import Binding, Method, Stage
-from aspecthook.training.loop._model import Means, logged_by, of_mode
+from aspecthook.training.loop._dialect import Binding, Method
+from aspecthook.training.loop._model import Means, Outputs, logged_by, of_mode
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
 from ._callback import KERAS, RunModel, has_state, is_of_keras, methods_of
 from ._monitor import mode_by_name
 
-# An epoch is under way; or trained, while a validation is still to come; or over after a stage of that mode, so that
-# `on_epoch_end` is due.
+# An epoch is open while it is trained, and trained while its validation is still to come. It is over when its
+# `on_epoch_end` is due, which is called at the end of the stage that is named: training or validation.
 Phase: TypeAlias = Literal["open", "trained", "over after train", "over after val"]
 Numbers: TypeAlias = dict[str, Any]  # Any: callbacks may add to logs what they like
-
-
-def _sorted(logs: Mapping[str, Any]) -> Numbers:
-    """Return logs in the alphabetical order of their names, as Keras has them."""
-    return dict(sorted(logs.items()))
 
 
 @final
@@ -46,8 +41,8 @@ class Epoch:
     number: int = 0
     phase: Phase = "open"
     train: Means = field(default_factory=Means)
-    val: Numbers | None = None  # None until it has had a validation, with or without numbers
-    logs: Numbers | None = None  # for `on_epoch_end`, and what callbacks have added to them
+    val: Numbers | None = None  # the numbers of its validations; None before the first one
+    logs: Numbers | None = None  # of `on_epoch_end`, to which callbacks may add; None before its first call
 
 
 @final
@@ -61,10 +56,10 @@ class KerasLifecycle(Hook):
         self.running = False
         self.epoch = Epoch()
         self.test = Means()
-        # The means so far, as one dict that the callbacks of a batch share; None until one of them asks.
+        # The means so far, one dict for all callbacks of a batch; None until one of them asks for it.
         self._so_far: Numbers | None = None
-        self._loaded = False  # whether a state was, for the next run
-        # By their ids: the callbacks, and the last epochs that each one's `on_epoch_begin` and `on_epoch_end` had.
+        self._loaded = False  # whether the next run continues from a state that was loaded
+        # By id: the callbacks, and for each the last epoch for which `on_epoch_begin` and `on_epoch_end` were called.
         self.callbacks: dict[int, Any] = {}  # Any: of our class, of Keras's, or one that only looks like them
         self.begun: dict[int, int | None] = {}
         self.ended: dict[int, int | None] = {}
@@ -103,7 +98,7 @@ class KerasLifecycle(Hook):
             callback.set_params({"verbose": 1, "epochs": epochs, "steps": steps})
 
     def before_train(self) -> None:
-        """End an epoch that a checkpoint was saved in between the calls of `on_epoch_end` of two callbacks."""
+        """Call `on_epoch_end` where a run is resumed from a checkpoint that one of several callbacks saved there."""
         if self.epoch.phase.startswith("over"):
             for _, callback in self._named():
                 self.end_epoch(callback)
@@ -115,18 +110,18 @@ class KerasLifecycle(Hook):
         self.before_train()
 
     def always_run(self) -> None:
-        """Note that validations from now on are none of a run."""
+        """Note that later validations do not belong to a run."""
         self.running = self._loaded = False
 
     # Epochs
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Begin an epoch, or continue the one that was interrupted."""
+        """Begin an epoch, or continue an interrupted one."""
         if runner.progress.inner_iter == 0 or self.epoch.number != runner.epoch:
             self.epoch = Epoch(runner.epoch)
         self.epoch.phase, self.epoch.logs = "open", None
 
-    def after_train_iter(self, result: object, logs: Numbers) -> None:
+    def after_train_iter(self, result: Outputs, logs: Numbers) -> None:
         """Add up what the batch has logged."""
         self.epoch.train.add(result, logs)
         self._so_far = None
@@ -136,7 +131,7 @@ class KerasLifecycle(Hook):
         done = runner.progress
         ends = runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
         # An epoch that is interrupted continues when the run is resumed.
-        if done.epoch > self.epoch.number or (ends and not runner.interrupted):
+        if done.epoch > self.epoch.number or (ends and runner.interrupts.came is None):
             self.epoch.phase = "trained" if runner.validation_follows() else "over after train"
 
     def after_val_epoch(self, runner: Runner) -> None:
@@ -148,12 +143,12 @@ class KerasLifecycle(Hook):
             epoch.phase = "over after val"
 
     def logs(self) -> Numbers:
-        """Return the logs of the epoch that is over, the same on all ranks; none if no epoch is."""
+        """Return the logs of the epoch that is over, the same on all ranks; {} if none is. Keras has logs sorted."""
         if self.epoch.phase == "open":
             return {}
         # Other hooks may have added numbers since the validation.
         val = {} if self.epoch.val is None else {**self.epoch.val, **of_mode("val", self.model.runner.logs)}
-        return _sorted(broadcast({**self.epoch.train.now(), **val}))
+        return dict(sorted(broadcast({**self.epoch.train.now(), **val}).items()))
 
     def end_epoch(self, callback: object) -> None:
         """Call a callback's `on_epoch_end`, once for each epoch."""
@@ -169,7 +164,7 @@ class KerasLifecycle(Hook):
     def so_far(self, means: Means) -> Numbers:
         """Return the means of an epoch of training, or of an evaluation, so far."""
         if self._so_far is None:
-            self._so_far = _sorted(means.now())
+            self._so_far = dict(sorted(means.now().items()))
         return self._so_far
 
     def before_val_epoch(self, runner: Runner) -> None:
@@ -178,13 +173,13 @@ class KerasLifecycle(Hook):
         if not self.running:
             self._introduce(runner, 1, runner.mode)
 
-    def after_val_iter(self, result: object, logs: Numbers) -> None:
+    def after_val_iter(self, result: Outputs, logs: Numbers) -> None:
         """Add up what the batch has logged."""
         self.test.add(result, logs)
         self._so_far = None
 
     def always_val_epoch(self) -> None:
-        """Forget the means of the evaluation: callbacks of the batch that a hook validates in ask for those of that."""
+        """Forget the means of the evaluation. If a hook has validated within a batch, training needs its own again."""
         self._so_far = None
 
     before_test_epoch = before_predict_epoch = before_val_epoch
@@ -194,7 +189,7 @@ class KerasLifecycle(Hook):
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how far the epoch has come, and whose turn it is."""
+        """Return the state of the epoch, and which callbacks have had its `on_epoch_begin` and `on_epoch_end`."""
         epoch = self.epoch
         return {
             "epoch": {
@@ -219,16 +214,16 @@ class KerasLifecycle(Hook):
         for name, callback in self._named():
             if name in state["callbacks"]:
                 begun, self.ended[id(callback)] = state["callbacks"][name]
-                # What a callback without a state did when the epoch began is forgotten, so it is called again.
+                # A callback without a state has lost what it did when the epoch began, so it is called again.
                 self.begun[id(callback)] = begun if has_state(callback) else None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Calls a method of a callback as a hook; each method here is such a hook for some of the events.
+    """Calls a method of a callback. Each method here is the hook for some of the events.
 
-    All of them return None, since what a method returns is not an answer to the stage.
+    All of them return None: unlike a hook, a callback does not change a stage by what it returns.
     """
 
     life: KerasLifecycle
@@ -261,7 +256,7 @@ class Caller:
         self.method(inner_iter, self.life.so_far(self.life.test))
 
     def test_end(self, mode: str, logs: Numbers) -> None:
-        self.method(_sorted(logged_by(mode, logs)))
+        self.method(dict(sorted(logged_by(mode, logs).items())))
 
     def predict_batch_end(self, inner_iter: int, result: object) -> None:
         arrays = map_leaves(lambda one: one.detach().cpu().numpy() if is_tensor(one) else one, result)
@@ -299,7 +294,7 @@ def bindings(callback: object, run: Runner) -> list[Binding]:
     life = life or run.register_hook(KerasLifecycle(run))
     life.callbacks[id(callback)] = callback
     return [
-        Binding(Stage(stage, kind), MethodType(function, Caller(life, callback, methods[event])))
+        Binding(stage, kind, MethodType(function, Caller(life, callback, methods[event])))
         for event, (stages, kind, function) in _EVENTS.items()
         if event in methods
         for stage in stages.split()

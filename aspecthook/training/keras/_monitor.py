@@ -47,45 +47,47 @@ class MonitorCallback(Callback):
         self.mode: Mode = one_of(who, "mode", mode, _MODES)
         self.best: float | None = None if baseline is None else finite_number(who, "baseline", baseline)
         self.min_delta: float = abs(finite_number(who, "min_delta", min_delta))
-        self._sought: Mode = mode  # what "auto" comes to, once it is known
+        self._resolved: Mode = mode  # never "auto" once `_resolve_mode` has returned
 
     def set_model(self, model: object) -> None:
-        """Set ``model``; raise if it is a run, on which nothing will show whether a greater number is better."""
+        """Set ``model``; raise now if it is a run, and nothing shows whether a greater number is better."""
         super().set_model(model)
         if self._compares and isinstance(model, RunModel):
-            self._seek()
+            self._resolve_mode()
 
     def is_better(self, value: float, other: float | None) -> bool:
         """Whether a number is better than another one by more than `min_delta`; any number is better than None."""
-        lesser = self._seek() == "min"
+        lesser = self._resolve_mode() == "min"
         if other is None:
             return True
         return value + self.min_delta < other if lesser else value - self.min_delta > other
 
-    def _seek(self) -> Mode:
-        if self._sought != "auto":
-            return self._sought
+    def _resolve_mode(self) -> Mode:
+        """Return "min" or "max"; for "auto", ask the metrics that Keras has compiled, then the name, or raise."""
+        if self._resolved != "auto":
+            return self._resolved
         name = self.monitor.removeprefix("val_")
         compiled = list(getattr(self.model, "metrics", ()))
-        for metric in [*compiled, *(inner for one in compiled for inner in getattr(one, "metrics", ()))]:
+        inside = [metric for group in compiled for metric in getattr(group, "metrics", ())]
+        for metric in (*compiled, *inside):
             if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
-                self._sought = "max" if metric._direction == "up" else "min"
-                return self._sought
-        self._sought = mode_by_name(name)
-        if self._sought == "auto":
+                self._resolved = "max" if metric._direction == "up" else "min"
+                return self._resolved
+        self._resolved = mode_by_name(name)
+        if self._resolved == "auto":
             raise HookOptionError(
                 f"{type(self).__name__}: the name {self.monitor!r} does not show whether a greater or a lesser number "
                 f"is better; give mode='max' or mode='min'{nearest(self.monitor, _USUAL)}"
             )
-        return self._sought
+        return self._resolved
 
     def get_monitor_value(self, logs: Logs) -> Any:
         """Return the number; if it is missing, log a warning and return None."""
         value = (logs or {}).get(self.monitor)
-        # A run that stops does not validate any more.
+        # A run that is stopping does not validate any more.
         if value is None and not getattr(self.model, "stop_training", False):
             if self._compares:
-                self._seek()
+                self._resolve_mode()
             there = ", ".join(logs or ()) or "none"
             near = nearest(self.monitor, list(logs or ()))
             logger = logging.getLogger("aspecthook.training") if self._runner is None else self._runner.logger
@@ -349,7 +351,7 @@ class ModelCheckpoint(MonitorCallback):
             self.best = value
         if self._runner is None or "batch" not in fields:  # other callbacks may look for the file when an epoch ends
             self._write(path)
-        else:  # with what other callbacks remember of the batch
+        else:  # when the other callbacks have had the batch, too
             self._runner.after_stage(lambda: self._write(path))
 
     def _write(self, path: str) -> None:

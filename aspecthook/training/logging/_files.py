@@ -1,4 +1,4 @@
-"""Loggers that write a line for each row, to files that a run continues after it was killed.
+"""Loggers that write files, which a resumed run continues.
 
 The invariant: a file consists of whole lines at any moment, except for the last line of a process that was killed while
 writing it. A checkpoint has the size and the checksum of each file, so that a resumed run can remove the lines that
@@ -20,43 +20,49 @@ from logging import Logger
 from math import isfinite
 from pathlib import Path
 from time import time, time_ns
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeAlias, final
 from zlib import crc32
 
-from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import check_regular, folder_of, own_path, path_of, put, unused_path
+from aspecthook.training.checkpoint._format import AnyPath
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
 from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line
 
+Mark: TypeAlias = tuple[int, int]  # the size of a file, and its checksum
+
 
 @final
 class LineFile:
-    """A file of lines, which is open only while some are written.
+    """A file of lines, which is open only while lines are written.
 
-    The mark says where the file ended at the checkpoint that the run was resumed from. What came later is removed,
-    since the run will write it again. Without a mark the file is new, and an older one is kept under another name.
+    The mark of a checkpoint says where the file ended when the checkpoint was saved. A resumed run removes what came
+    later, since it will write that again. Without a mark the file is new, and an older one is kept under another name.
     """
 
-    def __init__(self, path: Path, logger: Logger, mark: Mapping[str, int] | None, header: str) -> None:
+    def __init__(self, path: Path, logger: Logger, mark: Mark | None, header: str) -> None:
         self.path = path
         self._logger, self._mark, self._header = logger, mark, header.encode()
-        self._is_begun = False
-        self._size = self._sum = 0  # of the file, and its checksum
+        self._end: Mark | None = None  # of the file as it is; None until it is begun
         check_regular(path)
-        with suppress(OSError):  # the first line will tell
-            self._begin()
+        with suppress(OSError):  # if the file cannot be written, the first line raises
+            self._end = self._begin()
 
-    def mark(self) -> Mapping[str, int] | None:
+    def mark(self) -> Mark | None:
         """Return where the file ends, for a checkpoint."""
-        return {"size": self._size, "sum": self._sum} if self._is_begun else self._mark
+        return self._end or self._mark
 
-    def _begin(self) -> None:
-        """Begin the file, or cut it back to where it was; do nothing if that was done."""
-        if self._is_begun:
-            return
+    def write(self, lines: str) -> None:
+        """Append whole lines."""
+        size, checksum = self._end = self._end or self._begin()
+        data = lines.encode()
+        append(self.path, data)
+        self._end = size + len(data), crc32(data, checksum)
+
+    def _begin(self) -> Mark:
+        """Begin the file, or cut it back to its mark."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         found = self.path.read_bytes() if self.path.exists() else b""
         kept = self._kept(found)
@@ -67,35 +73,24 @@ class LineFile:
         kept = kept or self._header
         if kept != found or not self.path.exists():
             put(self.path, kept)
-        self._size, self._sum = len(kept), crc32(kept)
-        self._is_begun = True
+        return len(kept), crc32(kept)
 
     def _kept(self, found: bytes) -> bytes | None:
-        """Return what the run continues of a file; None if the file is that of another run."""
+        """Return the part of the file that the run continues; None if the file belongs to another run."""
         if self._mark is None:
             return None
-        whole, size = found[: found.rfind(b"\n") + 1], self._mark["size"]
-        kept = whole[:size]
+        size, checksum = self._mark
+        kept = found[: found.rfind(b"\n") + 1][:size]
         if len(kept) < size:
-            told = (
-                "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. The rows that are "
-                "missing are lost, and the run continues after byte %d, the end of the last whole line"
+            self._logger.warning(
+                "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. Rows are lost, and "
+                "the run continues after byte %d, the end of the last whole line",
+                *(self.path, len(found), size, len(kept)),
             )
-            self._logger.warning(told, self.path, len(found), size, len(kept))
-        elif crc32(kept) != self._mark["sum"]:
+        elif crc32(kept) != checksum:
             self._logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
             return None
         return kept
-
-    def write(self, lines: str) -> None:
-        """Append whole lines."""
-        self._begin()
-        data = lines.encode()
-        append(self.path, data)
-        self._size, self._sum = self._size + len(data), crc32(data, self._sum)
-
-    def close(self) -> None:
-        """Do nothing: the file is open only while lines are written."""
 
 
 def append(path: Path, data: bytes) -> None:
@@ -111,7 +106,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def as_text(cell: str) -> str:
-    """Return a string as a cell that spreadsheets show and do not compute: after an apostrophe, if it is a formula."""
+    """Return a cell that a spreadsheet shows and does not compute: a formula gets an apostrophe before it."""
     return f"'{cell}" if re.match("'*[=+@\\-\t\r]", cell) else cell
 
 
@@ -121,12 +116,7 @@ class FileLoggerHook(LoggerHook):
     default: ClassVar[str]  # the path unless another is given
 
     def __init__(
-        self,
-        interval: int = 10,
-        *,
-        by_epoch: bool = True,
-        ignore_last: bool = True,
-        path: str | os.PathLike[str] | None = None,
+        self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True, path: AnyPath | None = None
     ) -> None:
         super().__init__(None, interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self.path: Path = path_of(type(self).__name__, self.default if path is None else path)
@@ -138,27 +128,29 @@ class FileLoggerHook(LoggerHook):
         return own_path(folder_of(runner.work_dir, type(self).__name__, "path='/...'"), self.path)
 
 
-class _LineLoggerHook(FileLoggerHook):
-    """The base of loggers whose files are continued by a resumed run."""
+class LineLoggerHook(FileLoggerHook):
+    """The base of hooks that write lines to a file."""
 
     header: ClassVar[str] = ""  # the first line of a new file
+    file: LineFile | None = None  # from the beginning of the run on
 
-    def _begin(self, runner: Runner) -> None:
-        mark = None if self._loaded is None else self._loaded["file"]
-        self.sink: Any = LineFile(self.target(runner), runner.logger, mark, self.header)
+    def _open(self, runner: Runner) -> None:
+        mark: Mark | None = None if self._loaded is None else self._loaded["file"]
+        self.file = LineFile(self.target(runner), runner.logger, mark, self.header)
+        self._sink, self._sink_name = self.file.write, self.file.path
 
     def state_dict(self) -> dict[str, Any]:
-        return {"file": None if self.sink is None else self.sink.mark(), **super().state_dict()}
+        return {"file": None if self.file is None else self.file.mark(), **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        mark = state["file"]
-        if mark is not None:
-            mark = {name: whole_number(type(self).__name__, name, mark[name], 0) for name in ("size", "sum")}
-        super().load_state_dict({**state, "file": mark})
+        if state["file"] is not None:
+            size, checksum = map(int, state["file"])
+            state = {**state, "file": (size, checksum)}
+        super().load_state_dict(state)
 
 
 @HOOKS.register
-class TextLoggerHook(_LineLoggerHook):
+class TextLoggerHook(LineLoggerHook):
     """Log lines of text, to ``log.txt`` in the run's `work_dir` and to the run's logger.
 
     The logger gets them at level INFO, which Python hides unless logging is configured; on a terminal, use
@@ -175,31 +167,31 @@ class TextLoggerHook(_LineLoggerHook):
 
     default = "log.txt"
 
-    def _begin(self, runner: Runner) -> None:
+    def _open(self, runner: Runner) -> None:
         if runner.work_dir is not None or self.path != Path(self.default):
-            super()._begin(runner)
+            super()._open(runner)
 
     def _write(self, runner: Runner, row: Row) -> None:
-        mode = "" if row.mode == "train" else f"({row.mode})"
-        length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
-        place = f"Epoch{mode} [{row.epoch}]" if self.by_epoch else f"Iter{mode} "
-        place += f"[{row.iter}{'' if length is None or mode else f'/{length}'}]"
         numbers = [f"{name}: {number_text(value)}" for name, value in row.numbers.items()]
-        eta = None if mode else eta_of(runner)
-        if eta is not None:
-            numbers.append(f"eta: {duration_text(eta)}")
+        mode, total = f"({row.mode})", None
+        if row.mode == "train":
+            mode, total = "", length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
+            eta = eta_of(runner)
+            numbers += [] if eta is None else [f"eta: {duration_text(eta)}"]
+        place = f"Epoch{mode} [{row.epoch}]" if self.by_epoch else f"Iter{mode} "
+        place += f"[{row.iter}]" if total is None else f"[{row.iter}/{total}]"
         line = one_line(f"{place}  {', '.join(numbers)}")
         runner.logger.info("%s", line)
         self._send(runner, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
 
 
 @HOOKS.register
-class JsonLoggerHook(_LineLoggerHook):
+class JsonLoggerHook(LineLoggerHook):
     """Log rows as JSON lines to ``log.jsonl`` in the run's `work_dir`; NaN and infinity become ``null``.
 
-    Each line is written at once. A resumed run removes the lines after its checkpoint, so that the file ends up as if
-    the run had never stopped; a new run renames an older file to ``log.1.jsonl``. If the disk is full, the run
-    continues with a warning, and the missing lines are written when there is room.
+    Each line is written at once. A resumed run removes the lines after its checkpoint, so that the file is in the end
+    what it would be if the run had never stopped. A new run renames an older file to ``log.1.jsonl``. If the disk is
+    full, the run continues with a warning, and the missing lines are written as soon as there is room.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
@@ -218,10 +210,10 @@ class JsonLoggerHook(_LineLoggerHook):
 
 
 @HOOKS.register
-class CsvLoggerHook(_LineLoggerHook):
-    """Log numbers as a table, to ``log.csv`` in the run's `work_dir`. It resumes as the file of `JsonLoggerHook` does.
+class CsvLoggerHook(LineLoggerHook):
+    """Log numbers as a table, to ``log.csv`` in the run's `work_dir`. A resumed run continues it, see `JsonLoggerHook`.
 
-    The columns are ``mode``, ``epoch``, ``iter``, ``name`` and ``value``: each number has a line of its own, so that a
+    The columns are ``mode``, ``epoch``, ``iter``, ``name`` and ``value``. Each number has a line of its own, so a
     number that is logged for the first time late in the run needs no new column.
 
     Args:
@@ -247,15 +239,15 @@ class CsvLoggerHook(_LineLoggerHook):
 
 @final
 class EventFile:
-    """A sink that writes an event file, which is made in its folder with the first row.
+    """An event file, which is made in its folder with the first row.
 
-    TensorBoard drops what older files in the folder have from the step `start` on. `EventsWriter` of tensorboardX
-    writes in the thread that has the events; its `SummaryWriter` has another thread for that, which loses the events of
-    a program that is killed, and stops it forever where a disk is full.
+    TensorBoard drops what older files in the folder have from the step `start` on. The file is written by the
+    `EventsWriter` of tensorboardX, in this thread. Its `SummaryWriter` has a thread of its own, which loses the events
+    of a program that is killed, and hangs the program if the disk is full.
     """
 
     def __init__(self, folder: Path, start: int) -> None:
-        self.path = folder
+        self._folder = folder
         self._start: int | None = start
         self._writer: Any = None  # tensorboardX is imported with the first row, and has no types
 
@@ -263,45 +255,46 @@ class EventFile:
         """Write the numbers of a row by the names of mmcv, at the iteration of the run."""
         scalar: Any = import_module("tensorboardX.summary").scalar
         try:
-            self._writer = self._writer or self._opened()
+            if not self._writer:
+                self._open()
             for name, value in row.numbers.items():
                 if not isinstance(value, str) and name not in TIMES:
-                    summary = scalar(_tag(row.mode, name), value)
-                    self._writer.write_event(_proto().Event(wall_time=time(), step=row.total_iter, summary=summary))
+                    self._write_event(row.total_iter, summary=scalar(_tag(row.mode, name), value))
             self._writer.flush()
         except OSError:
-            self.close()  # what follows a part of an event is not read, so the next row begins another file
+            self.close()  # nothing is read after a part of an event, so the next row begins another file
             raise
 
-    def _opened(self) -> Any:
-        self.path.mkdir(parents=True, exist_ok=True)
+    def _open(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
         suffix = f".{os.getpid()}.{time_ns()}"  # several files may begin in one second
-        writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self.path}/events", suffix)
+        self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self._folder}/events", suffix)
         if self._start is not None:
-            log = _proto().SessionLog(status=_proto().SessionLog.START)
-            writer.write_event(_proto().Event(wall_time=time(), step=self._start, session_log=log))
+            log: Any = import_module("tensorboardX.proto.event_pb2").SessionLog
+            self._write_event(self._start, session_log=log(status=log.START))
             self._start = None
-        return writer
+
+    def _write_event(self, step: int, **content: Any) -> None:
+        event: Any = import_module("tensorboardX.proto.event_pb2").Event
+        self._writer.write_event(event(wall_time=time(), step=step, **content))
 
     def close(self) -> None:
-        """Close the file; what is written after that begins another one, which TensorBoard reads too."""
+        """Close the file; the next row begins another one, which TensorBoard reads too."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            with suppress(OSError):  # that the disk is full has been said
+            with suppress(OSError):  # the disk is full
                 writer.close()
 
     __del__ = close
 
 
-def _proto() -> Any:
-    return import_module("tensorboardX.proto.event_pb2")
-
-
 def _tag(mode: str, name: str) -> str:
+    """Return the name that mmcv gives a number."""
     word, _, group = name.partition("_")
     if word not in ("lr", "momentum"):
         return f"{mode}/{name.removeprefix(f'{mode}_')}"
-    return "/".join(filter(None, ({"lr": "learning_rate"}.get(word, word), group)))
+    word = "learning_rate" if word == "lr" else word
+    return f"{word}/{group}" if group else word
 
 
 @HOOKS.register
@@ -310,7 +303,7 @@ class TensorboardLoggerHook(FileLoggerHook):
 
     The names are those of mmcv: ``train/loss``, ``val/accuracy``, ``learning_rate``, ``momentum``. The steps are the
     iterations of the run. Times are left out. Each run begins a file of its own, and TensorBoard drops what older files
-    in the folder have from there on: everything if the run is new, and what came after its checkpoint if it is resumed.
+    in the folder have from there on: everything if the run is new, or what came after the checkpoint of a resumed run.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
@@ -324,6 +317,7 @@ class TensorboardLoggerHook(FileLoggerHook):
     needs: ClassVar[tuple[str, ...]] = ("tensorboardX",)
     default: ClassVar[str] = "tf_logs"
 
-    def _begin(self, runner: Runner) -> None:
+    def _open(self, runner: Runner) -> None:
         done = runner.progress.iter
-        self.sink: Any = EventFile(self.target(runner), done + 1 if done else 0)
+        self._sink_name = folder = self.target(runner)
+        self._sink = EventFile(folder, done + 1 if done else 0).write

@@ -1,6 +1,6 @@
-"""A row of the log, the hook that makes rows of what a run logs, and the one that logs how long iterations take.
+"""A row of the log, the hook that makes rows of what a run logs, and the hook that times iterations.
 
-Text, JSON lines, CSV, TensorBoard, a bar and curves are all sinks of rows, and show the same numbers.
+Text, JSON lines, CSV, TensorBoard, the bar and the curves are all made of the same rows.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from importlib.util import find_spec
 from math import isfinite
 from numbers import Integral, Real
 from time import perf_counter
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from aspecthook._errors import HookTypeError, brief
+from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, whole_number
-from aspecthook.training.backends._state import is_any
+from aspecthook.training._options import flag, function, whole_number
 from aspecthook.training.hooks._hook import HOOKS, Hook
+from aspecthook.training.loop._model import of_mode
 from aspecthook.training.loop._runner import Runner
+
+Sink: TypeAlias = Callable[["Row"], object]
 
 PLACE = ("mode", "epoch", "iter")
 TIMES = ("time", "data_time")
-# The modes other than training: the names of their numbers begin with the mode, as in `val_loss`.
+# The names of the numbers of all modes but training begin with the mode, as in `val_loss`.
 _PREFIXES = ("val_", "test_", "predict_")
 
 
@@ -32,10 +34,10 @@ class Row(NamedTuple):
     Attributes:
         mode: ``"train"``, ``"val"`` or ``"test"``.
         epoch: The epoch, counted from 1.
-        iter: The iterations done in the epoch, or in the run, whichever the logger counts.
-        total_iter: The iterations done in the run.
-        numbers: Means over the samples of a training row; ``lr`` and ``momentum`` of the first parameter group, and
-            ``lr_1`` … of groups that differ, come first, and times last. Texts that were logged are here too.
+        iter: The number of iterations done in the epoch, or in the run, whichever the logger counts.
+        total_iter: The number of iterations done in the run.
+        numbers: Numbers, and texts, by name. Those of a training row are means over its samples. First come ``lr`` and
+            ``momentum`` of the first parameter group, and ``lr_1`` … of groups that differ; times come last.
 
     Example:
         >>> Row("train", 2, 10, 110, {"lr": 0.1, "loss": 0.5}).flat()
@@ -54,7 +56,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of_state(cls, state: Sequence[Any]) -> Row:
-        """Return the row that a checkpoint has as a list; raise if it is none."""
+        """Return the row that a checkpoint holds; raise if a value in it is not one of a row."""
         mode, epoch, place, total, numbers = state
         found = values_of(numbers)
         if len(found) != len(numbers):
@@ -62,26 +64,8 @@ class Row(NamedTuple):
         return cls(str(mode), int(epoch), int(place), int(total), found)
 
 
-class Sink(Protocol):
-    """Where rows go: an object with these two methods.
-
-    Example:
-        >>> class Print:
-        ...     def write(self, row):
-        ...         print(row.mode, row.iter, row.numbers["loss"])
-        ...
-        ...     def close(self): ...
-    """
-
-    def write(self, row: Row, /) -> object:
-        """Take a row."""
-
-    def close(self) -> object:
-        """Finish: the run has ended. A test after it, or another run, may write again."""
-
-
 def number_of(value: object) -> float | None:
-    """Return a single number as an int or a float of Python, also that of an array; None for booleans and the rest."""
+    """Return a number, or the only number of an array, as an int or a float; None for booleans and all else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, Real):
@@ -93,18 +77,18 @@ def number_of(value: object) -> float | None:
 
 
 def values_of(logs: Mapping[str, Any]) -> dict[str, float | str]:
-    """Return the numbers and texts in logs that a row can hold; the place of a row is not among them."""
+    """Return the numbers and texts that a row can hold, but no name that would hide the place of the row."""
     found = {name: str(value) if isinstance(value, str) else number_of(value) for name, value in logs.items()}
     return {name: value for name, value in found.items() if value is not None and name not in PLACE}
 
 
-def is_of(name: str, mode: str) -> bool:
-    """Whether a logged name belongs to a mode: ``"train"`` has the names without a prefix."""
-    return not name.startswith(_PREFIXES) if mode == "train" else name.startswith(f"{mode}_")
+def _training_values(logs: Mapping[str, Any]) -> dict[str, float | str]:
+    """Return the numbers and texts of the training in logs."""
+    return {name: value for name, value in values_of(logs).items() if not name.startswith(_PREFIXES)}
 
 
 def rates_of(optimizer: object) -> dict[str, float | str]:
-    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
+    """Return the learning rate and the momentum: of the first group, or of all groups if they differ."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
     found: dict[str, float | str] = {}
     for word in ("lr", "momentum"):
@@ -118,7 +102,7 @@ def rates_of(optimizer: object) -> dict[str, float | str]:
 
 
 def number_text(value: float | str) -> str:
-    """Return a number for a line of a log: with four places, or as ``3.000e-05`` where places would say little."""
+    """Return a number for a line of a log: ``0.2500``, or ``3.000e-05`` if four places would show too little."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, int) or not isfinite(value):
@@ -132,32 +116,31 @@ def duration_text(seconds: float) -> str:
 
 
 def one_line(text: str, encoding: str | None = None) -> str:
-    """Return a text on one line: without control characters, and without those that an encoding does not have."""
+    """Return a text on one line, with other characters for control characters and those that an encoding lacks."""
     shown = "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in text)
     return shown.encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
 
 
-PAUSE = 20  # times as long as something took until it is tried again: so it takes 5 % of a run's time
+PAUSE = 20  # what may be slow is done again after 20 times as long as it took, so it takes 5 % of a run's time
 
 
 class LoggerHook(Hook):
-    """Write rows of the log to a sink: any object with ``write(row)`` and ``close()``.
+    """Call a function with each row of the log.
 
     A training row has the means over the iterations since the last row, weighted by ``num_samples``. Each validation
-    and each test adds a row of its own. Only rank 0 logs. If a sink raises, the run continues with a warning, and the
-    sink gets the missed rows as soon as it accepts rows again.
+    and each test adds a row of its own. Only rank 0 logs. If the function raises, the run continues with a warning, and
+    the function gets the rows that it missed as soon as it works again.
 
     Args:
-        sink: Where the rows go.
-        interval: Write a row every so many iterations; 0 for never.
+        sink: The function; subclasses have their own.
+        interval: Write a row every so many iterations; 0 for no rows of the training.
         by_epoch: Count the iterations of each epoch; otherwise those of the run.
         ignore_last: Leave out the last iterations of an epoch if they are fewer than `interval`; otherwise they make a
             row.
 
     Example:
-        >>> class Losses(list):
-        ...     write, close = list.append, list.clear
-        >>> LoggerHook(Losses(), interval=50).ignore_last
+        >>> rows = []
+        >>> LoggerHook(rows.append, interval=50).ignore_last
         True
     """
 
@@ -169,24 +152,26 @@ class LoggerHook(Hook):
         self, sink: Sink | None = None, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True
     ) -> None:
         who = type(self).__name__
-        if type(self) is LoggerHook and not all(callable(getattr(sink, name, None)) for name in ("write", "close")):
-            raise HookTypeError(f"LoggerHook: sink={brief(sink)} has no write(row) and close(); give one that has both")
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
             raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install {' '.join(missing)}")
-        # Any: a sink, or a file, which takes what the hook makes of a row.
-        self.sink: Any = sink
+        # What it is called with: rows, or what a subclass makes of them.
+        self._sink: Callable[[Any], object] | None = sink
+        if type(self) is LoggerHook:
+            function(who, "sink", sink, "give a function of a row")
+        self._sink_name: object = f"the sink {brief(sink)}"  # for messages
         self.interval: int = whole_number(who, "interval", interval, 0)
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
-        self._waiting: list[Any] = []  # what the sink did not take yet
-        self._retry_at = 0.0  # when it is asked again; 0 if it has not failed
-        self._run: Runner | None = None  # that this hook has rows of, from its beginning on
-        self._loaded: Mapping[str, Any] | None = None  # a state, until the run begins
-        self._sums: dict[str, list[float]] = {}  # since the last row, by name: the sum, and its weight
-        # The newest iteration: its epoch, its number there, and its number in the run.
+        self._waiting: list[Any] = []  # what the sink has not taken yet
+        self._retry_at = 0.0  # when it is tried again; 0 if it has not failed
+        self._run: Runner | None = None  # the run that the rest is about
+        self._loaded: Mapping[str, Any] | None = None  # the state of a checkpoint, until its run begins
+        # What was logged since the last training row, by name: the sum, and its weight.
+        self._sums: dict[str, list[float]] = {}
+        # The newest iteration in the sums: its epoch, its number there, and its number in the run.
         self._place: tuple[int, int, int] = (0, 0, 0)
-        self._mode = ""  # of the validation or the test that is under way
+        self._mode = ""  # of the validation or the test under way
 
     # When
 
@@ -196,20 +181,19 @@ class LoggerHook(Hook):
             return
         loaded, now = self._loaded, runner.progress
         if loaded is not None or self._run is not runner:  # else the same runner runs again
-            self._begin(runner)
+            self._open(runner)
         self._run, self._loaded, self._mode = runner, None, ""
         if loaded is not None:
-            epoch, inner, done = loaded["place"]
-            self._sums, self._place = loaded["sums"], (epoch, inner, done)
+            self._sums, self._place = loaded["sums"], loaded["place"]
             if loaded["row"] is not None:
-                self._write(runner, Row(*loaded["row"]))
+                self._write(runner, loaded["row"])
             self._write_if_due(runner)
-        if self._place[2] != now.iter:  # the hook was not there, and has sums of something else
+        if self._place[2] != now.iter:  # the run has come here without this hook, whose sums are of something else
             self._sums.clear()
             self._place = (now.epoch + bool(now.inner_iter), now.inner_iter, now.iter)
         self._end_epoch(runner)
 
-    def _begin(self, runner: Runner) -> None:
+    def _open(self, runner: Runner) -> None:
         """Prepare the sink."""
 
     def after_train_iter(self, runner: Runner) -> None:
@@ -219,40 +203,39 @@ class LoggerHook(Hook):
                 self.before_run(runner)
             self._catch_up(runner, runner.iter + 1)
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Write a row of the last iterations of an epoch."""
+    def before_epoch(self, runner: Runner) -> None:
+        """Before a validation or a test, write the training rows that are due.
+
+        A hook may validate before this one is called for the iteration, or for the epoch.
+        """
+        if runner.rank == 0 and runner.mode != "train":
+            self._finish_training(runner)
+            self._mode = runner.mode if runner.mode != "predict" else ""
+
+    def after_epoch(self, runner: Runner) -> None:
+        """Write a row of the last iterations of an epoch, or of a validation or test."""
+        if runner.mode == "train":
+            self._finish_training(runner)
+        elif self._mode:
+            row, self._mode = self._validation_row(runner), ""
+            if row is not None:  # else a hook has skipped the validation
+                self._write(runner, row)
+
+    def always_run(self, runner: Runner, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
+        """Write what the sink has missed, if it works now."""
+        self._send(runner, at_once=True)
+
+    # Rows
+
+    def _finish_training(self, runner: Runner) -> None:
         if self._run is not None:
             self._catch_up(runner, runner.progress.iter)
             self._end_epoch(runner)
 
-    def before_val_epoch(self, runner: Runner) -> None:
-        """Write the training rows that are due: a hook may validate before this one is called for the iteration."""
-        if runner.rank == 0:
-            self.after_train_epoch(runner)
-            self._mode = runner.mode if runner.mode != "predict" else ""
-
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Write a row of a validation, unless a hook has skipped it."""
-        if runner.rank == 0 and self._mode:
-            row, self._mode = self._validated(runner), ""
-            if row is not None:
-                self._write(runner, row)
-
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
-    after_test_epoch = after_val_epoch
-
-    def always_run(self, runner: Runner, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
-        """Write what the sink has missed, and close it."""
-        if runner.rank == 0:
-            self._send(runner, is_last=True)
-
-    # Rows
-
     def _catch_up(self, runner: Runner, done: int) -> None:
-        """Add up what was logged since the last call; `done` iterations are over, one that a hook skipped included."""
+        """Add up what was logged since the last call, when so many iterations are done, skipped ones included."""
         if done > self._place[2]:
-            if done == runner.progress.iter:
+            if done == runner.progress.iter:  # else a hook has skipped it
                 _add_newest(self._sums, runner)
             self._place = (runner.epoch + 1, runner.inner_iter + 1, done)
             self._write_if_due(runner)
@@ -274,14 +257,14 @@ class LoggerHook(Hook):
                 self._sums.clear()
 
     def _write_training(self, runner: Runner) -> None:
-        """Write a row of what was added up since the last one, if anything was, and start over."""
+        """Write a row of the sums, if there are any, and start over."""
         if self._sums:
             self._write(runner, self._row(runner, "train", self._means(runner)))
             self._sums.clear()
 
-    def _validated(self, runner: Runner) -> Row | None:
+    def _validation_row(self, runner: Runner) -> Row | None:
         """Return a row of the validation under way; None if it has logged nothing."""
-        numbers = {name: value for name, value in values_of(runner.logged).items() if is_of(name, self._mode)}
+        numbers = values_of(of_mode(self._mode, runner.logged))
         return self._row(runner, self._mode, numbers) if numbers else None
 
     def _row(self, runner: Runner, mode: str, numbers: Mapping[str, float | str]) -> Row:
@@ -291,75 +274,68 @@ class LoggerHook(Hook):
 
     def _means(self, runner: Runner) -> dict[str, float | str]:
         """Return the means since the last row, times last; a number that was not logged since keeps its value."""
-        found = {name: value for name, value in values_of(runner.logs).items() if is_of(name, "train")}
+        found = _training_values(runner.logs)
         found.update((name, total / weight) for name, (total, weight) in self._sums.items() if weight)
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
     def _write(self, runner: Runner, row: Row) -> None:
+        """Write a row; a subclass makes something else of it."""
         self._send(runner, row)
 
-    def _send(self, runner: Runner, *items: Any, is_last: bool = False) -> None:
-        """Write to the sink. While that fails, keep what it has missed, and try again now and then."""
-        if self.sink is None:
+    def _send(self, runner: Runner, *items: Any, at_once: bool = False) -> None:
+        """Call the sink. While that fails, keep what it has missed, and try again now and then."""
+        if self._sink is None:
             return
         self._waiting += items
-        begun, has_failed = perf_counter(), self._retry_at > 0
-        if begun < self._retry_at and not is_last:
+        begun = perf_counter()
+        if begun < self._retry_at and not at_once:
             return
-        name = getattr(self.sink, "path", type(self.sink).__name__)
         try:
             while self._waiting:
-                self.sink.write(self._waiting[0])
+                self._sink(self._waiting[0])
                 del self._waiting[0]
-            if is_last:
-                self.sink.close()
+            self._retry_at = 0.0
         except Exception as error:
-            self._retry_at = perf_counter() + PAUSE * (perf_counter() - begun)
-            if not has_failed:
-                why = getattr(error, "strerror", None) or repr(error)
+            if not self._retry_at:
                 told = (
                     "%s cannot be written: %s; the run continues, and what is missing is written as soon as that works"
                 )
-                runner.logger.warning(told, name, why, exc_info=None if isinstance(error, OSError) else error)
-        else:
-            self._retry_at = 0.0
-            if has_failed:
-                runner.logger.warning("%s is written again, with all that was missing", name)
+                why = getattr(error, "strerror", None) or repr(error)
+                trace = None if isinstance(error, OSError) else error
+                runner.logger.warning(told, self._sink_name, why, exc_info=trace)
+            self._retry_at = perf_counter() + PAUSE * (perf_counter() - begun)
 
     # The state for a checkpoint
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sums for the next row, with an iteration, and the row of a validation, that are not in them yet.
+        """Return the sums, and the row of a validation that is not written yet.
 
-        What saves a checkpoint may be called before this hook, which is then behind the run.
+        A hook that is called before this one may save a checkpoint, and then the sums lack the newest iteration.
         """
         if self._loaded is not None:
             return dict(self._loaded)
         run, row, place = self._run, None, self._place
         sums = {name: list(total) for name, total in self._sums.items()}
         if run is not None and self._mode:
-            row = self._validated(run)
+            row = self._validation_row(run)
         elif run is not None and run.progress.iter > place[2]:
             _add_newest(sums, run)
             place = (run.epoch + 1, run.inner_iter + 1, run.progress.iter)
-        return {"sums": sums, "place": list(place), "row": row and list(row)}
+        return {"sums": sums, "place": place, "row": row}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         epoch, inner, done = map(int, state["place"])
-        self._loaded = {
-            **state,
-            "sums": {str(name): [float(total), float(weight)] for name, (total, weight) in state["sums"].items()},
-            "place": [epoch, inner, done],
-            "row": None if state["row"] is None else list(Row.of_state(state["row"])),
-        }
+        sums = {str(name): [float(total), float(weight)] for name, (total, weight) in state["sums"].items()}
+        row = None if state["row"] is None else Row.of_state(state["row"])
+        self._loaded = {**state, "sums": sums, "place": (epoch, inner, done), "row": row}
 
 
 def _add_newest(sums: dict[str, list[float]], runner: Runner) -> None:
     """Add what the newest iteration has logged to sums: times count once, other numbers as often as its samples."""
-    outputs = runner.outputs
-    samples = float(outputs.get("num_samples", 1)) if is_any(outputs, Mapping) else 1.0
-    for name, number in values_of(runner.logged).items():
-        if is_of(name, "train") and not isinstance(number, str):
+    outputs: Mapping[str, Any] | None = runner.outputs
+    samples = float(outputs.get("num_samples", 1)) if isinstance(outputs, Mapping) else 1.0
+    for name, number in _training_values(runner.logged).items():
+        if not isinstance(number, str):
             weight = 1.0 if name in TIMES else samples
             total = sums.setdefault(name, [0.0, 0.0])
             total[0] += number * weight

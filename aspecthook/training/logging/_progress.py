@@ -7,10 +7,10 @@ import os
 import random
 import sys
 from contextlib import suppress
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
@@ -38,13 +38,13 @@ class Bar:
         random.setstate(state)
 
         class Ours(Console):
-            def on_broken_pipe(self) -> None:
-                raise  # noqa: PLE0704  # re-raise what rich handles here: it would end the program
+            def on_broken_pipe(self) -> None:  # rich would end the program
+                raise  # noqa: PLE0704  # the error that rich handles when it calls this
 
         console = Ours(force_terminal=True, force_jupyter=False, highlight=False)
         rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-        # Markup is off, since names may have brackets. No thread draws: a step draws what it has changed. A stream that
-        # goes to a file is left alone.
+        # Markup is off, since names may have brackets. No thread draws: a step draws the bar itself. If stderr goes to
+        # a file, it is left alone.
         self._progress: Progress = Progress(
             TextColumn("{task.description}", style="bold", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(max(6, min(24, console.width // 5))),
@@ -56,10 +56,11 @@ class Bar:
             expand=True,
         )
         self._task = self._progress.add_task("", total=None, numbers="")
-        self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []  # handlers that write above the bar
+        # Any: a handler of logging, and its stream. These handlers write above the bar.
+        self._moved: list[tuple[Any, Any]] = []
 
     def draw(self, head: str, numbers: str, done: int, total: int | None) -> None:
-        """Draw the bar; what the program prints, and what it logs, appears above it from now on."""
+        """Draw the bar. From now on, what the program prints and logs appears above it."""
         self._progress.update(self._task, description=_fit(head), numbers=_fit(numbers), completed=done, total=total)
         if not self._progress.live.is_started:
             streams = sys.stdout, sys.stderr
@@ -68,11 +69,12 @@ class Bar:
         self._progress.refresh()
 
     def _move_handlers(self, *streams: object) -> None:
-        """Let handlers write above the bar: each keeps the stream that it was made with, and would write into it."""
+        """Let handlers of logging write above the bar: by the streams that they were made with, they write into it."""
         for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
-            for handler in cast("list[Any]", logger.handlers) if isinstance(logger, logging.Logger) else ():
+            handlers: list[Any] = logger.handlers if isinstance(logger, logging.Logger) else []
+            for handler in handlers:
                 for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
-                    if is_any(handler, logging.StreamHandler) and handler.stream is old and new is not old:
+                    if new is not old and getattr(handler, "stream", None) is old:
                         self._moved.append((handler, old))
                         handler.setStream(new)
 
@@ -85,21 +87,8 @@ class Bar:
             handler.setStream(stream)
 
 
-class Lines:
-    """The sink of the lines that stay."""
-
-    path = "the progress"  # as messages call it
-
-    def write(self, line: str) -> None:
-        """Print a line, above the bar if there is one."""
-        print(line, flush=True)
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 def _fit(text: str) -> str:
-    """Return a text as a line that stdout can show; while there is a bar, rich stands in its place."""
+    """Return a text as a line that stdout can show; while there is a bar, sys.stdout is a proxy by rich."""
     return one_line(text, getattr(getattr(sys.stdout, "rich_proxied_file", sys.stdout), "encoding", None))
 
 
@@ -129,7 +118,7 @@ class ProgressHook(LoggerHook):
 
     def __init__(self) -> None:
         super().__init__(None, 0, ignore_last=False)
-        self.sink: Any = Lines()
+        self._sink, self._sink_name = partial(print, flush=True), "the progress"
         self._running = False
         self._bar: Bar | None = None
         self._printed_at = self._drawn_at = 0.0
@@ -145,16 +134,10 @@ class ProgressHook(LoggerHook):
 
     def before_epoch(self, runner: Runner) -> None:
         """Show that a pass over the data begins; print the training before a validation."""
-        if runner.mode != "train":
-            super().before_val_epoch(runner)
-            if runner.mode == "val" and not runner.by_epoch:
-                self._write_training(runner)
+        super().before_epoch(runner)
+        if runner.mode == "val" and not runner.by_epoch:
+            self._write_training(runner)
         self._draw(runner, 0 if runner.mode != "train" else runner.progress.inner_iter)
-
-    before_train_epoch = before_epoch
-    before_val_epoch = before_epoch
-    before_test_epoch = before_epoch
-    before_predict_epoch = before_epoch
 
     def after_iter(self, runner: Runner) -> None:
         """Show how far the training, or a validation, a test or a prediction has come."""
@@ -187,21 +170,23 @@ class ProgressHook(LoggerHook):
         """Draw the bar of the pass over the data that is under way."""
         if not self._running or runner.rank != 0 or not _is_terminal(sys.stdout):
             return
-        now, mode, total = runner.progress, runner.mode, length_of(runner.data_loader)
-        head = _place(runner, now.epoch + bool(mode == "train" or now.inner_iter), now.iter)
-        head = f"{head}{'' if mode == 'train' else f' {mode}'} {done}{'' if total is None else f'/{total}'}"
+        now, total = runner.progress, length_of(runner.data_loader)
+        counts = f"{done}" if total is None else f"{done}/{total}"
         numbers: list[str] = []
-        if mode == "train":
-            eta = eta_of(runner)
-            numbers = [] if eta is None else [f"eta {duration_text(eta)}"]
-            numbers += _texts(runner, mode, self._means(runner))
-            if not runner.by_epoch:  # all passes of the training are one
+        if runner.mode != "train":
+            head = f"{_place(runner, now.epoch + bool(now.inner_iter), now.iter)} {runner.mode} {counts}"
+        else:
+            head = f"{_place(runner, now.epoch + 1, now.iter)} {counts}"
+            if not runner.by_epoch:  # one bar for all passes over the data
                 done, total = done + now.iter - now.inner_iter, runner.max_iters
                 head = _place(runner, 0, done)
+            eta = eta_of(runner)
+            numbers = [] if eta is None else [f"eta {duration_text(eta)}"]
+            numbers += _texts(runner, "train", self._means(runner))
         self._bar = self._bar or Bar()
         try:
             self._bar.draw(head, "  ".join(numbers), done, total)
-        except (OSError, ValueError):  # the terminal was closed, which the next line will tell
+        except (OSError, ValueError):  # the terminal was closed; the next line of text raises, and is warned of
             self._stop()
         self._drawn_at = perf_counter()
 

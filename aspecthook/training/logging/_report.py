@@ -1,6 +1,6 @@
 """The curves of a run as a picture, and its report: one HTML file that loads nothing from elsewhere.
 
-Both are drawn from the rows of the log, which checkpoints hold, and are written now and then.
+Both are made of the rows of the log, which checkpoints hold, and are written from time to time.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from importlib.resources import files
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, TypeAlias, final
 from urllib.parse import quote
 
-from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import put
+from aspecthook.training.checkpoint._format import AnyPath
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._monitor import EarlyStoppingHook
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
-from ._files import FileLoggerHook, LineFile
-from ._loggers import PAUSE, TIMES, LoggerHook, Row, number_text
+from ._files import FileLoggerHook, LineLoggerHook
+from ._loggers import PAUSE, TIMES, Row, number_text
 
 Curve: TypeAlias = list[tuple[int, float]]  # the iteration of the run, and a number
 
 _MOST_ROWS = 400  # of the training; a chart is about as many pixels wide
-_LAST = ("lr", "momentum", "grad_norm", *TIMES)  # settings and costs come after results
+_LAST = ("lr", "momentum", "grad_norm", *TIMES)  # results come first
 _MOST_PANELS = 24
 _HUGE = 1e300  # greater numbers cannot be drawn
-_LONGEST_TITLE, _LONGEST_ERROR = 40, 2000  # characters
+_LONGEST_TITLE = 40  # characters
 _MODES = {"train": "#2563c9", "val": "#d2660a", "test": "#178a54"}
 _FOLDER = "aspecthook.training.logging"  # of the template
 
@@ -49,28 +49,27 @@ class PlotHook(FileLoggerHook):
     Each number has a chart, of the training and of validations. A resumed run continues its curves. Needs matplotlib.
 
     Args:
-        interval: The iterations of a point. When there are too many points of the training, every other one is dropped,
-            and they are made half as often.
+        interval: The number of iterations for a point. In a long run, every other point of the training is dropped
+            when there are too many, and points are made half as often from then on.
         path: The file; if that is relative, inside the run's `work_dir`.
 
     Attributes:
-        rows: The rows, for other drawings.
+        rows: The rows of the log that the curves show.
 
     Example:
         >>> PlotHook().path.name
         'curves.png'
     """
 
-    # The hook is called after those that log numbers.
-    priority: int | str = "LOWEST"
+    priority: int | str = "LOWEST"  # after the hooks that log numbers
     needs: ClassVar[tuple[str, ...]] = ("matplotlib",)
     default = "curves.png"
 
-    def __init__(self, interval: int = 10, *, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, interval: int = 10, *, path: AnyPath | None = None) -> None:
         super().__init__(interval, by_epoch=False, ignore_last=False, path=path)
         self.rows: list[Row] = []
         self.end: str = "Running"
-        self._error = ""  # that has ended the run
+        self._error = ""  # the error that has ended the run
         self._due = 0.0  # when the file may be written again
 
     def before_run(self, runner: Runner) -> None:
@@ -79,8 +78,8 @@ class PlotHook(FileLoggerHook):
         self._due = perf_counter() + PAUSE  # the first writing imports matplotlib
         super().before_run(runner)
 
-    def _begin(self, runner: Runner) -> None:
-        self.target(runner)  # which refuses one that a run may not write
+    def _open(self, runner: Runner) -> None:
+        self.target(runner)  # raises if the run may not write the file
         if self._loaded is None:
             self.rows = []
 
@@ -96,12 +95,11 @@ class PlotHook(FileLoggerHook):
 
     def always_run(self, runner: Runner, exc: BaseException | None) -> None:
         """Write the file for the last time."""
-        trained, wanted = (runner.epoch, runner.max_epochs) if runner.by_epoch else (runner.iter, runner.max_iters)
         if exc is not None:
             self.end = "Interrupted" if isinstance(exc, INTERRUPTS) else "Failed"
-            self._error = f"{type(exc).__name__}: {exc}"[:_LONGEST_ERROR]
+            self._error = f"{type(exc).__name__}: {exc}"
         else:
-            self.end = "Stopped early" if wanted is not None and trained < wanted else "Done"
+            self.end = "Stopped early" if runner.progress.trained < runner.end < inf else "Done"
         self.write(runner)
 
     def write(self, runner: Runner) -> None:
@@ -125,7 +123,7 @@ class PlotHook(FileLoggerHook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.rows = [Row.of_state(row) for row in state["rows"]]
-        self.interval: int = whole_number(type(self).__name__, "interval", state["interval"], 0)
+        self.interval: int = int(state["interval"])
 
 
 def curves_of(rows: Sequence[Row]) -> dict[str, dict[str, Curve]]:
@@ -139,10 +137,10 @@ def curves_of(rows: Sequence[Row]) -> dict[str, dict[str, Curve]]:
                 curve = found.setdefault(base, {}).setdefault(row.mode, [])
                 curve.append((row.total_iter, value if abs(value) < _HUGE else nan))
 
-    def place(name: str) -> tuple[bool, bool, bool]:
+    def rank(name: str) -> tuple[bool, bool, bool]:
         return name in _LAST or name.startswith(("lr_", "momentum_")), name != "loss", [*found[name]] == ["train"]
 
-    return {name: found[name] for name in sorted(found, key=place)}
+    return {name: found[name] for name in sorted(found, key=rank)}
 
 
 def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
@@ -156,8 +154,7 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
     figure: Any = import_module("matplotlib.figure").Figure((4.4 * columns, 3.0 * lines), layout="constrained")
     for place, (name, modes) in enumerate(panels, 1):
         axes: Any = figure.add_subplot(lines, columns, place)
-        title = name if len(name) <= _LONGEST_TITLE else f"{name[:_LONGEST_TITLE]}…"
-        axes.set_title(title, fontsize=10, loc="left", parse_math=False)
+        axes.set_title(name[:_LONGEST_TITLE], fontsize=10, loc="left", parse_math=False)
         for mode, curve in modes.items():
             style = "o-" if mode != "train" or len(curve) == 1 else "-"
             places, values = zip(*curve, strict=True)
@@ -185,11 +182,8 @@ class ReportHook(PlotHook):
     added. The page runs no scripts. Needs Jinja and matplotlib.
 
     Args:
-        interval: The iterations of a point in the curves; of long runs a point has more of them.
+        interval: The number of iterations for a point in the curves; in a long run it grows, as in `PlotHook`.
         path: The file; if that is relative, inside the run's `work_dir`.
-
-    Attributes:
-        rows: The rows of the log that the curves show.
 
     Example:
         >>> ReportHook().path.name
@@ -221,20 +215,21 @@ class ReportHook(PlotHook):
         return page.encode(errors="replace")
 
     def _progress(self, runner: Runner) -> list[str]:
-        """Return how far the run has come, when it was so far, and why it has stopped."""
+        """Return how far the run has come, when the page was written, and why the run has ended early."""
         now = runner.progress
         texts = [f"{now.epoch:,} of {runner.max_epochs:,} epochs"] if runner.max_epochs else []
         texts.append(f"{now.iter:,}{'' if texts or not runner.max_iters else f' of {runner.max_iters:,}'} iterations")
         written = datetime.now().astimezone().isoformat(" ", "minutes")
         texts.append(f"{'resumed, and ' if runner.resumed else ''}written {written}")
-        stopped = [hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)]
-        return [*texts, *(why for why in [self._error, *stopped] if why and self.end not in ("Running", "Done"))]
+        reasons = [self._error]
+        if self.end == "Stopped early":
+            reasons = [hook.stop_reason or "" for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)]
+        return [*texts, *filter(None, reasons)]
 
 
 def _logs_of(runner: Runner, folder: Path) -> list[tuple[str, str]]:
-    """Return the names of the files of the log and of the config, and where they are as seen from a folder."""
-    sinks = [hook.sink for hook in runner.hooks if isinstance(hook, LoggerHook)]
-    paths = [sink.path for sink in sinks if isinstance(sink, LineFile)]
+    """Return the names of the files of the log and of the config, with their paths relative to a folder."""
+    paths = [hook.file.path for hook in runner.hooks if isinstance(hook, LineLoggerHook) and hook.file]
     paths += [runner.work_dir / "config.json"] if runner.work_dir else []
     return [(path.name, quote(os.path.relpath(path, folder))) for path in paths if path.exists()]
 

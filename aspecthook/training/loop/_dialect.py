@@ -23,8 +23,6 @@ from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeErro
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 
-# The stages
-
 # What a hook on any stage may ask for by name: attributes of the runner, some of them also by mmengine's names.
 _ATTRIBUTES = """
 model optimizer epoch iter step inner_iter max_epochs max_iters mode data_loader batch outputs logs work_dir logger rank
@@ -33,54 +31,12 @@ world_size
 _MMENGINE = {"batch_idx": "inner_iter", "data_batch": "batch", "metrics": "logs"}
 STATE: dict[str, str] = {"runner": "", **{name: name for name in _ATTRIBUTES.split()}, **_MMENGINE}
 
-MODES = ("train", "val", "test", "predict")
-
-# The first word of a method's name. The classical systems have only the first two of them.
-WORDS: dict[str, Kind] = {
-    "before": "pre",
-    "after": "post",
-    "around": "around",
-    "exception": "exception",
-    "always": "always",
-}
-
-
-class Stage(NamedTuple):
-    """A mount point of the runner, and the kind of hook on it."""
-
-    method: str
-    kind: Kind
-
-
-# By the rest of a method's name after its first word: the stage. So a method of a loop is named after its mode alone.
-_STAGES: dict[str, str] = {
-    "run": "run",
-    **{mode: f"{mode}_loop" for mode in MODES},
-    **{f"{mode}_{what}": f"{mode}_{what}" for what in ("epoch", "iter") for mode in MODES},
-    **{name: name for name in ("forward", "backward", "optimizer_step")},
-}
-# By the name of a method: its stage. A hook may change a checkpoint before it is written, and after it was read.
-NAMES: dict[str, Stage] = {
-    **{f"{first}_{rest}": Stage(stage, kind) for rest, stage in _STAGES.items() for first, kind in WORDS.items()},
-    "before_save_checkpoint": Stage("write_checkpoint", "pre"),
-    "after_save_checkpoint": Stage("write_checkpoint", "post"),
-    "before_load_checkpoint": Stage("load_checkpoint", "pre"),
-    "after_load_checkpoint": Stage("restore", "pre"),
-}
-
-# For a method of one mode, the general method that is called in its place unless it is overridden itself.
-GENERAL: dict[str, str] = {
-    f"{when}_{mode}_{what}": f"{when}_{what}" for what in ("epoch", "iter") for when in WORDS for mode in MODES
-}
-
-
-# The methods
-
 
 class Binding(NamedTuple):
-    """A function, and the stage that it becomes a hook on."""
+    """A stage, the kind of hook on it, and the function that becomes one."""
 
-    stage: Stage
+    stage: str
+    kind: Kind
     function: Method
 
 
@@ -159,10 +115,10 @@ def attach(
     number = priority_of(own, f"the {who} {name}")
     handles: list[Handle] = []
     with ExitStack() as undo:
-        for (method, kind), function in bindings:
+        for stage, kind, function in bindings:
             # An end by Ctrl-C reaches exception hooks of a run too.
             types = (BaseException,) if kind == "exception" else ()
-            mount = hooks(getattr(run, method))
+            mount = hooks(getattr(run, stage))
             handles.append(mount.add(kind, function, *types, name=name, priority=number, again=True))
             undo.callback(handles[-1].remove)
         undo.pop_all()
@@ -207,10 +163,7 @@ def name_of(registered: Iterable[Registered], hook: object, given: object) -> st
     return given
 
 
-def _has_state(hook: object) -> bool:
-    state_of = getattr(hook, "state_dict", None)
-    if state_of is None:
-        return False
+def _has_state(hook: Any) -> bool:
     with suppress(Exception):  # it may have one only when the run has begun
-        return bool(state_of())
+        return hasattr(hook, "state_dict") and bool(hook.state_dict())
     return True

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
 
-# Any, in what follows: batches, losses and outputs are those of any library.
+# Any: batches, losses and outputs are those of any library.
+Batch: TypeAlias = Sequence[Any] | Mapping[str, Any]
+Outputs: TypeAlias = Mapping[str, Any] | None  # None, where a hook has skipped the batch
 
 
-def computed(model: Any, batch: Any, loss: Any) -> dict[str, Any]:
+def computed(model: Any, batch: Batch, loss: Any) -> dict[str, Any]:
     """Return what a model without steps of its own computes for a batch, with the loss of the run."""
     if loss is None:
         raise TrainingError(
             f"{type(model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
         )
-    if (batch.__class__ is list or is_any(batch, tuple, list)) and len(batch) == 2:
+    if isinstance(batch, (tuple, list)) and len(batch) == 2:
         inputs, targets = batch
-    elif is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
+    elif isinstance(batch, Mapping) and "inputs" in batch and "targets" in batch:
         inputs, targets = batch["inputs"], batch["targets"]
     else:
         raise TrainingError(
@@ -32,9 +33,9 @@ def computed(model: Any, batch: Any, loss: Any) -> dict[str, Any]:
     return {"loss": loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
 
 
-def numbers_of(outputs: Any) -> Mapping[str, Any]:
+def numbers_of(outputs: Outputs) -> Mapping[str, Any]:
     """Return the numbers to log of what a model has computed for a batch that it is trained on."""
-    if (outputs.__class__ is not dict and not is_any(outputs, dict)) or "loss" not in outputs:
+    if not isinstance(outputs, dict) or "loss" not in outputs:
         raise TrainingError(
             f"a train_step returned {type(outputs).__name__}, not a dict with a 'loss'; return "
             "{'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
@@ -55,11 +56,11 @@ def numbers_of(outputs: Any) -> Mapping[str, Any]:
         ) from error
 
 
-def inputs_of(batch: Any) -> Any:
+def inputs_of(batch: Batch) -> Any:
     """Return what a model predicts from: the inputs of a batch, or the batch itself if it has no targets."""
-    if is_any(batch, tuple, list):
+    if isinstance(batch, (tuple, list)):
         return batch[0]
-    return batch["inputs"] if is_any(batch, Mapping) and "inputs" in batch else batch
+    return batch["inputs"] if isinstance(batch, Mapping) and "inputs" in batch else batch
 
 
 # The numbers that a run logs: their names, which begin with the mode, and their means over batches
@@ -95,25 +96,24 @@ class Means:
         means = cls()
         for share in shares:
             for name, (total, count) in share.items():
-                sums = means.totals.setdefault(name, [0.0, 0])
-                sums[0] += total
-                sums[1] += count
+                means._count(name, total, count)
         return means
 
-    def add(self, outputs: Any, logs: Mapping[str, Any] | None = None) -> None:
+    def add(self, outputs: Outputs, logs: Mapping[str, Any] | None = None) -> None:
         """Add the outputs of a batch; of a model that names no numbers, the loss that the runner has logged."""
-        if outputs.__class__ is not dict and not is_any(outputs, Mapping):  # none, where a hook has skipped the batch
+        if not isinstance(outputs, Mapping):
             return
         count: int = outputs.get("num_samples", 1)
         numbers: Mapping[str, Any] | None = outputs.get("log_vars")
         if numbers is None:
             numbers = {"loss": logs["loss"]} if logs and "loss" in logs else {}
-        for name in numbers:
-            total = self.totals.get(name)
-            if total is None:
-                self.totals[name] = total = [0.0, 0]
-            total[0] += float(numbers[name]) * count
-            total[1] += count
+        for name, number in numbers.items():
+            self._count(name, float(number) * count, count)
+
+    def _count(self, name: str, total: float, count: float) -> None:
+        sums = self.totals.setdefault(name, [0.0, 0])
+        sums[0] += total
+        sums[1] += count
 
     def now(self) -> dict[str, Any]:
         """Return the means so far."""

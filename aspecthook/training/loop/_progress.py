@@ -8,7 +8,6 @@ from typing import Any, TypeAlias, final
 
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.training._options import whole_number
-from aspecthook.training.backends._state import is_any
 
 Workflow: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -24,6 +23,7 @@ class Progress:
     and `epoch` are counted up only after those hooks.
     """
 
+    by_epoch: bool = True  # whether the workflow counts epochs, or else iterations
     epoch: int = 0
     iter: int = 0
     step: int = 0
@@ -51,40 +51,50 @@ class Progress:
 
     # The workflow: rows of a mode and a number of epochs, or of iterations, which are repeated until the end
 
+    @property
+    def trained(self) -> int:
+        """How many epochs, or iterations, have been trained."""
+        return self.epoch if self.by_epoch else self.iter
+
     def row_end(self, workflow: Workflow, end: float) -> float:
         """Return how many epochs, or iterations, have been trained when the row of the workflow ends."""
-        if len(workflow) == 1:
-            return end
-        return min(self.begun + workflow[self.row][1], end)
+        return end if len(workflow) == 1 else min(self.begun + workflow[self.row][1], end)
 
-    def advance(self, workflow: Workflow, trained: int, end: float, *, stopping: bool) -> str | None:
-        """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over.
+    def advance(self, workflow: Workflow, end: float, *, stopping: bool) -> str | None:
+        """Move to the row of the workflow that has the next epoch, which is pending, and return its mode.
 
-        A run that was resumed from a checkpoint may be in the middle of its workflow.
+        It is None if the run is over.
+
         """
-        # A run that was resumed after the last iteration of an epoch has only the hooks after the epoch left. A hook
-        # that stops it at once had stopped it in that iteration, and the epoch ended all the same.
+        self.pending_epoch = None
+        # A run may be resumed in the middle of its workflow. One that was resumed after the last iteration of an epoch
+        # has only the hooks after the epoch left. A hook that stops it at once had stopped it in that iteration, and
+        # the epoch ended all the same.
         goes_on = not stopping or 0 < self.inner_iter == self.length
-        while goes_on and (self.row or trained > self.begun or trained < end):
+        while goes_on and (self.row or self.trained > self.begun or self.trained < end):
             mode, times = workflow[self.row]
-            if trained < self.row_end(workflow, end) if mode == "train" else self.validated < times:
-                return mode
+            if self.trained < self.row_end(workflow, end) if mode == "train" else self.validated < times:
+                self.pending_epoch = mode
+                break
             self.row = (self.row + 1) % len(workflow)
-            self.begun, self.validated = trained, 0
-        return None
+            self.begun, self.validated = self.trained, 0
+        return self.pending_epoch
 
 
 def workflow_of(rows: Iterable[Any]) -> Workflow:
     """Return the rows of a workflow: pairs of a mode and the number of epochs or iterations in it."""
     found: list[tuple[str, int]] = []
     for row in rows:
-        pair: list[Any] = list(row) if is_any(row, tuple, list) else [row]
-        if len(pair) != 2 or pair[0] not in ("train", "val"):
-            near = nearest(str(pair[0]), ["train", "val"]) if pair else ""
+        try:
+            mode, times = row
+        except (TypeError, ValueError):
+            mode = times = None
+        if mode not in ("train", "val"):
+            near = nearest(str(mode), ["train", "val"])
             raise ConfigError(
                 f"workflow={brief(row)}: give pairs of 'train' or 'val' and a number, such as ('train', 1){near}"
             )
-        found.append((pair[0], whole_number("Runner", f"workflow: the number after {pair[0]!r}", pair[1], 1)))
+        found.append((mode, whole_number("Runner", f"workflow: the number after {mode!r}", times, 1)))
     if not any(mode == "train" for mode, _ in found):
         raise ConfigError("a workflow without 'train' never ends; use validate()")
     return tuple(found)

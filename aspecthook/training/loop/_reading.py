@@ -1,9 +1,8 @@
 """Reading the training data, from the beginning of an epoch or from the middle of one.
 
-The invariant: each sample of an epoch is read once, or the run is refused. Loaders of `aspecthook.training.data` move
-to any position, and a list of batches is read from any place. Others that have ``state_dict`` and ``load_state_dict``
-are given their own states. A run that has left an epoch early, to validate or at a stop, goes on in the pass that is
-under way. All else is refused in the middle of an epoch.
+The invariant: each sample of an epoch is read once, or the run is refused. A loader that has ``state_dict`` and
+``load_state_dict`` is given its own state, and a list of batches is read from any place. A run that has left an epoch
+early, to validate or at a stop, goes on in the pass that is under way. All else is refused in the middle of an epoch.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from typing import Any, final
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import process_group
-from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
+from aspecthook.training.backends._state import is_tensor, map_leaves
+
+from ._progress import Progress
 
 _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
 
@@ -35,121 +36,110 @@ def _has_state(loader: Any) -> bool:
 
 @final
 class Reading:
-    """How far the training data are read; one object for each run."""
+    """How far the training data of a run are read.
 
-    def __init__(self) -> None:
-        self.saved: Mapping[str, Any] | None = None  # from the checkpoint, until the data are read on
+    Args:
+        saved: What `state_of` returned, from a checkpoint; None for a run that begins.
+    """
+
+    def __init__(self, saved: Mapping[str, Any] | None = None) -> None:
+        self.saved: Mapping[str, Any] | None = saved  # until the data are read on
         self._loader: Any = None  # the one that was read last
-        self._epoch = 0
-        # Of one of our loaders: the iteration of the epoch that was its first one in this layout.
-        self._first = 0
-        # Of all others but lists: the pass under way; how many batches of the epoch were read, and whether all; and
-        # that number, and the state of the loader if it has one, when the pass began.
-        self._pass: Generator[Any] | None = None
+        # Of its newest pass: the epoch; how many batches of that were read; and that number, and the state of the
+        # loader if it has one, when the pass began.
+        self._epoch: int = 0
         self._read = 0
-        self._ended = False
         self._begun: tuple[int, Any] = (0, None)
+        self._pass: Generator[Any] | None = None
 
-    def state_of(self, loader: Any, epoch: int, place: int) -> dict[str, Any] | None:
-        """Return what a checkpoint must keep to read on after `place` batches; None before the first epoch."""
+    def state_of(self, loader: Any, progress: Progress) -> Mapping[str, Any] | None:
+        """Return what a checkpoint must keep to read on; None before the first epoch."""
         if loader is None or loader is not self._loader:
-            return None if self.saved is None else dict(self.saved)
-        state: dict[str, Any] = {"epoch": epoch, "layout": layout_of(loader)}
-        if _is_ours(loader):
-            within = place > 0 and self._epoch == epoch
-            origin = loader.state_dict()["origin"] if within else 0
-            return {**state, "origin": origin, "position": place - self._first if within else 0}
+            return self.saved
+        epoch, place = progress.epoch, progress.inner_iter
+        state: dict[str, Any] = {"epoch": epoch, "place": place, "length": progress.length, "layout": layout_of(loader)}
         if not _has_state(loader):
             return state
-        if place == self._read or (place == 0 and self._ended):
+        if place == self._read or epoch != self._epoch:
             return {**state, "own": _packed(loader.state_dict()), "skip": 0}
         # Inside an iteration, the loader is a batch ahead of the run.
         read, own = self._begun
         return {**state, "own": own, "skip": place - read}
 
-    def begin(self, loader: Any, epoch: int, start: int) -> tuple[Iterator[Any], int | None]:
-        """Return the batches of the epoch that the run has not trained on, and how many the whole epoch has, if known.
-
-        Args:
-            loader: What is read.
-            epoch: The number of the epoch.
-            start: How many batches of it the run has trained on.
-        """
-        saved, self.saved = self.saved, None
-        if saved is not None and (saved["epoch"] != epoch or saved.get("position", start) > start):
-            saved = None  # somebody has moved the run since it was resumed
-        if saved is None and start and loader is self._loader and epoch == self._epoch:  # the run goes on
+    def begin(self, loader: Any, progress: Progress) -> Iterator[Any]:
+        """Return the batches of the epoch that the run has not trained on, and note how many the whole epoch has."""
+        epoch, start = progress.epoch, progress.inner_iter
+        saved: Mapping[str, Any] = self.saved or {}
+        self.saved = None
+        if not saved and start and loader is self._loader and epoch == self._epoch:  # the run goes on
             if self._pass is not None and getgeneratorstate(self._pass) == GEN_SUSPENDED and start == self._read:
-                return self._pass, length_of(loader)
-            saved = self.state_of(loader, epoch, start)
-        self._loader, self._epoch, self._pass = loader, epoch, None
-        layout: Mapping[str, Any] = {} if saved is None else saved["layout"]
-        own = None if saved is None or not _has_state(loader) else saved.get("own")
+                return self._pass
+            saved = self.state_of(loader, progress) or {}
+        if (saved.get("epoch"), saved.get("place")) != (epoch, start):
+            saved = {}  # somebody has moved the run since it was resumed
+        self._loader, self._epoch = loader, epoch
+        if hasattr(loader, "set_epoch"):
+            loader.set_epoch(epoch)
+        own: dict[str, Any] | None = saved.get("own") if _has_state(loader) else None
+        skip = start if own is None else saved["skip"]
+        is_over = 0 < start == saved.get("length")  # only the hooks after the epoch are left, whatever the data are now
+        if start and not is_over:
+            _check_place(loader, saved, start)
+        if _is_ours(loader) and not is_over:  # it moves to a position without reading the samples before
+            place = {"position": own["position"] + skip} if own and start else {"position": 0, "origin": 0}
+            own, skip = {**(own or {}), "epoch": epoch, **place}, 0
         if own is not None:
             loader.load_state_dict(_unpacked(own))
-        if 0 < start == layout.get("batches"):  # only the hooks after the epoch are left, whatever the data are now
-            self._read, self._ended = start, True
-            return iter(()), start
-        if _is_ours(loader):
-            state: dict[str, Any] = {"epoch": epoch, "position": start}
-            if saved is not None:
-                state = {**layout, **state, "origin": 0}
-                state.update((name, saved[name]) for name in ("origin", "position") if name in saved)
-            loader.load_state_dict(state)
-            self._first = start - loader.state_dict()["position"]
-            return iter(loader), start + loader.batches_left()
-        set_epoch = getattr(loader, "set_epoch", None)
-        if set_epoch is not None:
-            set_epoch(epoch)
-        length, what = length_of(loader), differences(layout, layout_of(loader))
-        if start and what:
-            raise refuse_layout(f"{what} (after {start} batches)")
-        if is_any(loader, Sequence):
-            return islice(iter(loader), start, None), length
-        if start and (saved is None or own is None):
-            raise TrainingError(
-                f"the run is in the middle of an epoch, after {start} batches, and a {type(loader).__name__} cannot be "
-                "read on from there: it has no state_dict; put PyTorch's DataLoader into "
-                "aspecthook.training.data.Resumable, or resume from a checkpoint at the end of an epoch"
-            )
-        skip = 0 if saved is None or own is None else saved["skip"]
+        if is_over:
+            progress.length = self._read = start
+            return iter(())
+        progress.length = start + loader.batches_left() if _is_ours(loader) else length_of(loader)
         rest = iter(loader)
-        self._begun = start - skip, _packed(loader.state_dict()) if _has_state(loader) else None
-        self._read, self._ended = start - skip, False
-        self._pass = self._counted(rest, length)
-        next(islice(self._pass, skip, skip), None)
-        return self._pass, length
+        self._read = start - skip
+        self._begun = self._read, _packed(loader.state_dict()) if _has_state(loader) else None
+        batches = self._counted(rest, progress)
+        next(islice(batches, skip, skip), None)
+        self._pass = None if _is_ours(loader) else batches  # a thread of ours may read ahead as long as the pass lives
+        return batches
 
-    def _counted(self, rest: Iterator[Any], length: int | None) -> Generator[Any]:
+    def _counted(self, rest: Iterator[Any], progress: Progress) -> Generator[Any]:
         """Count the batches. The end is read with the last one, since a state from between them begins no epoch."""
         for batch in rest:
             self._read += 1
-            if self._read == length:
+            if self._read == progress.length:
                 next(rest, None)
-                self._ended = True
             yield batch
-        self._ended = True
+
+
+def _check_place(loader: object, saved: Mapping[str, Any], start: int) -> None:
+    """Refuse to read on after so many batches if the data have changed, or cannot be read from there."""
+    what = differences(saved.get("layout", {}), layout_of(loader))
+    if what:
+        raise refuse_layout(f"{what} (after {start} batches)")
+    if not isinstance(loader, Sequence) and not (_has_state(loader) and "own" in saved):
+        raise TrainingError(
+            f"the run is in the middle of an epoch, after {start} batches, and a {type(loader).__name__} cannot be "
+            "read on from there: it has no state_dict; put PyTorch's DataLoader into "
+            "aspecthook.training.data.Resumable, or resume from a checkpoint at the end of an epoch"
+        )
 
 
 def layout_of(loader: Any) -> dict[str, Any]:
-    """Return what is known of how a loader divides its samples; a position in it means something only together."""
-    if _is_ours(loader):
-        return {
-            name: value for name, value in loader.state_dict().items() if name not in ("epoch", "position", "origin")
-        }
+    """Return what of the data must not change in the middle of an epoch, as far as it is known."""
+    if _is_ours(loader):  # it divides what is left of its samples into other batches, if need be
+        return {name: value for name, value in loader.state_dict().items() if name in ("loader", "samples", "order")}
     known = {
         "loader": f"{type(loader).__module__}.{type(loader).__name__}",
         "batches": length_of(loader),
         "samples": length_of(getattr(loader, "dataset", None)),
-        "batch_size": getattr(loader, "batch_size", None),
-        "world_size": getattr(getattr(loader, "sampler", None), "num_replicas", None),
     }
-    return {name: value for name, value in known.items() if isinstance(value, (int, str))}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def is_divided(loader: Any) -> bool:
     """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
-    return process_group() is not None and layout_of(loader).get("world_size", 1) > 1
+    sampler = getattr(loader, "sampler", None)
+    return process_group() is not None and getattr(loader, "world_size", getattr(sampler, "num_replicas", 1)) > 1
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
@@ -174,12 +164,10 @@ def _packed(state: Any) -> Any:
 def _unpacked(state: Any) -> Any:
     """Undo `_packed`."""
 
-    def is_packed(value: Any) -> bool:
-        return is_any(value, Mapping) and value.keys() == {_TENSOR}
+    def tensor(leaf: Any) -> Any:
+        return import_module("torch").tensor(leaf[_TENSOR]) if isinstance(leaf, Mapping) else leaf
 
-    return map_leaves(
-        lambda leaf: import_module("torch").tensor(leaf[_TENSOR]) if is_packed(leaf) else leaf, state, is_packed
-    )
+    return map_leaves(tensor, state, lambda value: isinstance(value, Mapping) and _TENSOR in value)
 
 
 def length_of(loader: object) -> int | None:

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from math import inf
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from aspecthook import hookable
 from aspecthook._errors import ConfigError, HookTypeError, brief, described
@@ -31,27 +29,31 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, optional_number
 from aspecthook.training._ranks import all_gather, broadcast, highest, process_group, rank_and_world_size
 from aspecthook.training.checkpoint._files import own_path, path_of
-from aspecthook.training.checkpoint._folder import identity_of, load, take_folder
+from aspecthook.training.checkpoint._folder import claim_folder, identity_of, load
 from aspecthook.training.checkpoint._format import save
 
 from ._dialect import STATE, Registered, attach, bindings_of, name_of
 from ._interrupts import INTERRUPTS, Interrupts, Terminated
 from ._model import Means, computed, inputs_of, numbers_of, of_mode, without_mode
-from ._progress import COUNTS, Progress, workflow_of
+from ._progress import Progress, workflow_of
 from ._reading import Reading, check_loader, is_divided, length_of
-from ._state import Part, check_identity, hooks_part, restore
+from ._state import Part, check_identity, load_hooks, load_parts, note_hook, states_of
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
 
+Outcome = TypeVar("Outcome")
+
 _INTERRUPTED = "interrupted.ckpt"
+# What a resume replaces by other objects, so that nothing else is needed to be what it was before.
+_REPLACED = ("progress", "reading", "logs", "logged", "epoch", "iter", "step", "inner_iter")
 # What a validation inside a stage changes.
-_KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "predictions")
+_KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
 _SLOTS = """
-__dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch
-has_train_step identity inner_iter interrupts iter known_model loaders logged logger logs loss max_epochs max_iters
-mode model optimizer outputs own_workflow predictions progress rank reading registered resumed running seed step
-stopping work_dir workflow world_size
+__dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch identity
+inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
+own_workflow plain_model progress rank reading registered resumed running seed step stopping work_dir workflow
+world_size
 """
 
 
@@ -114,8 +116,7 @@ class Runner:
             raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
         # What is trained
         self.model = model
-        self.known_model: Any = None  # the one that `has_train_step` is about
-        self.has_train_step: bool = False
+        self.plain_model: Any = None  # the newest one that has no `train_step`
         self.optimizer = optimizer
         self.loss = loss
         self.backend: Backend = backend_of(model)
@@ -125,7 +126,7 @@ class Runner:
         self.seed: int | None = optional_number("Runner", "seed", seed, 0)
         self.identity: str = token_hex(8)  # that of the run it was resumed from, if it was
         # Where it is
-        self.progress: Progress = Progress()
+        self.progress: Progress = Progress(by_epoch=max_iters is None)
         self.mode: str = "train"
         self.epoch: int = 0
         self.iter: int = 0
@@ -149,7 +150,6 @@ class Runner:
         self.reading: Reading = Reading()
         self.batch: Any = None
         self.outputs: Any = None
-        self.predictions: list[Any] = []
         self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
         self.logged: dict[str, Any] = {}  # those of the iteration or the validation under way
         # Where it writes
@@ -166,11 +166,6 @@ class Runner:
     def hooks(self) -> list[Any]:
         """The hooks, in the order in which they were registered."""
         return [one.hook for one in self.registered]
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
-        return self.interrupts.came is not None
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -201,17 +196,10 @@ class Runner:
             ...     def after_train_iter(self, runner):
             ...         runner.log(temperature=61.5)
         """
-        numbers = more if numbers is None else {**numbers, **more}
+        if more or numbers is None:
+            numbers = {**(numbers or {}), **more}
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
-
-    def check_idle(self, what: str) -> None:
-        """Refuse to begin a run inside another one of the same runner."""
-        if self.busy:
-            raise TrainingError(
-                f"{what} was called while this runner is fitting, validating, testing or predicting; use another "
-                "runner, or wait until it has ended"
-            )
 
     # Entry points
 
@@ -221,13 +209,11 @@ class Runner:
         Raises:
             TrainingError: There is nothing to do, or it cannot be done.
         """
-        self.check_idle("fit")
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
-        self.prepare(train, val)
-        if self.trained >= self.end:
+        self.begin("fit", train, val)
+        if self.progress.trained >= self.end:
             self.logger.warning("%s has been made already; fit has nothing to do", repr(self))
-        self.busy = True
         self.interrupts.take()
         try:
             self.run()
@@ -240,8 +226,13 @@ class Runner:
         if self.interrupts.came is not None:  # since the run has last looked
             self.fail(self.interrupts.came, None)
 
-    def prepare(self, train: object, val: object) -> None:
-        """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
+    def begin(self, who: str, train: object, val: object) -> None:
+        """Begin a training, of `fit` or a session: check the data, and seed the generators of random numbers."""
+        if self.busy:
+            raise TrainingError(
+                f"{who} was called while this runner is fitting, validating, testing or predicting; use another "
+                "runner, or wait until it has ended"
+            )
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
         validates = any(mode == "val" for mode, _ in self.own_workflow)
@@ -251,41 +242,36 @@ class Runner:
         loaders = {"train": train} if val is None else {"train": train, "val": val}
         for mode, loader in loaders.items():
             check_loader(loader, f"the data for {mode}")
-        self.loaders = loaders
-        self.stopping = False
-        self.note_length(length_of(train), length_of(train))
+        self.loaders, self.stopping = loaders, False
+        self.progress.length = length_of(train)
+        self._note_length()
         if self.seed is not None and not self.resumed and not self.iter:
             random.seed(self.seed)
             self.backend.seed(self.seed)
+        self.busy = True
 
     def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        with self._switched("val", loader):
-            self.val_loop()
+        self._undisturbed("val", loader, self.val_loop)
         return dict(self.logs)
 
     def test(self, loader: object) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        with self._switched("test", loader):
-            self.test_loop()
+        self._undisturbed("test", loader, self.test_loop)
         return dict(self.logs)
 
     def predict(self, loader: object) -> list[Any]:
         """Return what the model computes for each batch."""
-        with self._switched("predict", loader):
-            self.predictions = []
-            self.predict_loop()
-            return self.predictions
+        return self._undisturbed("predict", loader, self.predict_loop)
 
-    @contextmanager
-    def _switched(self, mode: str, loader: object) -> Generator[None]:
-        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards.
+    def _undisturbed(self, mode: str, loader: object, loop: Callable[[], Outcome]) -> Outcome:
+        """Call a loop in a mode and with its data; inside a stage, the run is as it was afterwards.
 
         So is each module of the model, some of which may be in another mode than the model.
         """
         check_loader(loader, f"the data for {mode}")
         inside = self.busy
-        kept = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
         wholes: list[Any] = [self.model, *getattr(self.model, "__dict__", {}).values()] if inside else []
         modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
         training = [bool(module.training) for module in modules]
@@ -295,27 +281,23 @@ class Runner:
         self.loaders, self.busy = {**self.loaders, mode: loader}, True
         self.set_mode(mode)
         try:
-            yield
+            return loop()
         finally:
             # What the iteration under way has logged meanwhile stays, such as its time.
             self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
+            if inside:
+                self.loaders = kept["loaders"]
+                self.set_mode(kept["mode"])
             for name, value in kept.items():
                 setattr(self, name, value)
             self.progress.pending_epoch = pending
-            if inside:
-                self.switch_model()
             for module, was_training in zip(modules, training, strict=True):
                 module.training = was_training
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""
-        self.mode = mode
-        self.data_loader = self.loaders[mode]
-        self.switch_model()
-
-    def switch_model(self) -> None:
-        """Switch the model to the mode of the run."""
-        switch = getattr(self.model, "train" if self.mode == "train" else "eval", None)
+        self.mode, self.data_loader = mode, self.loaders[mode]
+        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(switch):
             switch()
 
@@ -324,7 +306,7 @@ class Runner:
     @hookable(provides=STATE)
     def run(self) -> None:
         """Train, from beginning to end."""
-        self.take_folder()
+        self.claim_folder()
         self.running = True
         self.train_loop()
         self.running = False
@@ -343,10 +325,13 @@ class Runner:
     @hookable(provides=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
-        for batch in self.batches("train"):
-            self.train_iter(batch)
+        batches = self.batches()
+        for self.inner_iter, self.batch in batches:
+            self.train_iter(self.batch)
             if self.count_iteration():
                 break
+        else:
+            self.count_pass()
 
     @hookable(provides=STATE)
     def train_iter(self, batch: Any) -> Any:
@@ -366,24 +351,20 @@ class Runner:
     @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
+        model = self.model
+        step: Callable[..., Any]
+        given: tuple[Any, ...]
+        if model is not self.plain_model and hasattr(model, "train_step"):
+            step, given = model.train_step, (batch, self.optimizer)
+        else:  # it is not asked again: a PyTorch module makes and raises an error for what it does not have
+            self.plain_model, step, given = model, computed, (model, batch, self.loss)
         if self.amp is None:
-            outputs = self._trained(batch)
+            self.outputs = step(*given)
         else:
             with self.amp.autocast():
-                outputs = self._trained(batch)
-        self.outputs = outputs
-        self.log(numbers_of(outputs))
-        return outputs["loss"]
-
-    def _trained(self, batch: Any) -> Any:
-        """Return what the model computes for a batch that it is trained on."""
-        model = self.model
-        if model is not self.known_model:
-            # Asked once: a PyTorch module makes and raises an error for each attribute that it does not have.
-            self.known_model, self.has_train_step = model, hasattr(model, "train_step")
-        if self.has_train_step:
-            return model.train_step(batch, self.optimizer)
-        return computed(model, batch, self.loss)
+                self.outputs = step(*given)
+        self.log(numbers_of(self.outputs))
+        return self.outputs["loss"]
 
     @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
@@ -422,12 +403,10 @@ class Runner:
     @hookable(provides=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
-        # Whether it is a validation of the workflow, and not one that a hook or a user makes.
-        counts = self.progress.pending_epoch == "val"
-        if counts:
-            self.progress.pending_epoch = None
+        # That of the workflow is pending, and counts; one that a hook or a user makes is not.
+        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
         self._evaluate("val", self.val_iter)
-        if counts:
+        if pending == "val":
             self.interrupts.patience = 2
             self.progress.validated += 1
 
@@ -452,14 +431,16 @@ class Runner:
         return self._evaluated(batch)
 
     @hookable(provides=STATE)
-    def predict_loop(self) -> None:
+    def predict_loop(self) -> list[Any]:
         """Predict once."""
-        self.predict_epoch()
+        return self.predict_epoch()
 
     @hookable(provides=STATE)
-    def predict_epoch(self) -> None:
+    def predict_epoch(self) -> list[Any]:
         """Predict on one pass over the data."""
-        self._evaluate("predict", lambda batch: self.predictions.append(self.predict_iter(batch)))
+        predictions: list[Any] = []
+        self._evaluate("predict", lambda batch: predictions.append(self.predict_iter(batch)))
+        return predictions
 
     @hookable(provides=STATE)
     def predict_iter(self, batch: Any) -> Any:
@@ -480,10 +461,13 @@ class Runner:
 
     def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
         """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
-        means = Means()
+        batches = enumerate(map(self.backend.mover(self.model), self.data_loader))
+        means, self.inner_iter = Means(), -1
         with self.backend.no_grad():
-            for batch in self.batches(mode):
-                means.add(step(batch))
+            for self.inner_iter, self.batch in batches:
+                means.add(step(self.batch))
+        if self.inner_iter < 0:
+            raise self._no_batches()
         if is_divided(self.data_loader):
             means = Means.of_all(all_gather(means.totals))
         self.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
@@ -493,58 +477,30 @@ class Runner:
     # RuntimeError (PEP 479).
 
     @property
-    def trained(self) -> int:
-        """How many epochs, or iterations, have been trained."""
-        return self.epoch if self.by_epoch else self.iter
-
-    @property
     def end(self) -> float:
         """How many epochs, or iterations, are to be trained; infinity if only a hook can end the run."""
         end = self.max_epochs if self.by_epoch else self.max_iters
         return inf if end is None else end
 
     def next_epoch(self) -> str | None:
-        """Return the mode of the next epoch, or None if the run is over.
-
-        A run that was resumed from a checkpoint may be in the middle of its workflow.
-        """
-        progress = self.progress
-        progress.pending_epoch = progress.advance(self.workflow, self.trained, self.end, stopping=self.stopping)
-        return progress.pending_epoch
+        """Return the mode of the next epoch, or None if the run is over."""
+        return self.progress.advance(self.workflow, self.end, stopping=self.stopping)
 
     def validation_follows(self) -> bool:
         """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
-        progress = self.progress
-        trained = progress.epoch if self.by_epoch else progress.iter
-        return replace(progress).advance(self.workflow, trained, self.end, stopping=self.stopping) == "val"
+        return replace(self.progress).advance(self.workflow, self.end, stopping=self.stopping) == "val"
 
-    def batches(self, mode: str) -> Iterator[Any]:
-        """Yield the batches of one pass over the data, but those that a resumed run has seen, and count the pass."""
-        loader = self.data_loader
-        start = self.progress.inner_iter if mode == "train" else 0
-        if mode == "train":
-            self.progress.pending_epoch = None
-            loader, length = self.reading.begin(loader, self.epoch, start)
-            self.note_length(length, length_of(self.data_loader))
-        empty, move = True, self.backend.mover(self.model)
-        for self.inner_iter, batch in enumerate(loader, start):
-            self.batch = move(batch)
-            yield self.batch
-            empty = False
-        if empty and not start:
-            raise TrainingError(
-                f"the data for {mode} had no batches in epoch {self.epoch + 1}: {brief(self.data_loader)} is empty, or "
-                "an iterator that has only one pass; give a list or a loader"
-            )
-        if mode == "train":
-            self.end_pass()
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """Begin or continue an epoch, and return its batches with their numbers, without those that were trained on."""
+        progress = self.progress
+        progress.pending_epoch = None
+        batches = self.reading.begin(self.data_loader, progress)
+        self._note_length()
+        return enumerate(map(self.backend.mover(self.model), batches), progress.inner_iter)
 
     def group(self) -> tuple[int, bool]:
         """Return how many batches share a step with the one under way, and whether it is the last of them."""
-        if self.accumulate == 1:
-            return 1, True
-        place = self.iter % self.accumulate
-        size = self.accumulate
+        size, place = self.accumulate, self.iter % self.accumulate
         if self.max_iters is not None:  # the last group of a run may be smaller
             size = max(1, min(size, self.max_iters - (self.iter - place)))
         return size, place + 1 >= size
@@ -561,17 +517,24 @@ class Runner:
             self.after_stage_calls.pop(0)()
         self.iter, self.step, self.logged = progress.iter, progress.step, {}
         if progress.inner_iter == progress.length:
-            self.end_pass()
+            self.count_pass()
             return True
         if not self.alone:
             self.agree_to_end()
         row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
         return row_ends or self.stopping or self.interrupts.came is not None
 
-    def end_pass(self) -> None:
+    def count_pass(self) -> None:
         """Count a complete pass over the data."""
-        self.progress.inner_iter = 0
-        self.progress.epoch = self.epoch + 1
+        if self.progress.inner_iter == 0:
+            raise self._no_batches()
+        self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0
+
+    def _no_batches(self) -> TrainingError:
+        return TrainingError(
+            f"the data for {self.mode} had no batches in epoch {self.epoch + 1}: {brief(self.data_loader)} is empty, "
+            "or an iterator that has only one pass; give a list or a loader"
+        )
 
     def count_epoch(self, mode: str) -> None:
         """Count the epoch that `next_epoch` asked for, do what was put off until its end, and raise a noted signal."""
@@ -580,8 +543,8 @@ class Runner:
             progress.pending_epoch = None
             if mode == "val":
                 progress.validated += 1
-            elif self.by_epoch:
-                self.end_pass()  # otherwise it would be the next one forever
+            elif self.by_epoch:  # otherwise it would be the next one forever
+                progress.epoch, progress.inner_iter = self.epoch + 1, 0
             else:
                 raise TrainingError(
                     "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
@@ -593,17 +556,14 @@ class Runner:
         self.epoch = progress.epoch
         self.agree_to_end()
         self.interrupts.raise_noted()
-        endless = progress.row_end(self.workflow, self.end) == inf
-        if mode == "train" and endless and hasattr(self.loaders["train"], "__next__"):
-            self.request_stop()  # the data are an iterator, which has only one pass
 
-    def note_length(self, length: int | None, later: int | None) -> None:
-        """Note the length of the epoch that begins or continues, and what it means for the number of iterations.
+    def _note_length(self) -> None:
+        """Note what the length of the epoch that begins or continues means for the number of iterations.
 
         The epochs before, and the rest of this one, may have been divided into other batches than those to come, which
-        are assumed to have `later` batches each. Each may have another length, and notes it when it begins.
+        are assumed to be as long as the data are now. Each may have another length, and notes it when it begins.
         """
-        self.progress.length = length
+        length, later = self.progress.length, length_of(self.loaders["train"])
         if self.by_epoch and self.max_epochs is not None:
             before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
             if length is None or later is None:
@@ -649,7 +609,7 @@ class Runner:
         Args:
             path: The file.
             other_run: Continue the run of the checkpoint even if this runner, or its ``work_dir``, belongs to another
-                run. The checkpoints of that one are then set aside: see `take_folder`.
+                run. The checkpoints of that one are then set aside: see `claim_folder`.
 
         Raises:
             TrainingError: The checkpoint is that of another run, or of other parts; nothing was changed.
@@ -665,76 +625,61 @@ class Runner:
             parts = {"model": parts["model"]}
         elif not other_run:
             check_identity(checkpoint, self.identity if self.progress.iter else None, self.work_dir)
-        restore(parts, checkpoint, self.rank)
+        with ExitStack() as undo:
+            for name in _REPLACED:
+                undo.callback(setattr, self, name, getattr(self, name))
+            for hook in self.hooks if resume else ():
+                note_hook(undo, hook)
+            load_parts(parts, checkpoint, undo)
+            undo.pop_all()
         if resume:
             self.identity, self.resumed = identity_of(checkpoint) or self.identity, True
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        generators = all_gather(self.backend.rng_state())
-        return {
-            "meta": {
-                "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-                "python": platform.python_version(),
-                "backend": self.backend.name,
-                "identity": self.identity,
-            },
-            **{name: part.state() for name, part in self._parts().items()},
-            "random": generators[0],
-            "ranks": generators[1:],  # the random generators of the others
-        }
+        states = {name: part.state() for name, part in self._parts().items()}
+        return {"meta": {"identity": self.identity}, **states, "random": all_gather(self.backend.rng_state())}
 
     def _parts(self) -> dict[str, Part]:
         """Return the parts of the run by their names in checkpoints, in the order in which they are restored."""
         backend, model, optimizer, amp, progress = self.backend, self.model, self.optimizer, self.amp, self.progress
 
         def load_progress(counts: Mapping[str, Any]) -> None:
-            progress.load_state_dict(counts)
-            self.epoch, self.iter = progress.epoch, progress.iter
-            self.step, self.inner_iter = progress.step, progress.inner_iter
+            self.progress = loaded = Progress(self.by_epoch)
+            loaded.load_state_dict(counts)
+            self.epoch, self.iter = loaded.epoch, loaded.iter
+            self.step, self.inner_iter = loaded.step, loaded.inner_iter
 
         def load_gradients(gradients: Mapping[str, Any] | None) -> None:
             backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
-            progress.accumulated = bool(gradients)
+            self.progress.accumulated = bool(gradients)
 
-        def data_state() -> Any:
-            return self.reading.state_of(self.loaders.get("train"), progress.epoch, progress.inner_iter)
-
-        def load_amp(state: Any) -> None:
-            if state is not None:
-                amp.load_state_dict(state)
-
-        load_data, saved = partial(setattr, self.reading, "saved"), self.reading.saved
-
-        def logs_state() -> dict[str, Any]:
-            return {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
+        def load_data(saved: Mapping[str, Any] | None) -> None:
+            self.reading = Reading(saved)
 
         def load_logs(logs: Mapping[str, Any]) -> None:
             self.logs, self.logged = dict(logs), {}
 
-        parts = {"model": Part(lambda: backend.state(model), partial(backend.load_state, model))}
+        def load_random(states: Sequence[Mapping[str, Any]]) -> None:
+            backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
+
+        parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
         if optimizer is not None:
-            state, load = partial(backend.optimizer_state, optimizer), partial(backend.load_optimizer_state, optimizer)
-            # The very groups come back, which schedules hold.
-            groups = [(optimizer, "param_groups"), *((group, "") for group in optimizer.param_groups)]
-            parts["optimizer"] = Part(state, load, may_lack=True, keeps=groups)
+            state, load = backend.optimizer_state, backend.load_optimizer_state
+            parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
         if amp is not None:
-            parts["amp"] = Part(amp.state_dict, load_amp, may_lack=True)
-        counts: list[tuple[Any, str]] = [(progress, name) for name in (*COUNTS, "accumulated")]
-        counts += [(self, name) for name in ("epoch", "iter", "step", "inner_iter")]
+            parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
+        logs = {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
         return parts | {
-            "progress": Part(progress.state_dict, load_progress, keeps=counts),
-            "gradients": Part(
-                lambda: backend.gradients(model) if progress.accumulated else None, load_gradients, may_lack=True
-            ),
-            # The states of loaders are the user's, and are not asked for where nothing is saved.
-            "data": Part(data_state, load_data, may_lack=True, again=lambda: partial(load_data, saved)),
-            "logs": Part(logs_state, load_logs, keeps=[(self, "logs"), (self, "logged")]),
-            "hooks": hooks_part([(one.name, one.hook) for one in self.registered], self.logger),
-            "random": Part(backend.rng_state, backend.set_rng_state),
+            "progress": Part(progress.state_dict, load_progress),
+            "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
+            "data": Part(partial(self.reading.state_of, self.loaders.get("train"), progress), load_data),
+            "logs": Part(lambda: logs, load_logs),
+            "hooks": Part(partial(states_of, self.registered), partial(load_hooks, self.registered, self.logger)),
+            "random": Part(lambda: [backend.rng_state()], load_random),
         }
 
-    def take_folder(self) -> Path | None:
+    def claim_folder(self) -> Path | None:
         """Make the ``work_dir`` the folder of this run; each run does so when it begins.
 
         Checkpoints in it that this run does not continue, those of another run or after the one that it was resumed
@@ -744,12 +689,11 @@ class Runner:
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
-        if aside is not None:
-            self.logger.info(
-                "%s held checkpoints that this run does not continue, which were moved to %s", self.work_dir, aside
-            )
-        return aside
+        folder, what = self.work_dir, "%s held checkpoints that this run does not continue, which were moved to %s"
+        moved_to = claim_folder(folder, self.identity, resumed=self.resumed, done=self.progress.iter)
+        if moved_to is not None:
+            self.logger.info(what, folder, moved_to)
+        return moved_to
 
     # The end of a run
 
@@ -810,8 +754,7 @@ class Runner:
 
         Raises:
             HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
-            HookOptionError: The priority is out of range, or not the name of one; the name is taken; or another hook
-                with a state has the same class, and neither has a name.
+            HookOptionError: The priority is none; or the name does not tell the hook apart from another one.
             HookTypeError: The priority is neither an int nor a string, or the name is not a string.
             ConfigError: A config cannot be built.
         """
@@ -849,13 +792,13 @@ class Runner:
         log_config: Any = None,
         momentum_config: Any = None,
         timer_config: Any = "IterTimerHook",
-        custom_hooks: Any = None,
+        custom_hooks: Iterable[Any] | None = None,
     ) -> None:
         """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
 
-        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over mmcv's: 10 for the
-        learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for the timer and 90 for the
-        loggers. `custom_hooks` is a list of others, each with a priority of its own.
+        Each is a config, a hook, or None for no such hook. The priorities are mmcv's, unless a config has another
+        ``"priority"``: 10 for the learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for
+        the timer and 90 for the loggers. `custom_hooks` is a list of others, each with a priority of its own.
 
         Raises:
             ConfigError: A config cannot be built.

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from aspecthook._errors import ConfigError, HookTypeError, add_note, brief, described, nearest, printable
-from aspecthook.training.backends._state import is_any
 
 # Files
 
@@ -57,14 +56,16 @@ def load_config(path: str | PathLike[str]) -> dict[str, object]:
 _DEEPEST = 100
 
 
-def check_depth(value: Any, depth: int = 0) -> None:  # Any: what a document holds
+def check_depth(value: object, depth: int = 0) -> None:
     """Raise a `RecursionError` if a document is nested deeper than anybody writes by hand.
 
     Whatever builds from a document, or writes it, goes through it by recursion.
     """
     if depth > _DEEPEST:
         raise RecursionError
-    for inner in value.values() if is_any(value, dict) else value if is_any(value, list) else ():
+    if isinstance(value, dict):
+        value = list(cast("dict[str, object]", value).values())
+    for inner in cast("list[object]", value) if isinstance(value, list) else ():
         check_depth(inner, depth + 1)
 
 
@@ -108,12 +109,13 @@ def read_entry(config: object, defaults: Mapping[str, object], who: str) -> dict
     return given
 
 
-def outline(config: Any) -> str:  # Any: a mapping of whatever was given, or something else
+def outline(config: object) -> str:
     """Return a config as messages show it: its type and its keys. The values may be secrets, or large."""
-    if not is_any(config, Mapping):
+    if not isinstance(config, Mapping):
         return brief(config) if isinstance(config, str) else described(config)
-    kind = config.get("type")
-    rows = [f"{brief(key, 40)}: {brief(kind) if key == 'type' and is_any(kind, str) else '...'}" for key in config]
+    entries = cast("Mapping[object, object]", config)
+    kind = entries.get("type")
+    rows = [f"{brief(key, 40)}: {brief(kind) if key == 'type' and isinstance(kind, str) else '...'}" for key in entries]
     return f"{{{', '.join(rows)}}}"
 
 

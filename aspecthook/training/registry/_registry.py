@@ -90,12 +90,12 @@ class Registry(dict[str, Factory]):
         return add if target is None else add(target)
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
-        """Build what a config says.
+        """Build what a config describes.
 
         Args:
             config: Its ``"type"`` is a registered name, a callable, or, where ``imports`` allows it, an import path
                 ``"package.module:Class"``; the other keys are keyword arguments. A ``"priority"`` that the constructor
-                does not take is set on what it made. A string is the type alone.
+                does not take is set on the object. A string is the type alone.
             **defaults: Arguments for keys that the config does not have.
 
         Raises:
@@ -174,9 +174,16 @@ def _names_of(takes: list[Parameter] | None) -> list[str]:
 def check_arguments(takes: list[Parameter] | None, given: dict[str, Any], what: str) -> None:
     """Raise a `ConfigError` if an argument is unknown or missing, as far as the parameters are known."""
     names = _names_of(takes)
-    for key in given if takes is not None and all(one.how != "**" for one in takes) else ():
-        if key not in names:
-            raise ConfigError(f"{what} takes no {key!r}; what it takes: {listed(names)}{nearest(key, names)}")
+    if takes is not None and all(one.how != "**" for one in takes):
+        check_keys(names, given, what)
     for name, _, has_default in takes or ():
         if name in names and not has_default and name not in given:
             raise ConfigError(f"{what} needs {name!r}, which the config does not give; add it")
+
+
+def check_keys(known: Iterable[str], given: Iterable[str], what: str) -> None:
+    """Raise a `ConfigError` if a key of a config is unknown."""
+    names = [*known]
+    for key in given:
+        if key not in names:
+            raise ConfigError(f"{what} takes no {key!r}; what it takes: {listed(names)}{nearest(key, names)}")

@@ -1,22 +1,23 @@
 """Hooks that set learning rates and momenta by a policy, and mmcv's way to register all hooks of a usual run.
 
-Progress is counted in epochs, or in steps of the optimizer rather than the batches that make up a step. A schedule has
-no state: the values that it started from are in the parameter groups, which the state of the optimizer has.
+Progress is counted in epochs or in steps of the optimizer, each of which may be made of several batches. A schedule has
+no state of its own: the values that it started from are in the parameter groups, and so in the state of the optimizer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from math import ceil, inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
+from aspecthook.training._options import flag
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._runner import Runner
 
-from ._policies import BY_STEP, Policy, check, policy_of
+from ._policies import BY_STEP, check, policy_of
 from ._policies import warmup as warmup_factor
 
 
@@ -27,8 +28,7 @@ class LrUpdaterHook(Hook):
     The value that a group started from is kept in it as ``initial_lr``, as in mmcv and PyTorch.
 
     Args:
-        policy: The name of a policy, such as ``"step"`` or ``"cosine_annealing"``, in mmcv's spelling too; or a
-            function of the value to start from, the progress and the maximum (infinite if the run has no end).
+        policy: The name of a policy, such as ``"step"`` or ``"cosine_annealing"``, in mmcv's spelling too.
         by_epoch: Set the values once in each epoch; otherwise in each step. Unless given: by epoch, if the run has
             `max_epochs` and the policy can count epochs.
         warmup: ``"constant"``, ``"linear"``, ``"exp"`` or None: how the first steps approach the policy's values.
@@ -56,7 +56,7 @@ class LrUpdaterHook(Hook):
     # Any: the options are those of the policy.
     def __init__(
         self,
-        policy: str | Policy = "step",
+        policy: str = "step",
         *,
         by_epoch: bool | None = None,
         warmup: str | None = None,
@@ -66,17 +66,17 @@ class LrUpdaterHook(Hook):
     ) -> None:
         who = type(self).__name__
         self._name, self._policy = policy_of(who, self._word, policy, options)
-        # As text, which the settings of a run show.
-        said = ", ".join(f"{key}={value}" for key, value in options.items())
-        self.policy: str = f"{self._name}({said})" if isinstance(policy, str) else brief(policy)
+        shown = ", ".join(f"{key}={value}" for key, value in options.items())
+        self.policy: str = f"{self._name}({shown})"
         self.by_epoch = by_epoch
         self.warmup = warmup
         self.warmup_iters = warmup_iters
         self.warmup_ratio: float = self._ratio if warmup_ratio is None else warmup_ratio
-        # Without a warm-up its other options have no effect; a config may have inherited them.
-        checked = ("warmup", "warmup_iters", "warmup_ratio") if warmup is not None else ()
-        for option in checked if by_epoch is None else ("by_epoch", *checked):
-            check(who, option, getattr(self, option))
+        if by_epoch is not None:
+            flag(who, "by_epoch", by_epoch)
+        if warmup is not None:  # otherwise its options have no effect, and a config may have inherited them
+            for option in ("warmup", "warmup_iters", "warmup_ratio"):
+                check(who, option, getattr(self, option))
         if by_epoch and self._name in BY_STEP:
             raise ConfigError(f"{who}: {self._name} only counts steps; leave by_epoch out, or give False")
 
@@ -98,7 +98,7 @@ class LrUpdaterHook(Hook):
         return runner.max_epochs is not None and self._name not in BY_STEP
 
     def _set(self, runner: Runner, factor: float) -> None:
-        """Set the values of all groups. Each keeps the one that it started from, and so do checkpoints."""
+        """Set the values of all groups, multiplied by the factor of the warm-up."""
         if self._counts_epochs(runner):
             progress, end = runner.epoch, runner.max_epochs or inf
         else:
@@ -170,44 +170,31 @@ def _steps(runner: Runner) -> float:
     )
 
 
-# The hooks of a usual run, and the priorities that mmcv gives them.
-_USUAL = {
-    "LrUpdaterHook": 10,
-    "MomentumUpdaterHook": 30,
-    "OptimizerHook": 40,
-    "CheckpointHook": 50,
-    "IterTimerHook": 70,
-}
-_LOGGERS = 90
+# The classes of the hooks of a usual run. Their own priorities are those that mmcv gives them.
+_USUAL = ("LrUpdaterHook", "MomentumUpdaterHook", "OptimizerHook", "CheckpointHook", "IterTimerHook")
 
 
-def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, custom: Any) -> None:
+# Any: a config, or a hook of any class.
+def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, custom: Iterable[Any] | None) -> None:
     """Register the hooks of a usual run, each from its config, the loggers and others; all of them, or none.
 
-    A config is that of a hook, a hook of any class, or None for no hook. As in mmcv, the loggers share the options that
-    `log` has beside its ``"hooks"``, and count as the run does.
+    As in mmcv, the loggers share the options that `log` has beside its ``"hooks"``, and count as the run does.
     """
-    rows: list[tuple[Any, str | None, int | None]] = [
-        (config, kind, priority) for config, (kind, priority) in zip(usual, _USUAL.items(), strict=True) if config
-    ]
+    configs = [_filled(config, {"type": kind}) for kind, config in zip(_USUAL, usual, strict=True) if config]
     if log:
-        if not is_any(log, Mapping):
+        if not isinstance(log, Mapping):
             raise ConfigError(f"log_config={brief(log)}: give a mapping with the options of the loggers, and 'hooks'")
-        shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **log}
-        for one in shared.pop("hooks", ["TextLoggerHook"]):
-            own: Any = {"type": one} if isinstance(one, str) else one
-            rows.append(({**shared, **own} if is_any(own, Mapping) else own, None, _LOGGERS))
-    others = custom if is_any(custom, list, tuple) else [] if custom is None else [custom]
-    rows += [(config, None, None) for config in others]  # each has a priority of its own
-    registered: list[Any] = []
-    try:
-        for config, kind, priority in rows:
-            hook: Any = {"type": config} if isinstance(config, str) else config
-            if is_any(hook, Mapping):
-                hook = {"type": kind, **hook} if kind else {**hook}
-                priority = hook.pop("priority", priority)  # noqa: PLW2901  # that of the config wins
-            registered.append(runner.register_hook(hook, priority))
-    except BaseException:
-        for hook in registered:
-            runner.remove_hook(hook)
-        raise
+        shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **cast("Mapping[str, Any]", log)}
+        loggers = shared.pop("hooks", ["TextLoggerHook"])
+        configs += [_filled(logger, shared) for logger in loggers]
+    with ExitStack() as undo:
+        for config in (*configs, *(custom or ())):
+            undo.callback(runner.remove_hook, runner.register_hook(config))
+        undo.pop_all()
+
+
+def _filled(config: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return a config with defaults for what it does not say; a hook is returned as it is."""
+    if isinstance(config, str):
+        return {**defaults, "type": config}
+    return {**defaults, **cast("Mapping[str, Any]", config)} if isinstance(config, Mapping) else config

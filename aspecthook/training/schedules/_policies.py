@@ -1,10 +1,11 @@
 """The policies: plain functions that return the value of a learning rate or a momentum at a point of a run.
 
 A policy is called with the value that it starts from (b), the progress (p) and the maximum (P), both in epochs or both
-in steps; the maximum is infinite if the run does not know its end. A policy keeps no state, so a resumed run continues
-exactly. Beyond the maximum, a value that depends on it stays what it was there. The formulas are those of mmcv 1.7,
-`lr_updater.py`; ``cos(s, e, f, w=1)`` in them is ``e + w/2 (s − e)(1 + cos πf)``. The target t of those that have one
-is `min_value`, or `min_ratio` times b if that is given. What options mean is said in the reference.
+in steps. The maximum is infinite if the run does not know its end. A policy keeps no state, so a resumed run continues
+exactly. Beyond the maximum, a value that depends on it stays what it was there.
+
+The formulas are those of `lr_updater.py` in mmcv 1.7, where ``cos(s, e, f, w=1)`` is ``e + w/2 (s − e)(1 + cos πf)``.
+The value at the end, t, is `min_value`, or `min_ratio` times b if that is given. The reference explains the options.
 
 `policy_of` finds the policy that a config means, and checks its options.
 """
@@ -22,7 +23,6 @@ from typing import Any, TypeAlias, cast
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, HookTypeError, brief, nearest
 from aspecthook.training._options import finite_number, flag, one_of, share, whole_number
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.registry._configs import listed
 from aspecthook.training.registry._registry import check_arguments
 
@@ -114,7 +114,7 @@ def cosine_restart(
         raise ConfigError(f"{len(periods)} periods and {len(restart_weights)} restart_weights; give equally many")
     begins = tuple(accumulate(periods, initial=0))
     last = max(progress, maximum - 1) if maximum < inf else progress
-    if last >= begins[-1]:  # an error at the beginning of a run, if that knows its end
+    if last >= begins[-1]:  # a run that knows its end finds this at its beginning
         raise ConfigError(f"the last period ends at {begins[-1]}, and the run goes on to {last}; add one")
     place = bisect_right(begins, progress) - 1
     part = _part(progress - begins[place], periods[place])
@@ -126,21 +126,20 @@ def cyclic(
     progress: float,
     maximum: float,
     *,
-    target_ratio: float | Sequence[float] = (10, 1e-4),
+    target_ratio: Sequence[float] = (10, 1e-4),
     cyclic_times: int = 1,
     step_ratio_up: float = 0.4,
     gamma: float = 1.0,
 ) -> float:
     """Return a value that rises to ``high · b`` and falls to ``low · b`` in each cycle; after arXiv:1506.01186.
 
-    With ``period = P // cyclic_times`` it rises in the first ``int(step_ratio_up · period)`` steps of a period. In
-    period i, counted from 0, high is ``1 + gamma^i (high − 1)``. The steps that remain after the last period begin
-    another one. A single `target_ratio` means ``(high, high / 1e5)``.
+    `target_ratio` is ``(high, low)``. A cycle has ``P // cyclic_times`` steps, and rises in the first part of them,
+    `step_ratio_up`. In cycle i, counted from 0, high is ``1 + gamma^i (high − 1)``. The steps that remain after the
+    last cycle begin another one.
     """
-    ratios = target_ratio if isinstance(target_ratio, Sequence) else (target_ratio,)
-    if len(ratios) > 2 or gamma > 1:
-        raise ConfigError(f"target_ratio={target_ratio}, gamma={gamma}: give one or two ratios, and a gamma up to 1")
-    high, low = ratios if len(ratios) == 2 else (ratios[0], ratios[0] / 1e5)
+    if len(target_ratio) != 2 or gamma > 1:
+        raise ConfigError(f"target_ratio={target_ratio}, gamma={gamma}: give two ratios, and a gamma up to 1")
+    high, low = target_ratio
     period = _known(maximum) // cyclic_times
     if period < 1:
         raise ConfigError(f"{cyclic_times} cycles do not fit into {maximum} steps; give fewer")
@@ -240,73 +239,70 @@ def _known(maximum: float) -> float:
 
 # Which policy a config means
 
-# Any: the policies have options of their own.
-_FUNCTIONS: tuple[Callable[..., float], ...] = (
-    *(fixed, step, exp, inv, poly, cosine_annealing, linear_annealing, flat_cosine_annealing, cosine_restart),
-    *(cyclic, one_cycle),
-)
-POLICIES: dict[str, Callable[..., float]] = {function.__name__: function for function in _FUNCTIONS}
+_Functions: TypeAlias = tuple[Callable[..., float], ...]  # Any: each policy has options of its own
+_ENDLESS: _Functions = (fixed, step, exp, inv)
+_ANNEALING: _Functions = (poly, cosine_annealing, linear_annealing, flat_cosine_annealing, cosine_restart)
+_CYCLIC: _Functions = (cyclic, one_cycle)
+POLICIES = {policy.__name__: policy for policy in (*_ENDLESS, *_ANNEALING, *_CYCLIC)}
 _SHORT = {"cosine": "cosine_annealing", "linear": "linear_annealing", "flat_cosine": "flat_cosine_annealing"}
-BY_STEP = ("cyclic", "one_cycle")  # these cannot count epochs
+BY_STEP = tuple(policy.__name__ for policy in _CYCLIC)  # these cannot count epochs
 
-# What is another function for momenta, or has other defaults.
+# The policies that are another function for momenta, or have other defaults.
 _OF_MOMENTA: dict[str, Callable[..., float]] = {
     "step": partial(step, gamma=0.5),
     "cyclic": partial(cyclic, target_ratio=(0.85 / 0.95, 1.0)),
     "one_cycle": one_cycle_of_momentum,
 }
 
-# What checks a value of each option; of a list, each item.
+# The check of a value of each option, or of each value in a list; other options are numbers from 0 up.
 _positive, _count = partial(finite_number, above=0), partial(whole_number, least=1)
 _CHECKS: dict[str, Callable[[str, str, Any], Any]] = {
     **dict.fromkeys(("step", "periods", "cyclic_times", "warmup_iters"), _count),
     **dict.fromkeys(("start_percent", "step_ratio_up", "pct_start"), share),
     **dict.fromkeys(("div_factor", "final_div_factor", "max_lr", "max_momentum", "base_momentum"), _positive),
-    **dict.fromkeys(("three_phase", "by_epoch"), flag),
+    "three_phase": flag,
     "warmup": partial(one_of, choices=("constant", "linear", "exp")),
     "warmup_ratio": lambda who, name, value: _positive(who, name, share(who, name, value)),
 }
-_LISTS, _ONE_OR_MANY = ("periods", "restart_weights"), ("step", "target_ratio")
+_LISTS = ("periods", "restart_weights", "target_ratio")  # and "step", which may be one number too
 # Options of the hooks themselves, which a config gives beside those of the policy.
 _OF_HOOKS = ("policy", "by_epoch", "warmup", "warmup_iters", "warmup_ratio")
 
 
-# Any: the value comes from a config.
-def check(who: str, option: str, value: Any, word: str | None = None) -> None:
+def check(who: str, option: str, value: object, word: str | None = None) -> None:
     """Raise if a value of an option is impossible; a config may use another word for the option."""
-    several = is_any(value, list, tuple)
-    if (option in _LISTS and not several) or value in ([], ()):
-        raise HookTypeError(f"{who}: {word or option}={brief(value)}; give a list of numbers")
-    for one in value if several and option in (*_LISTS, *_ONE_OR_MANY) else [value]:
-        _CHECKS.get(option, partial(finite_number, least=0))(who, word or option, one)
+    check_one, word = _CHECKS.get(option, partial(finite_number, least=0)), word or option
+    numbers: Sequence[object] = (value,)
+    if value in ([], ()) or (option in _LISTS and not isinstance(value, (list, tuple))):
+        raise HookTypeError(f"{who}: {word}={brief(value)}; give a list of numbers")
+    if option in (*_LISTS, "step") and isinstance(value, (list, tuple)):
+        numbers = cast("Sequence[object]", value)
+    for number in numbers:
+        check_one(who, word, number)
 
 
-def policy_of(who: str, word: str, given: Any, options: Mapping[str, Any]) -> tuple[str, Policy]:
+def policy_of(who: str, word: str, given: object, options: Mapping[str, Any]) -> tuple[str, Policy]:
     """Return the name of a policy, and the policy with its options.
 
     For the word ``"lr"``, a config says ``min_lr`` for `min_value` and ``min_lr_ratio`` for `min_ratio`.
     """
     if not isinstance(given, str):
-        if not callable(given) or isinstance(given, type):
-            raise ConfigError(f"{who}: the policy is {brief(given)}; give the name of one, or a function")
-        if options:
-            raise ConfigError(f"{who}: {brief(given)} takes no options; leave out {listed(options)}")
-        return brief(given), cast("Policy", given)
+        raise ConfigError(f"{who}: the policy is {brief(given)}; give the name of one")
     name, who = _name_of(who, given), f"{who}: the policy {given!r}"
     function = (_OF_MOMENTA if word == "momentum" else POLICIES).get(name, POLICIES[name])
-    words = {"min_value": f"min_{word}", "min_ratio": f"min_{word}_ratio"}
+    spelt = {"min_value": f"min_{word}", "min_ratio": f"min_{word}_ratio"}
     takes = {
-        words.get(key, key): one for key, one in signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY
+        spelt.get(key, key): one for key, one in signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY
     }
     known = [Parameter(key, "keyword", one.default is not one.empty) for key, one in takes.items()]
     check_arguments([*known, *(Parameter(key, "keyword", True) for key in _OF_HOOKS)], dict(options), who)
     for key, value in options.items():
         if value is not None or takes[key].default is not None:
             check(who, takes[key].name, value, key)
-    ends = [key for key in words.values() if options.get(key) is not None]
-    if words["min_ratio"] in takes and len(ends) != 1:
+    ends = [key for key in spelt.values() if options.get(key) is not None]
+    if spelt["min_ratio"] in takes and len(ends) != 1:
         raise ConfigError(
-            f"{who} is given {'both' if ends else 'neither'} of {' and '.join(words.values())}; give exactly one: the "
+            f"{who} is given {'both' if ends else 'neither'} of {' and '.join(spelt.values())}; give exactly one: the "
             "value at the end, or its ratio to the value at the start"
         )
     return name, partial(function, **{takes[key].name: value for key, value in options.items()})
@@ -314,9 +310,9 @@ def policy_of(who: str, word: str, given: Any, options: Mapping[str, Any]) -> tu
 
 def _name_of(who: str, given: str) -> str:
     """Return the name of a policy, which may be spelt as in mmcv, ``"CosineAnnealing"``, or be a short name."""
-    spelt = "".join(filter(str.isalpha, given)).lower()
+    letters = "".join(filter(str.isalpha, given)).lower()
     for name in (*POLICIES, *_SHORT):
-        if name.replace("_", "") == spelt:
+        if name.replace("_", "") == letters:
             return _SHORT.get(name, name)
     near = nearest(given.lower(), [*POLICIES, *_SHORT])
     raise ConfigError(f"{who}: there is no policy {given!r}; the policies are {listed(POLICIES)}{near}")

@@ -6,12 +6,7 @@ values of a step. `MonitoredTrainingSession` runs the same stages with pauses.
 
 from __future__ import annotations
 
-from ._hooks import (
-    CheckpointSaverHook,
-    LoggingTensorHook,
-    NanTensorHook,
-    StopAtStepHook,
-)
+from ._hooks import CheckpointSaverHook, LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._monitored import Estimator, MonitoredTrainingSession
 from ._protocol import (
     AbortedError,

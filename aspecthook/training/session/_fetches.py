@@ -1,7 +1,7 @@
-"""Fetches, the names of values that a step has, and feeds, new entries of its batch.
+"""Fetches, which are names of values of a step, and feeds, which are new entries for its batch.
 
 Some values exist only in the middle of a step, so hooks on stages and layers catch them. The invariant: such a hook
-exists only if the current step, or the one before it, fetches its value. A run without fetches has none.
+exists only if the current step, or the one before it, fetches its value. A run without fetches has no such hook.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, final
 from aspecthook import hooks, weave
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any, is_tensor, map_leaves, remade
+from aspecthook.training.backends._state import is_tensor, map_leaves, remade
 from aspecthook.training.loop._runner import Runner
 
 # Any, in this room: fetches are names, nested in any way, and their values have the same shape; batches, models and
@@ -24,7 +24,7 @@ WORDS = ("loss", "global_step", "lr", "iter", "epoch")
 
 
 def mapped(fetches: Nested, function: Callable[[str], object], who: str) -> Nested:
-    """Return fetches with a function applied to each name; refuse what is not a name."""
+    """Return fetches with a function applied to each name; raise if something in them is not a name."""
 
     def of_name(name: object) -> object:
         if name is None or isinstance(name, str):
@@ -68,12 +68,10 @@ def arrays(values: Nested) -> Nested:
             from aspecthook.training.backends._torch import TorchBackend
 
             return TorchBackend().to_array(value)
-        import numpy as np
-
         from aspecthook.training.backends._network import detach
 
         found = detach(value)
-        return np.array(found) if is_any(found, np.ndarray) else found
+        return found.copy() if hasattr(found, "dtype") else found  # the next step changes parameters in place
 
     return map_leaves(array, values)
 
@@ -82,21 +80,24 @@ def arrays(values: Nested) -> Nested:
 
 
 def fed(batch: Nested, feed: Feed, feeders: dict[object, str], who: str) -> Nested:
-    """Return a batch with entries replaced; `feeders` has who has fed which entries in this step, and is updated."""
-    is_mapping = is_any(batch, Mapping)
-    known: list[object] = list(batch) if is_mapping else [*range(len(batch))] if is_any(batch, list, tuple) else []
+    """Return a batch with the entries of a feed; `feeders` records which hook has fed which entry in this step."""
+    given: Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None = batch  # None stands for a batch without entries
+    entries: dict[Any, Any] = {}
+    if isinstance(given, Mapping):
+        entries = dict(given)
+    elif isinstance(given, (list, tuple)):
+        entries = dict(enumerate(given))
     for key in feed:
-        if key not in known:
+        if key not in entries:
             raise HookOptionError(
                 f"{who} feeds {key!r}, and the batch has no such entry; it has: "
-                f"{', '.join(map(repr, known)) or 'none'}{nearest(str(key), list(map(str, known)))}"
+                f"{', '.join(map(repr, entries)) or 'none'}{nearest(str(key), list(map(str, entries)))}"
             )
         if key in feeders:
             raise TrainingError(f"{who} feeds {key!r}, which {feeders[key]} feeds too; feed an entry of a batch once")
         feeders[key] = who
-    if is_mapping:
-        return {**batch, **feed}
-    return remade(batch, [feed.get(place, value) for place, value in enumerate(batch)])
+    entries |= feed
+    return entries if isinstance(given, Mapping) else remade(batch, list(entries.values()))
 
 
 # The reader
@@ -114,7 +115,7 @@ class Reader:
         self.wanted: set[str] = set()  # the names that the current step fetches
         self._checked: set[str] = set()
         self._caught: dict[str, Any] = {}  # by name: the values of the current step
-        self._removers: dict[str, Callable[[], object]] = {}  # by name: a function that removes the hook for it
+        self._removers: dict[str, Callable[[], object]] = {}  # by name: what removes the hook that catches it
 
     def begin_step(self) -> None:
         """Begin a step: stop catching the values that the last step did not fetch."""
@@ -204,8 +205,10 @@ class Reader:
 
 def _logged_loss(run: Runner) -> object:
     """Return the loss that the model has returned, or has named among the numbers to log."""
-    made: Nested = run.outputs if is_any(run.outputs, Mapping) else {}
-    return made["loss"] if "loss" in made else made.get("log_vars", {}).get("loss")
+    outputs: Mapping[str, Any] | None = run.outputs  # or something else, of a model that returns no mapping
+    if not isinstance(outputs, Mapping):
+        return None
+    return outputs["loss"] if "loss" in outputs else outputs.get("log_vars", {}).get("loss")
 
 
 def _refuse_compiled(run: Runner, name: str) -> None:

@@ -1,11 +1,11 @@
-"""The session-run hooks of the package: they end a run, save it, log values, check the loss and count steps."""
+"""The session-run hooks of the package: they save a run, end it, check its loss and log values."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import monotonic as clock
 from typing import Any, final
 
 import numpy as np
@@ -13,12 +13,11 @@ import numpy as np
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import finite_number, flag, optional_number
 from aspecthook.training._ranks import any_rank, broadcast
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._folder import saved_by
-from aspecthook.training.hooks._checkpoint import KeptFiles, check_names
+from aspecthook.training.hooks._checkpoint import KeptFiles
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._fetches import Nested, mapped
+from ._fetches import mapped
 from ._protocol import (
     NanLossDuringTrainingError,
     Session,
@@ -27,11 +26,6 @@ from ._protocol import (
     SessionRunHook,
     SessionRunValues,
 )
-
-
-def clock() -> float:
-    """Return a time in seconds that never goes back."""
-    return time.monotonic()
 
 
 def _one_of_two(who: str, names: str, one: object, other: object) -> None:
@@ -53,7 +47,7 @@ class TimedHook(SessionRunHook):
         self.every_secs: float | None = every_secs
         self.every_steps: int | None = optional_number(who, "the number of steps", every_steps, 1)
         self._last: tuple[int, float] | None = None  # the step at which the hook acted last, and the time
-        self._loaded = False
+        self._loaded = False  # whether the next session begins with the state of a checkpoint
 
     def begin(self) -> None:
         """Begin to count, unless a state was loaded for this run."""
@@ -61,7 +55,7 @@ class TimedHook(SessionRunHook):
             self._last = None
 
     def after_create_session(self, session: Session, coord: Session) -> None:  # noqa: ARG002
-        """Record that the run has begun with the state that was loaded."""
+        """Note that a state that was loaded is used: the next run counts anew."""
         self._loaded = False
 
     def is_due(self, step: int) -> bool:
@@ -73,11 +67,11 @@ class TimedHook(SessionRunHook):
             return step != last and clock() >= then + self.every_secs
         return self.every_steps is not None and step >= last + self.every_steps
 
-    def acts(self, step: int) -> tuple[int, float] | None:
-        """Record that the hook acts at a step; return the steps and the seconds since the last time, or None."""
+    def record(self, step: int) -> float | None:
+        """Record that the hook acts at a step; return the seconds since it acted last, or None."""
         before, now = self._last, clock()
         self._last = step, now
-        return None if before is None else (step - before[0], now - before[1])
+        return None if before is None else now - before[1]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the step at which the hook acted last, and how long ago that was."""
@@ -85,12 +79,8 @@ class TimedHook(SessionRunHook):
         return {"step": step, "ago": None if then is None else clock() - then}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self._loaded = True
         self._last = None if state["step"] is None else (state["step"], clock() - state["ago"])
-
-
-# Checkpoints
 
 
 @final
@@ -99,7 +89,7 @@ class CheckpointSaverHook(TimedHook):
     """Save checkpoints: when the session is created, every N steps or seconds since the last one, and at the end.
 
     A checkpoint is saved after all other hooks have acted on the step, so that a resumed run continues as if it had
-    never ended. At the end none is saved if the last one is of the same step.
+    never ended. No checkpoint is saved at the end if the last one is of the same step.
 
     Args:
         checkpoint_dir: The folder.
@@ -135,55 +125,45 @@ class CheckpointSaverHook(TimedHook):
         resumed = self._loaded
         super().after_create_session(session, coord)
         step: int = session.run("global_step")
-        if not resumed:  # a resumed run saves at the steps at which it would have saved without the interruption
-            self.acts(step)
-        if not (resumed and self.path(step).name in self._files.names and saved_by(self.path(step)) is not None):
-            self._save(session, step)
+        if not resumed:  # a resumed run saves at the same steps as a run that was never interrupted
+            self.record(step)
+        path = self.path(step)
+        if not resumed or path.name not in self._files.names or saved_by(path) is None:
+            self._files.save(session.runner, path.name)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:  # noqa: ARG002
         """Save a checkpoint if it is due."""
         session = run_context.session
         step = session.runner.progress.step
         due = self.is_due(step)
-        if self.every_secs is not None:
-            due = broadcast(due)  # the clocks of the ranks differ
-        if not due:
-            return
-        self.acts(step)
-        session.runner.after_stage(lambda: self._save(session, step))
+        if due if self.every_secs is None else broadcast(due):  # the clocks of the ranks differ
+            self.record(step)
+            session.runner.after_stage(lambda: self._files.save(session.runner, self.path(step).name))
 
     def end(self, session: Session) -> None:
         """Save the final state."""
         step: int = session.run("global_step")
         if self._last is None or step != self._last[0]:
-            self.acts(step)
-            self._save(session, step)
-
-    def _save(self, session: Session, step: int) -> None:
-        self._files.save(session.runner, self.path(step).name)
+            self.record(step)
+            self._files.save(session.runner, self.path(step).name)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return when the hook has saved last, and the files that are kept."""
-        return {**super().state_dict(), "files": list(self._files.names)}
+        """Return when the hook saved last, and the files that it keeps."""
+        return {**super().state_dict(), "saved": self._files.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the names of the files saved, and when the last one was."""
-        check_names(state["files"], "CheckpointSaverHook")
-        self._files.names = list(state["files"])
+        self._files.load_state_dict("CheckpointSaverHook", state["saved"])
         super().load_state_dict(state)
-
-
-# The end
 
 
 @final
 @HOOKS.register
 class StopAtStepHook(SessionRunHook):
-    """End the run after a step of the optimizer; a run that has made that step already makes no other.
+    """End the run after a step of the optimizer; a run that has made that step already makes no more.
 
     Args:
-        num_steps: How many steps to make, counted from the creation of the session. A run that is resumed before they
-            are made makes the rest of them; a run that is resumed after them makes as many again.
+        num_steps: How many steps to make, counted from the creation of the session. If the run is resumed before they
+            are made, it makes the rest of them; if it is resumed after them, it makes as many again.
         last_step: The number of the last step, counted from the beginning of the run. Give one of the two.
 
     Example:
@@ -270,9 +250,6 @@ class NanTensorHook(SessionRunHook):
         run_context.request_stop()
 
 
-# Logs
-
-
 @final
 @HOOKS.register
 class LoggingTensorHook(TimedHook):
@@ -291,14 +268,17 @@ class LoggingTensorHook(TimedHook):
 
     def __init__(
         self,
-        tensors: Mapping[str, str] | Iterable[str],
+        tensors: Mapping[str, str] | Sequence[str],
         every_n_iter: int | None = None,
         every_n_secs: float | None = None,
     ) -> None:
         super().__init__(every_n_iter, every_n_secs)
-        named = _by_label(tensors, "LoggingTensorHook")
-        # TensorFlow logs a mapping in the order of its keys.
-        self.tensors: dict[str, str] = dict(sorted(named.items())) if isinstance(tensors, Mapping) else named
+        if isinstance(tensors, str):
+            raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
+        named = {name: name for name in tensors}
+        # TensorFlow logs a mapping in the order of its keys, and a list in its own order.
+        self.tensors: dict[str, str] = dict(sorted(tensors.items())) if isinstance(tensors, Mapping) else named
+        mapped(list(self.tensors.values()), str, "LoggingTensorHook")  # raises for what is not a name
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the values, if logging is due."""
@@ -310,17 +290,9 @@ class LoggingTensorHook(TimedHook):
         if run_values.results is None:
             return
         runner = run_context.session.runner
-        passed = self.acts(runner.iter)
+        seconds = self.record(runner.iter)
         values: dict[str, object] = run_values.results
         line = ", ".join(
             f"{tag} = {f'{value:.6g}' if isinstance(value, float) else value}" for tag, value in values.items()
         )
-        runner.logger.info("%s", line if passed is None else f"{line} ({passed[1]:.3f} sec)")
-
-
-def _by_label(names: Nested, who: str) -> dict[str, str]:
-    if is_any(names, str):
-        raise HookTypeError(f"{who}({brief(names)}): give a list of names, or a mapping to names")
-    named: dict[str, str] = dict(names) if is_any(names, Mapping) else {name: name for name in names}
-    mapped(list(named.values()), str, who)
-    return named
+        runner.logger.info("%s", line if seconds is None else f"{line} ({seconds:.3f} sec)")

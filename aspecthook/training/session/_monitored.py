@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -43,10 +43,10 @@ Pauses: TypeAlias = Generator[None, None, None]
 class MonitoredTrainingSession:
     """A run that makes one step at each call of `run`, with the hooks of its runner and those of the session.
 
-    When it is created, it loads the newest checkpoint, and calls `begin` and `after_create_session` of the hooks. When
-    the block ends, it calls `end`, unless an exception ended the block; `StopIteration` and `OutOfRangeError` end the
-    block without an error. The stages are those of `Runner.fit`, with all their hooks. A hook of its own saves
-    checkpoints. The hooks of the session are removed at the end.
+    When you create a session, it loads the newest checkpoint, and calls `begin` and `after_create_session` of the
+    hooks. When the block ends, it calls `end`, unless an exception ended the block; `StopIteration` and
+    `OutOfRangeError` end the block without an error. The stages are those of `Runner.fit`, with all their hooks. The
+    session adds a hook that saves checkpoints, and removes its hooks at the end.
 
     Args:
         runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one.
@@ -97,24 +97,22 @@ class MonitoredTrainingSession:
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._state = session_state(runner)
         self._caller = Caller()
-        self._answered = False  # whether the step that the user waits for is made
-        self._thrown: BaseException | None = None  # what the user's code has raised
-        self._through = False  # whether all steps are made, and only the end of the run is still to come
+        self._step_made = False  # whether the step that the user has asked for is made
+        self._thrown: BaseException | None = None  # the error of the user's block
+        self._steps_over = False  # whether all steps are made, and only the end of the run is still to come
         self._closed = False
         self._registered = ExitStack()  # removes the hooks
-        runner.check_idle("MonitoredTrainingSession")
+        runner.begin("MonitoredTrainingSession", train, val)
         try:
             for given_hook in given:
                 hook = runner.register_hook(given_hook, name=name_in_list(runner.registered, given_hook))
                 self._registered.callback(runner.remove_hook, hook)
             for handle in attach(runner, self._caller, bindings(self._caller, runner), 0, "caller of the step"):
                 self._registered.callback(handle.remove)
-            runner.prepare(train, val)
             saved = None if self._folder is None else newest(self._folder)
             if saved is not None:
                 runner.resume(saved)
                 runner.logger.info("resumed from %s, after step %d", saved, runner.step)
-            runner.busy = True
             runner.interrupts.take()
             self._pauses = _staged(runner, "run", self._run)
             self._advance()
@@ -126,7 +124,7 @@ class MonitoredTrainingSession:
 
     def should_stop(self) -> bool:
         """Whether the run is over, or was asked to end."""
-        return self._closed or self._through or self.runner.stopping
+        return self._closed or self._steps_over or self.runner.stopping
 
     @hookable
     def run(self, fetches: Nested = None, feed: Feed | None = None) -> Nested:
@@ -147,12 +145,12 @@ class MonitoredTrainingSession:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
         self._state.original_args = SessionRunArgs(fetches, dict(feed or {}))
-        self._caller.results, self._answered = None, False
-        while not (self._answered or self._through):
+        self._caller.results, self._step_made = None, False
+        while not (self._step_made or self._steps_over):
             self._advance()
         if self._state.quiet is not None:
             raise self._state.quiet
-        if not self._answered:
+        if not self._step_made:
             raise OutOfRangeError("there are no more batches")
         return self._caller.results
 
@@ -184,13 +182,12 @@ class MonitoredTrainingSession:
         self.close()
         return True
 
-    # The run, which pauses before each step: the bodies of the stages `run`, `train_loop` and `train_epoch`. They are
-    # not the runner's own: a generator turns a StopIteration that a hook raises into a RuntimeError (PEP 479), and the
-    # stages of `Runner.fit` let it through.
+    # The bodies of the stages `run`, `train_loop` and `train_epoch`, which pause before each step. `Runner.fit` cannot
+    # use them: a generator turns a StopIteration of a hook into a RuntimeError (PEP 479), and its stages let it pass.
 
     def _run(self) -> Pauses:
         run = self.runner
-        run.take_folder()
+        run.claim_folder()
         run.running = True
         while True:
             try:
@@ -204,7 +201,7 @@ class MonitoredTrainingSession:
                 self._state.close()
                 run.after_stage_calls.clear()
                 run.resume(saved)
-        self._through = True
+        self._steps_over = True
         yield  # the hooks after the run are called when the session is closed
         run.running = False
 
@@ -231,35 +228,35 @@ class MonitoredTrainingSession:
             run.progress.pending_epoch = None
             return
         try:
-            for batch in run.batches("train"):
-                run.train_iter(batch)
-                self._answered = self._state.quiet is None
+            batches = run.batches()
+            for run.inner_iter, run.batch in batches:
+                run.train_iter(run.batch)
+                self._step_made = self._state.quiet is None
                 if run.count_iteration():
                     return
                 yield
                 if self.should_stop():
                     return
+            run.count_pass()
         except QUIET as error:
             self._state.end_quietly(run, error)
 
     def _advance(self, thrown: BaseException | None = None) -> None:
-        """Continue, or raise an error of the user's code, at a pause: to the next pause, or to the end of the run."""
+        """Continue to the next pause, or to the end of the run; or raise an error of the user's block in the run."""
         run = self.runner
         folder = self._folder or run.work_dir
-        run.interrupts.patience, self._thrown, is_over = 1, thrown, False
+        run.interrupts.patience, self._thrown = 1, thrown
         try:
-            try:
+            with suppress(StopIteration):
                 if thrown is None:
                     next(self._pauses)
                 else:
                     self._pauses.throw(thrown)
-            except StopIteration:
-                is_over = True
-            if is_over:
-                run.interrupts.raise_noted()  # of a signal after the last step
-                if run.trained >= run.end:
-                    run.remove_interrupted(folder)
-                self._leave()
+                return
+            run.interrupts.raise_noted()  # of a signal after the last step
+            if run.progress.trained >= run.end:
+                run.remove_interrupted(folder)
+            self._leave()
         except BaseException as error:
             try:
                 run.fail(error, folder)
@@ -280,9 +277,9 @@ class MonitoredTrainingSession:
 def _staged(run: Runner, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """Run a body that pauses, inside the hooks that a stage has now.
 
-    The user enters a stage in one call of `MonitoredTrainingSession.run` and leaves it in a later one, and still it is
-    one call by law 1: its body is a generator, and the hooks of the stage run around it as around any generator. An
-    around hook that is a plain function is refused: it cannot be left in the middle.
+    A stage begins in one call of `MonitoredTrainingSession.run` and ends in a later one, and is still one call by
+    law 1: its body is a generator, and the hooks of the stage run around it as around any generator. An around hook
+    that is a plain function is refused, since it cannot be left in the middle.
     """
     mount = hooks_of(getattr(run, stage))
     for hook in mount.chain().around:
@@ -325,8 +322,9 @@ class Estimator:
     """
 
     def __init__(self, model_fn: Callable[[], Runner], model_dir: str | os.PathLike[str]) -> None:
-        advice = "give a function that returns a Runner"
-        self._make: Callable[[], Runner] = function("Estimator", "model_fn", model_fn, advice)
+        self._make: Callable[[], Runner] = function(
+            "Estimator", "model_fn", model_fn, "give a function that returns a Runner"
+        )
         self.model_dir: Path = Path(model_dir)
 
     def train(

@@ -16,12 +16,10 @@ from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._optimizer import NanLossError
-from aspecthook.training.loop._dialect import Binding, Dialect, Method, Stage
+from aspecthook.training.loop._dialect import Binding, Dialect, Method
 from aspecthook.training.loop._runner import Runner
 
 from ._fetches import Feed, Nested, Reader, fed, mapped
-
-_WHO = "session.run"
 
 
 @final
@@ -58,17 +56,13 @@ class Session:
             TrainingError: The session is closed.
         """
         runner = self.runner
-        names = self._reader.check(fetches, runner, _WHO)
+        names = self._reader.check(fetches, runner, "session.run")
         values = self._reader.read(names, runner, runner.progress.step)
-        return mapped(fetches, values.__getitem__, _WHO)
+        return mapped(fetches, values.__getitem__, "session.run")
 
     def request_stop(self) -> None:
         """End the run after its step."""
         self.runner.request_stop()
-
-    def should_stop(self) -> bool:
-        """Whether the run is to end."""
-        return self._runner is None or self._runner.stopping
 
     def close(self) -> None:
         """Release the runner."""
@@ -81,8 +75,7 @@ class SessionRunArgs(NamedTuple):
     Args:
         fetches: The name of a value, or nested lists, tuples, named tuples and dicts of names: ``"loss"``,
             ``"global_step"``, ``"lr"``, ``"param:layer1.weight"``, ``"grad:layer1.weight"``, ``"output:layer1"``.
-        feed: Values by the entry of the batch that they replace: a key of a batch that is a mapping; of a pair 0 and
-            1, or ``"inputs"`` and ``"targets"``.
+        feed: Values by the entry of the batch that they replace: the key in a mapping, the position in a list or tuple.
 
     Example:
         >>> SessionRunArgs({"loss": "loss", "sizes": ["param:0.weight", "grad:0.weight"]}, feed={"inputs": 0.0}).feed
@@ -181,7 +174,7 @@ class SessionRunHook:
 
 @final
 class Caller(SessionRunHook):
-    """The hook that fetches and feeds what the caller of a step asks for."""
+    """The hook that fetches and feeds what the caller of `MonitoredTrainingSession.run` asks for."""
 
     results: Nested = None
 
@@ -233,7 +226,7 @@ QUIET: tuple[type[Exception], ...] = (StopIteration, OutOfRangeError)
 
 # On the stages of a runner
 
-# By mode: the stages that are the run, the loop over its epochs, a pass over the data, and a step.
+# In each mode, the stages that are the run, the loop over its epochs, a pass over the data, and a step.
 STAGES: Final = {
     "train": {"run": "run", "loop": "train_loop", "epoch": "train_epoch", "step": "train_iter"},
     "val": {"run": "val_loop", "loop": "val_epoch", "epoch": "val_epoch", "step": "val_iter"},
@@ -246,35 +239,32 @@ _NO_VALUES: Final = SessionRunValues()
 class SessionState:
     """What the session hooks of a runner share in one mode: the session, and the step."""
 
-    context: SessionRunContext
-    values: dict[int, SessionRunValues] | None
+    context: SessionRunContext  # of the step under way
 
     def __init__(self, mode: str) -> None:
         self.training = mode == "train"
         self.reader = Reader(training=self.training)
         self.session: Session | None = None
-        self.creating = False  # whether hooks are told of a new session; no error of theirs is quiet
+        self.creating = False  # whether `after_create_session` of a hook is under way, whose errors are never quiet
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
         self.original_args = SessionRunArgs()  # what the caller of the steps fetches and feeds
-        # The call of the stage that is the step, and the step: its context, the fetches by the `id` of the hook that
-        # asks for them, the hooks that feed entries of the batch, and the values by hook, once they are read.
-        self.call: Call | None = None
-        self.asked: dict[int, Nested] = {}
-        self.feeders: dict[object, str] = {}
-        self._global_step = 0
+        # The step under way:
+        self.call: Call | None = None  # of the stage
+        self.fetches: dict[int, Nested] = {}  # by the `id` of the hook
+        self.feeders: dict[object, str] = {}  # by the entry of the batch: the name of the hook that feeds it
+        self.values: dict[int, SessionRunValues] | None = None  # by the `id` of the hook; None until they are read
 
-    # The step. What is the same for all hooks is done once, since these are called for each hook at each step.
+    # The step. These are called for each hook at each step, so what is the same for all hooks is done once.
 
     def begin_step(self, call: Call, run: Runner) -> SessionRunContext:
         """Begin a step, with the first hook that is called in it, and return its context."""
-        self.call, self.values, self.asked, self.feeders = call, None, {}, {}
+        self.call, self.values, self.fetches, self.feeders = call, None, {}, {}
         self.context = SessionRunContext(self.original_args, self.opened(run))
-        self._global_step = run.step  # the number before the step, which is what TensorFlow reads
         self.reader.begin_step()
         return self.context
 
-    def take(self, hook: SessionRunHook, who: str, answer: object, batch: Nested, run: Runner) -> Args | None:
-        """Use what `before_run` of a hook returned, and return the answer for the stage."""
+    def take_request(self, hook: SessionRunHook, who: str, answer: object, batch: Nested, run: Runner) -> Args | None:
+        """Note what `before_run` of a hook has asked for, and return the answer for the stage."""
         if type(answer) is not SessionRunArgs:
             returned = f"before_run of {who} returned {described(answer)}"
             raise HookAnswerError(f"{returned}; return SessionRunArgs(...), or None")
@@ -282,22 +272,22 @@ class SessionState:
         if fetches is not None:
             if type(fetches) is not str or fetches not in self.reader.wanted:  # often another hook wants it already
                 self.reader.want(self.reader.check(fetches, run, who), run)
-            self.asked[id(hook)] = fetches
+            self.fetches[id(hook)] = fetches
         if not feed:
             return None
-        moved = {key: run.backend.to_device(value, run.model) for key, value in feed.items()}
-        return Args(batch=fed(batch, moved, self.feeders, who))
+        return Args(batch=fed(batch, run.backend.mover(run.model)(feed), self.feeders, who))
 
     def values_of(self, hook: SessionRunHook, run: Runner) -> SessionRunValues | None:
-        """Return the values that a hook has fetched; None if the step was skipped, or a hook has ended the run."""
+        """Return the values that a hook has fetched; None if the step was skipped, or an error has ended the run."""
         if self.values is None:
             if self.quiet is not None or (self.training and run.progress.iter <= run.iter):
                 return None
             self.values = {}
-            if self.asked:
-                read = self.reader.read(self.reader.wanted, run, self._global_step)
-                for key, fetches in self.asked.items():
-                    # Most hooks fetch one name, which is read without a walk through nested names.
+            if self.fetches:
+                # TensorFlow reads the number of the step before the step, which `run.step` still is.
+                read = self.reader.read(self.reader.wanted, run, run.step)
+                for key, fetches in self.fetches.items():
+                    # Most hooks fetch one name, and need no walk through nested names.
                     is_name = type(fetches) is str
                     found = read[fetches] if is_name else mapped(fetches, read.__getitem__, "the step")
                     self.values[key] = SessionRunValues(found)
@@ -312,14 +302,14 @@ class SessionState:
         return self.session
 
     def end_quietly(self, run: Runner, error: BaseException) -> None:
-        """End the loop as if a hook had asked for it."""
+        """End the loop as if a hook had requested it."""
         run.logger.info("the run ends: %s %s", type(error).__name__, error)
         self.quiet, self.values = error, None
         run.request_stop()
 
     def close(self) -> None:
         """End the session, and remove its hooks from stages and layers."""
-        if self.call is not None:  # it keeps the runner alive
+        if self.call is not None:  # the call and the context keep the runner alive
             self.call = None
             del self.context
         self.quiet, self.creating = None, False
@@ -334,10 +324,7 @@ _states: WeakKeyDictionary[Runner, dict[str, SessionState]] = WeakKeyDictionary(
 
 def session_state(run: Runner, mode: str = "train") -> SessionState:
     """Return the state that the session hooks of a runner share in training, validation or prediction."""
-    states = _states.setdefault(run, {})
-    if mode not in states:
-        states[mode] = SessionState(mode)
-    return states[mode]
+    return _states.setdefault(run, {}).setdefault(mode, SessionState(mode))
 
 
 # The dialect
@@ -372,7 +359,7 @@ def _before_run(state: SessionState, hook: SessionRunHook, method: Method) -> Me
 
     def before_run(call: Call, runner: Runner, batch: Nested) -> Args | None:
         answer = method(state.context if state.call is call else state.begin_step(call, runner))
-        return None if answer is None else state.take(hook, who, answer, batch, runner)
+        return None if answer is None else state.take_request(hook, who, answer, batch, runner)
 
     return before_run
 
@@ -387,7 +374,7 @@ def _after_run(state: SessionState, hook: SessionRunHook, method: Method) -> Met
             method(context, values)
         except QUIET as error:
             state.end_quietly(runner, error)
-        if context.stop_requested:  # not at once: if the session is lost in this step, the step is made again
+        if context.stop_requested:  # not at once: if the session is lost in this step, the request is lost with it
             runner.after_stage(runner.request_stop)
 
     return after_run
@@ -414,10 +401,10 @@ def bindings(hook: SessionRunHook, run: Runner, mode: str = "train") -> list[Bin
     _DIALECT.check(hook)
     state, stages = session_state(run, mode), STAGES[mode]
     called = _DIALECT.methods(hook)
-    if "before_run" in called:  # which may have asked to stop after the step
+    if "before_run" in called:  # it may have called request_stop
         called.setdefault("after_run", SessionRunHook().after_run)
     rows = [(*_TABLE[name], method) for name, method in called.items()]
-    found = [Binding(Stage(stages[stage], kind), adapt(state, hook, method)) for stage, kind, adapt, method in rows]
+    found = [Binding(stages[stage], kind, adapt(state, hook, method)) for stage, kind, adapt, method in rows]
 
     def end_quietly(exc: BaseException, runner: Runner) -> Return[None] | None:
         if state.creating or not isinstance(exc, QUIET):
@@ -425,5 +412,5 @@ def bindings(hook: SessionRunHook, run: Runner, mode: str = "train") -> list[Bin
         state.end_quietly(runner, exc)
         return Return(None)
 
-    found += [Binding(Stage(stage, "exception"), end_quietly) for name, stage in stages.items() if name != "run"]
-    return [*found, Binding(Stage(stages["run"], "always"), state.close)]
+    found += [Binding(stage, "exception", end_quietly) for name, stage in stages.items() if name != "run"]
+    return [*found, Binding(stages["run"], "always", state.close)]

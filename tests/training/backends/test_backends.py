@@ -116,7 +116,7 @@ def test_batches_come_as_the_model_takes_them(library: str) -> None:
     inputs.flags.writeable = False
     batch = {"pair": [inputs, (np.arange(2),)], "batch": Batch(inputs, np.array(["a", "b"])), "n": 3}
     backend = backend_of(model)
-    made = backend.to_device(batch, model)
+    made = backend.mover(model)(batch)
     assert type(made["batch"]) is Batch and made["batch"].names.tolist() == ["a", "b"] and made["n"] == 3
     assert type(made["pair"]) is list and type(made["pair"][1]) is tuple
     kind = backend.tensor

@@ -146,16 +146,13 @@ def test_the_file_is_one_that_safetensors_reads_and_names_the_arrays_by_their_pl
 @pytest.mark.parametrize(
     ("checkpoint", "said"),
     [
-        ({"hooks": {"Ema": [1, {2, 3}]}}, ["checkpoint['hooks']['Ema'][1]", "set"]),
-        ({"a": {"b": 1 + 2j}}, ["checkpoint['a']['b']", "complex"]),
-        ({"a": b"x"}, ["checkpoint['a']", "bytes"]),
-        ({"a": threading.Lock()}, ["checkpoint['a']", "_thread.lock"]),
-        ({"a": {(1, 2): 3}}, ["checkpoint['a']", "a key of the type tuple, (1, 2)"]),
-        ({"a": {np.int64(1): 3}}, ["checkpoint['a']", "a key of the type numpy.int64"]),
-        (
-            {"a": np.ma.masked_array([1.0], [True])},
-            ["checkpoint['a'] is of the type", "numpy.ma.MaskedArray", "a checkpoint can hold dicts"],
-        ),
+        ({"hooks": {"Ema": [1, {2, 3}]}}, ["checkpoint['hooks']['Ema'][1] is {2, 3}; a checkpoint can hold dicts"]),
+        ({"a": {"b": 1 + 2j}}, ["checkpoint['a']['b'] is (1+2j)"]),
+        ({"a": b"x"}, ["checkpoint['a'] is b'x'"]),
+        ({"a": threading.Lock()}, ["checkpoint['a'] is <_thread.lock object>"]),
+        ({"a": {(1, 2): 3}}, ["checkpoint['a'] has the key (1, 2); the keys"]),
+        ({"a": {np.int64(1): 3}}, ["checkpoint['a'] has the key <numpy.int64 object>"]),
+        ({"a": np.ma.masked_array([1.0], [True])}, ["checkpoint['a'] is <numpy.ma.MaskedArray object>"]),
         *[({"a": [np.zeros(2, dtype)]}, ["checkpoint['a'][0]", "an array of the type"]) for dtype in OTHERS],
         ({"a": np.longdouble(1)}, ["checkpoint['a']", "an array of the type"]),
     ],
@@ -314,10 +311,10 @@ def test_a_path_that_is_not_a_regular_file_is_refused_and_not_replaced(tmp_path:
     with pytest.raises(TrainingError, match="nowhere does not exist; name another file") as caught:
         load(tmp_path / "nowhere")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
-    with pytest.raises(TrainingError, match=r"is a folder; name a file, or use newest\(folder\)"):
+    with pytest.raises(TrainingError, match=r"is not a regular file; name one, or .* by newest\(folder\)"):
         load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TrainingError, match="pipe is not a regular file; name one"):
+    with pytest.raises(TrainingError, match="pipe is not a regular file"):
         load(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(TrainingError, match="exists and is not a regular file, so it is not replaced"):

@@ -40,7 +40,7 @@ def by_hand(
     total, begun = epochs * len(batches), 0
     model.train()
     for number in range(total):
-        x, y = runner.backend.to_device(batches[number % len(batches)], model)
+        x, y = runner.backend.mover(model)(batches[number % len(batches)])
         size = min(group, total - begun)
         made = loss(model(x), y)
         (made / size if size > 1 else made).backward()
@@ -173,7 +173,7 @@ def amp_by_hand(batches: list[Any], dtype: Any, group: int = 1, max_norm: float 
     model.train()
     total = 2 * len(batches)
     for number in range(total):
-        x, y = runner.backend.to_device(batches[number % len(batches)], model)
+        x, y = runner.backend.mover(model)(batches[number % len(batches)])
         with torch.autocast("cpu", dtype=dtype):
             loss = torch.nn.functional.mse_loss(model(x), y)
         scaler.scale(loss / group if group > 1 else loss).backward()

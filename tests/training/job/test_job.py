@@ -17,7 +17,7 @@ from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training.checkpoint import load
 from aspecthook.training.job import _train
-from aspecthook.training.job._settings import default_text, load_settings
+from aspecthook.training.job._settings import load_settings
 from aspecthook.training.job._train import train
 
 QUIET = ["progress=false", "plot=false", "report=false"]
@@ -44,15 +44,11 @@ def test_a_file_overrides_the_defaults_and_the_command_line_the_file(tmp_path: P
     assert found["hooks"] == [{"type": "EMAHook"}]
 
 
-def test_the_printed_settings_are_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_defaults_are_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert aspecthook(["train", "--print-config"]) == 0
     file = tmp_path / "run.toml"
     file.write_text(capsys.readouterr().out)
-    assert file.read_text() == default_text() and load_settings(file) == load_settings()
-    assert aspecthook(["train", "--print-config", "--set", "run.seed=5"]) == 0
-    file = tmp_path / "run.json"
-    file.write_text(capsys.readouterr().out)
-    assert load_settings(file) == load_settings(changes=["run.seed=5"])
+    assert load_settings(file) == load_settings()
 
 
 def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
@@ -99,8 +95,10 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("model.hidden=abc", "hidden is 'abc'; give whole numbers from 1 up"),
         ("model.hidden=[0]", "give whole numbers from 1 up"),
         # A config that was received took 3.5 GB of memory.
-        ("model.hidden=[15_000]", "hidden has 1 layers of 15000 units together; an mlp has at most 100 and 10000: for"),
-        (f"model.hidden={[1] * 101}", "hidden has 101 layers"),
+        (
+            "model.hidden=[15_000]",
+            "hidden has layers of 15000 units together; an mlp has at most 10000: for",
+        ),
         ("model.dropout=x", r".*; correct the value in \[model\] or \[optimizer\]"),
     ],
 )

@@ -17,7 +17,6 @@ from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
 from aspecthook.training.keras._callback import RunModel
-from aspecthook.training.numpy import SGD
 from tests.training.keras.test_keras import recorder, short
 from tests.training.kit import both, data, on_two_ranks, run_of, same, state, with_torch
 
@@ -168,8 +167,7 @@ def test_an_optimizer_without_a_learning_rate_is_refused_when_asked_for_it() -> 
 
 def test_a_rate_that_is_set_keeps_the_ratios_of_the_groups() -> None:
     runner = run_of("numpy")
-    weight, bias, *_ = runner.model.parameters()
-    runner.optimizer = SGD([{"params": [weight], "lr": 0.1}, {"params": [bias], "lr": 0.2}])
+    runner.optimizer.param_groups = [{"lr": 0.1}, {"lr": 0.2}]
     RunModel(runner).optimizer.learning_rate = 0.05
     assert [group["lr"] for group in runner.optimizer.param_groups] == [0.05, 0.1]
 

@@ -37,14 +37,14 @@ class Monitor(MonitorCallback):
     """What Keras's tests ask of a monitor."""
 
     def _set_monitor_op(self) -> None:
-        self._seek()
+        self._resolve_mode()
 
     def _is_improvement(self, value: float, other: float | None) -> bool:
         return self.is_better(value, other)
 
     @property
     def monitor_op(self) -> Any:
-        return ops.less if self._seek() == "min" else ops.greater
+        return ops.less if self._resolve_mode() == "min" else ops.greater
 
 
 class EarlyStopping(Monitor, ours.EarlyStopping):

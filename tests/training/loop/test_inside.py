@@ -44,7 +44,7 @@ def test_a_run_with_hooks_is_the_loop_by_hand(library: str) -> None:
     step = 0
     for _ in range(2):
         for batch in data(3):
-            inputs, targets = by_hand.backend.to_device(batch, model)
+            inputs, targets = by_hand.backend.mover(model)(batch)
             (loss(model(inputs * 2), targets) * 1024.0).backward()
             for parameter in by_hand.backend.parameters(model).values():
                 parameter.grad = parameter.grad / 1024.0

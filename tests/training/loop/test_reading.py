@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner, TrainingError
-from aspecthook.training.checkpoint import load, save
+from aspecthook.training.checkpoint import load
 from aspecthook.training.data import DataLoader
 from tests.training.kit import Loss, Optimizer, with_torch
 
@@ -194,17 +194,18 @@ def test_a_loader_with_a_state_of_its_own_is_used_as_it_is(stop: int, tmp_path: 
 @pytest.mark.parametrize("at", range(12))
 def test_it_is_resumed_from_before_and_after_an_iteration(at: int, when: Any, tmp_path: Path) -> None:
     """A checkpoint that is saved before an iteration has seen one batch more than the run has trained on."""
-    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
+    for made, whole in ((Counter, WHOLE), (lambda: DataLoader(range(4), 1), [[0], [1], [2], [3]] * 3)):
+        runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
 
-    def keep(runner: Runner) -> None:
-        if runner.iter == at:
-            runner.save_checkpoint(tmp_path / "run")
+        def keep(runner: Runner) -> None:
+            if runner.iter == at:
+                runner.save_checkpoint(tmp_path / "run")
 
-    hooks(runner.train_iter).add(when, keep)
-    runner.fit(Counter())
-    assert runner.model.seen == WHOLE
-    resumed = ran(Counter(), tmp_path / "run", saved=True, epochs=3)
-    assert resumed.model.seen == WHOLE[at + (when == "post") :]
+        hooks(runner.train_iter).add(when, keep)
+        runner.fit(made())
+        assert runner.model.seen == whole
+        resumed = ran(made(), tmp_path / "run", saved=True, epochs=3)
+        assert resumed.model.seen == whole[at + (when == "post") :]
 
 
 def test_an_epoch_that_was_left_early_is_continued_in_the_same_runner() -> None:
@@ -217,10 +218,7 @@ def test_an_epoch_that_was_left_early_is_continued_in_the_same_runner() -> None:
 def test_a_checkpoint_before_the_first_epoch_keeps_no_state_of_a_loader(tmp_path: Path) -> None:
     runner = Runner(Model(), optimizer=Optimizer(), max_epochs=1)
     assert load(runner.save_checkpoint(tmp_path / "run"))["data"] is None
-    checkpoint = load(tmp_path / "run")
-    del checkpoint["data"]  # as older ones are
-    save(tmp_path / "old", checkpoint)
-    assert ran(Counter(), tmp_path / "old", saved=True, epochs=3).model.seen == WHOLE
+    assert ran(Counter(), tmp_path / "run", saved=True, epochs=3).model.seen == WHOLE
 
 
 # PyTorch's

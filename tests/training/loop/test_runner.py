@@ -258,29 +258,6 @@ def test_every_n_is_counted_as_in_mm(n: int, start: int | None) -> None:
         assert hook.every_n_inner_iters(runner, n, start) is expected
 
 
-def test_a_hook_is_asked_whether_an_iteration_or_an_epoch_is_the_last() -> None:
-    seen: list[Any] = []
-
-    class Ask(Hook):
-        def after_train_iter(self, runner: Any) -> None:
-            seen.append(
-                (
-                    self.every_n_iters(runner, 2),
-                    self.every_n_iters(runner, 2, start=1),
-                    self.is_last_epoch(runner),
-                    self.is_last_iter(runner),
-                )
-            )
-
-    make(hooks=[Ask()]).fit([1.0, 2.0])
-    assert seen == [
-        (False, True, False, False),
-        (True, False, False, False),
-        (False, True, True, False),
-        (True, False, True, True),
-    ]
-
-
 # Errors and interrupts
 
 

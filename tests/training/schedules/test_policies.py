@@ -81,7 +81,6 @@ def test_options_at_their_bounds_are_taken() -> None:
     assert step(0.1, 1, inf, step=1, gamma=0, min_value=0) == 0
     assert poly(0.1, 5, 10, power=0) == 0.1
     assert flat_cosine_annealing(0.1, 9, 10, min_value=0, start_percent=1) == 0.1
-    assert cyclic(0.1, 5, 10, target_ratio=5.0) == cyclic(0.1, 5, 10, target_ratio=[5, 5e-5])
     assert cyclic(0.1, 0, 10, step_ratio_up=0) == pytest.approx(1.0)
     assert cyclic(0.1, 9, 10, step_ratio_up=1) < 1.0
     assert one_cycle(7.0, 9, 10, max_lr=2.5, pct_start=0.5, three_phase=True) == pytest.approx(1e-5)

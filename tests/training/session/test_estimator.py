@@ -88,7 +88,9 @@ def test_steps_and_max_steps(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(call: Any, error: type[Exception], says: str, tmp_path: Path) -> None:
+def test_impossible_calls_of_an_estimator_are_refused(
+    call: Any, error: type[Exception], says: str, tmp_path: Path
+) -> None:
     with pytest.raises(error, match=says):
         call(quick(tmp_path))
 

@@ -53,12 +53,12 @@ class Takes(SessionRunHook):
 
 def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
     timer = LoggingTensorHook(["loss"], None, 10)
-    assert timer.is_due(0) and timer.acts(0) is None
+    assert timer.is_due(0) and timer.record(0) is None
     clock.now += 9.5
     assert not timer.is_due(1)
     clock.now += 2
     assert timer.is_due(2) and not timer.is_due(0)
-    assert timer.acts(2) == (2, 11.5)
+    assert timer.record(2) == 11.5
     clock.now += 4
     again = LoggingTensorHook(["loss"], None, 10)
     state = timer.state_dict()

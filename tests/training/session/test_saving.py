@@ -46,7 +46,8 @@ def test_it_saves_at_creation_every_so_many_steps_and_at_the_end(
 
 def test_a_state_that_names_files_elsewhere_is_refused(tmp_path: Path) -> None:
     hook = CheckpointSaverHook(tmp_path, save_steps=1)
-    state = {**hook.state_dict(), "files": ["../other"]}
+    state = hook.state_dict()
+    state["saved"]["files"] = ["../other"]
     with pytest.raises(TrainingError, match="outside its folder"):
         hook.load_state_dict(state)
 
@@ -98,7 +99,7 @@ def settled(state: dict[str, Any]) -> dict[str, Any]:
     """Leave out the clock, the folder among the options, and the file that a session saves as it is made."""
     state.pop("settings", None)
     for hook in state["hooks"].values():
-        hook.pop("files", None)
+        hook.pop("saved", None)
         hook.pop("ago", None)
     return state
 
