@@ -197,3 +197,32 @@ def test_each_process_writes_what_it_has_counted(tmp_path: Path) -> None:
         os.wait()
     tables = [{row.name.rpartition(".")[2]: row.calls for row in summary(one)} for one in sorted(tmp_path.iterdir())]
     assert sorted(tables, key=len) == [{"fails_": 2}, {"work": 2, "fails_": 6}]
+
+
+@pytest.mark.parametrize("whole", [1, 10**6])
+def test_a_call_whose_end_an_interrupt_has_hidden_ends_with_the_one_around_it(
+    whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count()
+
+    def clock() -> float:
+        if (now := next(seconds)) == 5:  # as the second call of `inner` ends
+            raise KeyboardInterrupt
+        return float(now)
+
+    def inner() -> None: ...
+
+    def outer(times: int) -> None:
+        for _ in range(times):
+            with suppress(KeyboardInterrupt):
+                inner()
+
+    for user in (_hooks, _recorder):
+        monkeypatch.setattr(user, "CLOCK", (clock,))
+    to = JsonLines(tmp_path / "calls.jsonl", 0.0, whole=whole)
+    with record(outer, inner, to=to) as tape:
+        tape._recorder.due = inf
+        outer(2)
+        outer(0)
+    rows = {row.name.rpartition(".")[2]: row for row in summary(to.path)}
+    assert (rows["inner"].calls, rows["outer"].calls, rows["outer"].total) == (2, 2, 6.0)
