@@ -20,7 +20,7 @@ def computed(model: Any, batch: Batch, loss: Any) -> dict[str, Any]:
         raise TrainingError(
             f"{type(model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
         )
-    if isinstance(batch, (tuple, list)) and len(batch) == 2:
+    if isinstance(batch, (list, tuple)) and len(batch) == 2:
         inputs, targets = batch
     elif isinstance(batch, Mapping) and "inputs" in batch and "targets" in batch:
         inputs, targets = batch["inputs"], batch["targets"]
