@@ -29,8 +29,8 @@ Arrays: TypeAlias = dict[str, Any]  # by name; arrays, or tensors of PyTorch's w
 class EMAHook(Hook):
     """Average the parameters over the steps; validate, test and predict with the average.
 
-    After a step, ``average = (1 − m) average + m parameters``. A step is one of the optimizer, which may be made of
-    several batches; ``t`` counts them from 0. The kinds differ in ``m``; M is `momentum` and I is `interval`:
+    After a step, ``average = (1 − m) average + m parameters``. A step is a step of the optimizer, which may use several
+    batches; ``t`` counts steps from 0. The kinds differ in ``m``; M is `momentum` and I is `interval`:
 
     =============== ============================================= =====================================================
     kind            m                                             source
@@ -46,16 +46,17 @@ class EMAHook(Hook):
     ``warm_up`` starts from the parameters before the first step. Its average is in the model from the end of each
     training epoch to the beginning of the next, so it is there at the end of the run. The other kinds start from the
     parameters after the step t = 0, and the model gets its parameters back after each validation. A step that a hook
-    skips is counted too, as the run counts it. Buffers, such as those of a batch normalisation, are not averaged.
+    skips counts too, as it does in the run. Buffers, such as those of a batch normalisation, are not averaged.
 
     Args:
         kind: See above.
-        momentum: M, above 0 and below 1; a small one averages over many steps. The default, 0.0002, is for runs of some
-            ten thousand steps: in a short run, the average would stay near its start. Try 10 divided by the number of
-            steps.
+        momentum: M, above 0 and below 1; a small value averages over many steps. The default, 0.0002, suits runs of ten
+            thousand steps or more. In a shorter run, the average would stay near its start; there, try 10 divided by
+            the number of steps.
         interval: Average every `interval` steps.
-        warm_up: For ``"warm_up"``: the greater, the smaller m is at first.
-        gamma: For ``"annealing"`` (100 unless given) and ``"exponential"`` (2000): the greater, the longer m is large.
+        warm_up: For ``"warm_up"``: a greater value makes m smaller at first.
+        gamma: For ``"annealing"`` (by default 100) and ``"exponential"`` (2000): a greater value keeps m large for
+            longer.
 
     Attributes:
         steps: The number of steps so far.
@@ -92,7 +93,7 @@ class EMAHook(Hook):
 
     @property
     def average(self) -> dict[str, NDArray[Any]]:
-        """Copies of the average, by the names of the tensors in the model; none before the first step."""
+        """Copies of the averaged tensors, by their names in the model; empty before the first step."""
         return _frozen(self._average)
 
     def weight(self, step: int) -> float:

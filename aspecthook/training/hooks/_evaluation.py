@@ -1,4 +1,4 @@
-"""The hook that validates on data of its own, beside the workflow of the run, and keeps the best checkpoint."""
+"""The hook that validates on its own data, independently of the run's workflow, and keeps the best checkpoint."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
 
 @HOOKS.register(name=("EvalHook", "DistEvalHook"))
 class EvalHook(CheckpointHook):
-    """Validate every few epochs or iterations, on data of its own, and keep the best checkpoint.
+    """Validate on a loader of your choice every few epochs or iterations, and keep the best checkpoint.
 
-    The hook calls the runner's ``val_epoch``, so other hooks on validation act as always, and the run continues exactly
-    as it was. The metrics are logged with the prefix ``val_``.
+    The hook calls the runner's ``val_epoch``, so other hooks on validation run as usual; afterwards the run continues
+    exactly where it was. Metrics are logged with the prefix ``val_``.
 
     Args:
-        loader: The data. If the ranks share it, as by a `DataLoader`, the metrics are those of all of it, and
-            `evaluate` gets the outputs and batches of all ranks, taken in turn.
-        start: The first epoch or iteration after which to validate; None for the first that `interval` allows. A run
+        loader: The data to validate on. If the ranks divide it among themselves, as with a `DataLoader`, the metrics
+            cover all of it, and `evaluate` gets the outputs and batches of all ranks, interleaved.
+        start: The epoch or iteration after which to validate first; by default the first multiple of `interval`. A run
             that begins at `start` or later also validates once before training, if `interval` allows it: with
-            ``start=0, interval=1`` every new run does.
+            ``start=0, interval=1``, every new run does.
         interval: Validate every `interval` epochs or iterations, counted from `start` if that is given.
-        by_epoch: Count epochs; otherwise iterations.
-        save_best, rule, out_dir: See `CheckpointHook`. The best is chosen by the validations of this hook alone. With
-            ``start=0, interval=1`` an unknown score is an error before any training.
-        evaluate: Computes metrics that cannot be averaged over batches. It is called with a list of the outputs of
-            ``val_iter`` and a list of the batches, which are kept in memory for it, and returns metrics by name.
+        by_epoch: Whether to count epochs; otherwise iterations.
+        save_best, rule, out_dir: See `CheckpointHook`. Only validations by this hook count. With ``start=0,
+            interval=1``, an unknown score raises an error before any training.
+        evaluate: A function that computes metrics that are not means over batches. It gets a list of the outputs of
+            ``val_iter`` and a list of the batches, both of which are kept in memory for it, and returns metrics by
+            name.
 
     Attributes:
         metrics: The metrics of the last validation.
@@ -99,12 +100,12 @@ class EvalHook(CheckpointHook):
             self._validate_if_due(runner)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Validate if it is due; not after an epoch that was ended early."""
+        """Validate if a validation is due; not after an epoch that ended early."""
         if self.by_epoch and runner.progress.inner_iter == 0:
             self._validate_if_due(runner)
 
     def after_train_iter(self, runner: Runner) -> None:
-        """Validate if it is due."""
+        """Validate if a validation is due."""
         if not self.by_epoch:
             self._validate_if_due(runner)
 
