@@ -118,19 +118,19 @@ class EvalHook(CheckpointHook):
         if not every_n(runner, self._every, self.start):
             return
         runner.logs = without_mode("val", runner.logs)  # those of the last validation
-        made: list[tuple[Any, Any]] = []  # the outputs of each batch, and the batch
+        pairs: list[tuple[Any, Any]] = []  # the outputs of each batch, and the batch
         before = self.metrics
 
         def complete(proceed: Callable[[], object]) -> None:
             proceed()
-            self.metrics = broadcast({**self._computed(made), **of_mode("val", runner.logs)})
+            self.metrics = broadcast({**self._computed(pairs), **of_mode("val", runner.logs)})
             runner.logs = without_mode("val", runner.logs)
             runner.log(self.metrics)  # in their order
 
         def collect(result: Any, batch: Any) -> None:
             if self.evaluate is not None:
                 # On the CPU there is room for many batches, and every rank can read them.
-                made.append(map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, (result, batch)))
+                pairs.append(map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, (result, batch)))
 
         # The metrics are complete before other hooks are called after the validation: an around hook ends before all
         # post hooks of the stage.
@@ -142,15 +142,15 @@ class EvalHook(CheckpointHook):
         if self.metrics is not before:  # a hook may have skipped the validation
             self.judge(runner)
 
-    def _computed(self, made: list[tuple[Any, Any]]) -> dict[str, float]:
+    def _computed(self, pairs: list[tuple[Any, Any]]) -> dict[str, float]:
         """Return the metrics of `evaluate`."""
         if self.evaluate is None:
             return {}
         if is_divided(self.loader):
-            shares = all_gather(made)
+            shares = all_gather(pairs)
             # Those of the ranks in turn.
-            made = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        metrics = self.evaluate([outputs for outputs, _ in made], [batch for _, batch in made])
+            pairs = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
+        metrics = self.evaluate([outputs for outputs, _ in pairs], [batch for _, batch in pairs])
         if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it is the user's function
             raise TrainingError(
                 f"{type(self).__name__}(evaluate=...) returned {described(metrics)}; return metrics by name, such "

@@ -87,12 +87,12 @@ class Monitor:
         return score < (inf if other is None else other)
 
     def _find(self, logs: Mapping[str, Any]) -> None:
-        made = of_mode("val", logs)
-        names = [*made] if self.name == "auto" else [one for one in (f"{VAL}{self.name}", self.name) if one in logs]
+        logged = of_mode("val", logs)
+        names = [*logged] if self.name == "auto" else [one for one in (f"{VAL}{self.name}", self.name) if one in logs]
         if not names:
-            near = nearest(self.name, [*made, *(one.removeprefix(VAL) for one in made)])
+            near = nearest(self.name, [*logged, *(one.removeprefix(VAL) for one in logged)])
             raise TrainingError(
-                f"{self.who}: the validation did not log this score; it logged {', '.join(made) or 'nothing'}{near}"
+                f"{self.who}: the validation did not log this score; it logged {', '.join(logged) or 'nothing'}{near}"
             )
         self.rule = self.rule or _required_rule(names[0])
         self.name, self.found = names[0], True

@@ -1,6 +1,6 @@
 """A row of the log, the hook that makes rows from the numbers that a run logs, and the hook that times iterations.
 
-Text, JSON lines, CSV, TensorBoard, the bar and the curves are all made of the same rows.
+Text, JSON lines, CSV, TensorBoard, the bar and the curves all use the same rows.
 """
 
 from __future__ import annotations
@@ -299,12 +299,12 @@ class LoggerHook(Hook):
             self._retry_at = 0.0
         except Exception as error:
             if not self._retry_at:
-                told = (
+                message = (
                     "%s cannot be written: %s; the run continues, and what is missing is written as soon as that works"
                 )
                 why = getattr(error, "strerror", None) or repr(error)
                 trace = None if isinstance(error, OSError) else error
-                runner.logger.warning(told, self._sink_name, why, exc_info=trace)
+                runner.logger.warning(message, self._sink_name, why, exc_info=trace)
             self._retry_at = perf_counter() + PAUSE * (perf_counter() - begun)
 
     # The state for a checkpoint

@@ -161,8 +161,8 @@ class ProgressHook(LoggerHook):
         now = perf_counter()
         head = _place(runner, row.epoch, row.iter) if self._running else ""
         head = head if row.mode == "train" else f"{head} {row.mode}".lstrip()
-        took = [duration_text(now - self._printed_at)] if self._running else []
-        text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *took])
+        duration = [duration_text(now - self._printed_at)] if self._running else []
+        text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *duration])
         self._send(runner, _fit(text))
         self._printed_at = now
 

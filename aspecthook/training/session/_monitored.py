@@ -100,7 +100,7 @@ class MonitoredTrainingSession:
         self._caller = Caller()
         self._step_made = False  # whether the step that the user asked for has been made
         self._thrown: BaseException | None = None  # the error of the user's block
-        self._steps_over = False  # whether all steps are made, and only the end of the run is still to come
+        self._steps_over = False  # whether all steps have been made, and only the end of the run remains
         self._closed = False
         self._registered = ExitStack()  # removes the hooks
         runner.begin("MonitoredTrainingSession", train, val)
@@ -311,13 +311,13 @@ class Estimator:
         >>> import numpy as np
         >>> from aspecthook.training import Runner
         >>> from aspecthook.training.numpy import SGD, Linear, mse
-        >>> def made():
+        >>> def new_runner():
         ...     model = Linear(1, 1)
         ...     return Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse)
         >>> def data():
         ...     return [(np.ones((4, 1)), np.zeros((4, 1)))]
         >>> with TemporaryDirectory() as folder:
-        ...     estimator = Estimator(made, folder).train(data, steps=50)
+        ...     estimator = Estimator(new_runner, folder).train(data, steps=50)
         ...     print(sorted(estimator.evaluate(data)), len(estimator.predict(data)))
         ['global_step', 'loss'] 1
     """
