@@ -1,8 +1,8 @@
 """Data sets, of which one comes with the package, and a loader that resumes in the middle of an epoch.
 
-It reads no sample before its position. The order of an epoch depends only on the seed and the number of the epoch. So
-the position is two numbers: the epoch, and how many batches of it have been read. They mean something only together
-with the layout of the data: how many samples there are, in which order, and how batches and ranks divide them.
+The loader reads no sample before its position. The order of an epoch depends only on the seed and the number of the
+epoch. So the position is two numbers: the epoch, and how many batches of it have been read. They are valid only for one
+layout of the data: the number of samples, their order, and how batches and ranks divide them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array: TypeAlias = NDArray[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Anything with a length that is indexed by number, such as a list of samples."""
+    """An object with a length, whose samples are indexed by number, such as a list."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> Any: ...
@@ -71,8 +71,8 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
     """Return the images and labels of one part of the UCI handwritten digits: 1,797 real images of 8×8 pixels.
 
     The test part has a fifth (rounded down) of the images of each digit, 355 in all, and the training part the other
-    1,442. The split depends only on the seed. Each writer is in both parts. Source, licence (CC BY 4.0) and citation
-    are in ``data/digits.txt``, beside the data.
+    1,442. The split depends only on the seed. Both parts have digits by the same writers. Source, licence (CC BY 4.0)
+    and citation are in ``data/digits.txt``, beside the data.
 
     Args:
         split: ``"train"`` or ``"test"``.
@@ -104,24 +104,25 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
 class DataLoader:
     """Batches of a data set; the loader can be resumed at any batch.
 
-    Iterating starts at the beginning of the epoch; the first time after `load_state_dict`, at the position that was
-    loaded. After the last batch, the loader moves to the next epoch by itself. Samples are stacked into arrays, also
-    inside tuples, lists and dicts.
+    Iteration starts at the beginning of the epoch or, the first time after `load_state_dict`, at the loaded position.
+    After the last batch, the loader moves to the next epoch by itself. Samples are stacked into arrays, also inside
+    tuples, lists and dicts.
 
-    As with ``torch.utils.data.DistributedSampler``, all ranks read the same number of samples, in turn; if the numbers
-    do not divide, some samples are repeated from the beginning.
+    As with ``torch.utils.data.DistributedSampler``, the ranks take samples in turn, each the same number. If the
+    samples do not divide evenly, the first ones are read a second time.
 
     Args:
-        dataset: Anything that has ``len`` and is indexed by number, such as a list of samples.
+        dataset: An object with a length, whose samples are indexed by number, such as a list.
         batch_size: The number of samples in a batch.
-        shuffle: Read in a different order in each epoch.
+        shuffle: Whether to read the samples in a different order in each epoch.
         seed: Determines the orders.
-        drop_last: Leave out the last batch if it is smaller.
-        rank: The number of this process, if several share the samples; under torchrun its own unless given.
-        world_size: The number of processes that share the samples; all that torchrun has started unless given. Give
-            ``rank=0, world_size=1`` if each process is to read all samples.
-        prefetch: How many batches a thread reads ahead, so that a step does not wait for the disk. Random numbers that
-            the data set draws from global generators then depend on the thread: give it its own generator.
+        drop_last: Whether to leave out the last batch if it is smaller.
+        rank: The number of this process, if several share the samples; by default, torchrun's number for it.
+        world_size: The number of processes that share the samples; by default, all that torchrun has started. With
+            ``rank=0, world_size=1``, each process reads all samples.
+        prefetch: The number of batches that a thread reads ahead, so that a step does not wait for the disk. If the
+            data set draws random numbers, give it its own generator: the thread's draws from global generators do not
+            repeat.
 
     Example:
         >>> import numpy as np
@@ -166,7 +167,7 @@ class DataLoader:
         self.prefetch: int = whole_number(who, "prefetch", prefetch, 0)
         self.rank = rank
         self.world_size = world_size
-        self.epoch: int = 0  # that is being read, or is read next
+        self.epoch: int = 0  # the epoch that is being read, or that is read next
         self._position = 0
         self._origin = 0  # the samples of the epoch, of all ranks, that were read in another layout, before position 0
         self._loaded = False
@@ -209,7 +210,7 @@ class DataLoader:
             self.epoch, self._position, self._origin, self._loaded = epoch, 0, 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the epoch, the position (the number of batches read in it) and what they depend on, for JSON."""
+        """Return the epoch, the position (the number of batches read in it) and the layout of the data, for JSON."""
         return {
             "epoch": self.epoch,
             "position": self._position,
@@ -223,14 +224,15 @@ class DataLoader:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Move to an epoch and a position; iterating next reads no sample before it.
+        """Move to an epoch and a position; the next iteration reads no sample before it.
 
         Args:
-            state: What `state_dict` returned, or only ``epoch`` and ``position``. If the batch size or the number of
-                ranks has changed, the rest of the epoch is divided again: each of its samples is read once.
+            state: The dict that `state_dict` returned, or one with only ``epoch`` and ``position``. If the batch size
+                or the number of ranks has changed, the rest of the epoch is divided again: each of its samples is read
+                once.
 
         Raises:
-            TrainingError: The position is within an epoch of other data.
+            TrainingError: The state is from the middle of an epoch of other data.
         """
         here = self.state_dict()
         there = {**here, "origin": 0, **state}
@@ -255,7 +257,7 @@ class DataLoader:
 
 
 def _ahead(batches: Iterator[Any], most: int) -> Generator[Any]:
-    """Yield batches that a thread reads, at most so many ahead; what reading raises, is raised where a batch is due."""
+    """Yield batches that a thread reads, at most `most` ahead; raise its errors where the batch is due."""
     end = object()
     with ThreadPoolExecutor(1, "aspecthook-prefetch") as thread:
         waiting: deque[Future[Any]] = deque([thread.submit(next, batches, end) for _ in range(most)])

@@ -26,17 +26,19 @@ _KEPT = (
 
 @final
 class Resumable(DataLoader):
-    """A PyTorch ``DataLoader`` of a map-style data set whose order depends only on a seed and the epoch.
+    """A PyTorch ``DataLoader`` that can be resumed at any batch.
 
-    So it resumes at any batch without reading the samples before, with shuffling, several processes and workers. Worker
-    processes are seeded for each batch: augmentation with Python's, NumPy's or PyTorch's global generator is the same
-    after a resume as without one. The generators of the main process are not changed.
+    The order of the samples depends only on the seed and the epoch, so a resumed loader does not read the samples
+    before its position. Shuffling, several processes and workers are supported. Workers are seeded for each batch, so
+    augmentation with Python's, NumPy's or PyTorch's global generator is the same after a resume. The generators of the
+    main process are not changed.
 
     Args:
-        loader: The loader; it is not changed. Its batches, its workers and whether it shuffles are kept.
-        seed: Determines the orders, and what workers draw.
-        rank: The number of this process, if several share the samples; under torchrun its own unless given.
-        world_size: The number of processes that share the samples; all that torchrun has started unless given.
+        loader: The loader of a map-style data set. It is not changed; its batch size, its workers and its shuffling are
+            kept.
+        seed: Determines the orders, and the random numbers of workers.
+        rank: The number of this process, if several share the samples; by default, torchrun's number for it.
+        world_size: The number of processes that share the samples; by default, all that torchrun has started.
 
     Raises:
         TrainingError: The loader reads a stream, does not make batches, or has a sampler of another kind.
@@ -74,14 +76,14 @@ class Resumable(DataLoader):
         )
 
     def _read(self, rows: Iterator[list[int]]) -> Iterator[Any]:
-        # Of an epoch that is divided anew, no batch is to be augmented as one before.
+        # If an epoch is divided anew, no batch may repeat the augmentation of an earlier one.
         numbers = (self.epoch, self._origin) if self._origin else (self.epoch,)
         self._generator.manual_seed(self._mixed(self.epoch))
         self._jobs[:] = [(self._mixed(*numbers, place), row) for place, row in enumerate(rows, self._position)]
         return iter(self._loader)
 
     def _mixed(self, *numbers: int) -> int:
-        """Return one seed made of our seed and some numbers; PyTorch takes seeds of up to 63 bits."""
+        """Return a seed made from the loader's seed and some numbers; PyTorch takes seeds of up to 63 bits."""
         return int(np.random.SeedSequence([self.seed % 2**64, *numbers]).generate_state(1, np.uint64)[0] >> 1)
 
 

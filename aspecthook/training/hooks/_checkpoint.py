@@ -28,14 +28,14 @@ from ._monitor import RULES, Monitor, Rule
 
 @final
 class KeptFiles:
-    """The checkpoints that a hook keeps in a folder: all that it has saved, or the newest `most` of them.
+    """The checkpoints that a hook keeps in a folder: all files that it has saved, or the newest `most` of them.
 
     Attributes:
         names: The names of the files, the oldest first.
         mark: A number that the hook keeps with the newest file: the score of the best checkpoint, or the iteration of
             the last one.
         due: The name and the mark of the file that is to be saved when the stage is over. Another hook may save a
-            checkpoint before that, and a run may be resumed from it, so the state has what is due.
+            checkpoint before that, and a run may resume from that one, so the state includes the file that is due.
         saving: The path of the file while it is written.
     """
 
@@ -50,7 +50,7 @@ class KeptFiles:
         self.saving: Path | None = None
 
     def open(self, run: Runner, folder: Path) -> None:
-        """Set the folder, and finish what a killed run had no time for."""
+        """Set the folder; remove old files and save the one that is due, if a kill prevented that."""
         self.folder = folder
         self.prune(run)
         self.save_due(run)
@@ -101,7 +101,7 @@ class KeptFiles:
         return {"files": list(self.names), "mark": self.mark, "due": self.due}
 
     def load_state_dict(self, who: str, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; refuse files outside the folder, since the hook will remove them."""
+        """Restore the state; refuse files outside the folder, since the hook removes the files on its list."""
         names, due = list(state["files"]), state["due"]
         for name in names if due is None else [*names, due[0]]:
             if not isinstance(name, str) or name in ("", "..") or PurePath(name).name != name:
@@ -118,21 +118,23 @@ _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox
 
 @HOOKS.register
 class CheckpointHook(Hook):
-    """Save a checkpoint every few epochs or iterations, the last one and the best one, and remove old ones.
+    """Save a checkpoint every few epochs or iterations, at the best score and at the end, and remove old checkpoints.
 
     Args:
         interval: Save every `interval` epochs or iterations, and when the run ends; 0 for never.
-        by_epoch: Count epochs, and name the files ``epoch_3.safetensors``; otherwise iterations:
+        by_epoch: Whether to count epochs, with files such as ``epoch_3.safetensors``, or iterations, with files such as
             ``iter_300.safetensors``. A run that ends within an epoch always leaves an ``iter_`` file.
-        max_keep: The number of files to keep, not counting the best one; None for all. The oldest is removed when a
-            new one has been written.
-        save_best: The name of a score that validations log, such as ``"accuracy"``; ``"auto"`` means the first one. It
-            is judged after each validation. An unknown one is an error after the first validation, which alone shows
-            which there are; without validations, there is a warning after the run. The file
-            ``best_val_accuracy_epoch_3.safetensors`` replaces the one before it.
-        rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
-        save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
-        out_dir: The folder; the run's ``work_dir`` unless given.
+        max_keep: The number of files to keep, not counting the best one; None for all. The oldest file is removed once
+            a new one has been written.
+        save_best: The name of a score that validations log, such as ``"accuracy"``, or ``"auto"`` for the first one. If
+            a validation has the best score so far, a file such as ``best_val_accuracy_epoch_3.safetensors`` replaces
+            the last best one. An unknown name raises an error after the first validation, since the names of the scores
+            are known only then. A run without a validation ends with a warning.
+        rule: Whether ``"greater"`` or ``"less"`` is better. By default the name decides, if it contains a word such as
+            ``acc`` or ``loss``.
+        save_optimizer: Whether to save the optimizer's state. Without it you can load the model, but not resume the
+            run.
+        out_dir: The folder for the files; by default the run's ``work_dir``.
 
     Example:
         >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
@@ -174,7 +176,7 @@ class CheckpointHook(Hook):
 
     @property
     def kept(self) -> tuple[Path, ...]:
-        """The files that are kept, the oldest first, without the best one."""
+        """The files that the hook keeps, the oldest first, without the best one."""
         return tuple(self._files.folder / name for name in self._files.names)
 
     @property
@@ -188,19 +190,19 @@ class CheckpointHook(Hook):
         return self._best.mark if self._best.due is None else self._best.due[1]
 
     def before_run(self, runner: Runner) -> None:
-        """Find the folder, and finish what a killed run had no time for."""
+        """Find the folder, and complete the saving and removing that a kill prevented."""
         if self.interval or self._watched is not None:
             folder = self.out_dir or folder_of(runner.work_dir, type(self).__name__, "out_dir=...")
             for files in (self._best, self._files):
                 files.open(runner, folder)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
+        """Save if a checkpoint is due. After an epoch that ended early, `after_run` saves instead."""
         if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval):
             self._files.plan(runner, self._name(runner), runner.progress.iter)
 
     def after_train_iter(self, runner: Runner) -> None:
-        """Save if it is due."""
+        """Save if a checkpoint is due."""
         if not self.by_epoch and self.every_n_iters(runner, self.interval):
             self._files.plan(runner, self._name(runner), runner.progress.iter)
 
@@ -248,7 +250,7 @@ class CheckpointHook(Hook):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
+        """Restore the state; the best checkpoint only if `save_best` and its rule are still the same."""
         who, rule = type(self).__name__, None if self._watched is None else self._watched.rule
         self._files.load_state_dict(who, state["last"])
         if state["save_best"] == self.save_best and rule in (state["rule"], None):
@@ -257,13 +259,16 @@ class CheckpointHook(Hook):
 
 @HOOKS.register
 class CheckpointLoaderHook(Hook):
-    """Load a checkpoint before the run begins; if the runner runs several times, before the first.
+    """Load a checkpoint before the run begins.
+
+    With ``missing_ok=True``, the same script starts a run and continues it after a kill. If the runner runs several
+    times, the hook loads the checkpoint only once, before the first run.
 
     Args:
-        path: A file, or a folder whose furthest checkpoint is loaded: see `newest`.
-        resume: Resume the run; otherwise load only the parameters of the model.
-        missing_ok: Start from scratch if there is no such file, or no checkpoint in the folder. A damaged file is
-            always an error.
+        path: A file, or a folder, from which the checkpoint with the most iterations is loaded: see `newest`.
+        resume: Whether to resume the run; otherwise only the parameters of the model are loaded.
+        missing_ok: Whether to start from scratch if there is no such file, or no checkpoint in the folder. A damaged
+            file always raises an error.
 
     Example:
         >>> CheckpointLoaderHook("runs/digits", missing_ok=True).priority

@@ -29,8 +29,8 @@ Arrays: TypeAlias = dict[str, Any]  # by name; arrays, or tensors of PyTorch's w
 class EMAHook(Hook):
     """Average the parameters over the steps; validate, test and predict with the average.
 
-    After a step, ``average = (1 − m) average + m parameters``. A step is one of the optimizer, which may be made of
-    several batches; ``t`` counts them from 0. The kinds differ in ``m``; M is `momentum` and I is `interval`:
+    After a step, ``average = (1 − m) average + m parameters``. A step is a step of the optimizer, which may use several
+    batches; ``t`` counts steps from 0. The kinds differ in ``m``; M is `momentum` and I is `interval`:
 
     =============== ============================================= =====================================================
     kind            m                                             source
@@ -46,16 +46,17 @@ class EMAHook(Hook):
     ``warm_up`` starts from the parameters before the first step. Its average is in the model from the end of each
     training epoch to the beginning of the next, so it is there at the end of the run. The other kinds start from the
     parameters after the step t = 0, and the model gets its parameters back after each validation. A step that a hook
-    skips is counted too, as the run counts it. Buffers, such as those of a batch normalisation, are not averaged.
+    skips counts too, as it does in the run. Buffers, such as those of a batch normalisation, are not averaged.
 
     Args:
         kind: See above.
-        momentum: M, above 0 and below 1; a small one averages over many steps. The default, 0.0002, is for runs of some
-            ten thousand steps: in a short run, the average would stay near its start. Try 10 divided by the number of
-            steps.
+        momentum: M, above 0 and below 1; a small value averages over many steps. The default, 0.0002, suits runs of ten
+            thousand steps or more. In a shorter run, the average would stay near its start; there, try 10 divided by
+            the number of steps.
         interval: Average every `interval` steps.
-        warm_up: For ``"warm_up"``: the greater, the smaller m is at first.
-        gamma: For ``"annealing"`` (100 unless given) and ``"exponential"`` (2000): the greater, the longer m is large.
+        warm_up: For ``"warm_up"``: a greater value makes m smaller at first.
+        gamma: For ``"annealing"`` (by default 100) and ``"exponential"`` (2000): a greater value keeps m large for
+            longer.
 
     Attributes:
         steps: The number of steps so far.
@@ -86,13 +87,13 @@ class EMAHook(Hook):
         self.gamma: float = finite_number("EMAHook", "gamma", gamma, above=0)
         self.steps: int = 0
         self._average: Arrays | None = None
-        self._aside: Arrays | None = None  # the parameters, while the average is in the model
-        self._stays = False  # whether the average was in the model before the validation under way
-        self._is_lent = False  # whether the average is in the model only because a checkpoint has it there
+        self._trained: Arrays | None = None  # the parameters, while the average is in the model
+        self._was_in_model = False  # whether the average was in the model before the validation under way
+        self._from_checkpoint = False  # whether the average is in the model only because a checkpoint has it there
 
     @property
     def average(self) -> dict[str, NDArray[Any]]:
-        """Copies of the average, by the names of the tensors in the model; none before the first step."""
+        """Copies of the averaged tensors, by their names in the model; empty before the first step."""
         return _frozen(self._average)
 
     def weight(self, step: int) -> float:
@@ -132,12 +133,12 @@ class EMAHook(Hook):
 
     def before_val_epoch(self, runner: Runner) -> None:
         """Put the average into the model."""
-        self._stays = self._aside is not None
+        self._was_in_model = self._trained is not None
         self._put_in(runner)
 
     def after_val_epoch(self, runner: Runner) -> None:
         """Put the parameters back, unless the average was in the model before."""
-        if not self._stays:
+        if not self._was_in_model:
             self._put_back(runner)
 
     before_test_epoch = before_val_epoch
@@ -146,17 +147,17 @@ class EMAHook(Hook):
     after_predict_epoch = after_val_epoch
 
     def _put_in(self, runner: Runner) -> None:
-        """Put the average into the model, if there is one, and keep the parameters aside."""
-        if self._average is not None and self._aside is None:
+        """Put the average into the model, if there is one, and keep the trained parameters."""
+        if self._average is not None and self._trained is None:
             # A copy: the model may have a lower precision, to which swapping would round the average itself.
-            aside = deepcopy(self._average)
-            runner.backend.swap(runner.model, aside)
-            self._aside = aside
+            trained = deepcopy(self._average)
+            runner.backend.swap(runner.model, trained)
+            self._trained = trained
 
     def _put_back(self, runner: Runner) -> None:
-        if self._aside is not None:
-            runner.backend.swap(runner.model, self._aside)
-            self._aside, self._is_lent = None, False
+        if self._trained is not None:
+            runner.backend.swap(runner.model, self._trained)
+            self._trained, self._from_checkpoint = None, False
 
     def _copy(self, runner: Runner) -> None:
         """Start the average from the parameters; from float16, in which small steps are lost, as float32."""
@@ -169,11 +170,11 @@ class EMAHook(Hook):
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> Args | None:
         """Put the average into the checkpoint as its model, as if it were in the model at this moment."""
-        if self._average is None or self._aside is not None:
+        if self._average is None or self._trained is not None:
             return None
         # Through the model: only the model knows which tensors have several names.
         self._put_in(runner)
-        model, own = runner.backend.state(runner.model), {**self.state_dict(), "is_lent": True}
+        model, own = runner.backend.state(runner.model), {**self.state_dict(), "from_checkpoint": True}
         self._put_back(runner)
         name = next(one.name for one in runner.registered if one.hook is self)
         return Args(checkpoint={**checkpoint, "model": model, "hooks": {**checkpoint["hooks"], name: own}})
@@ -182,23 +183,23 @@ class EMAHook(Hook):
         """Start a new average, unless the run is resumed from a checkpoint that has one."""
         names = [one.name for one in runner.registered if one.hook is self]
         if not resume or not checkpoint.get("hooks", {}).keys() & names:
-            self._average = self._aside = None
+            self._average = self._trained = None
             self.steps = 0
 
     def before_run(self, runner: Runner) -> None:
         """Put the parameters into the model, where they were when the checkpoint was saved."""
-        if self._is_lent:
+        if self._from_checkpoint:
             self._put_back(runner)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the average, and the parameters if the average is in the model."""
-        average, aside = _frozen(self._average), _frozen(self._aside)
-        return {"steps": self.steps, "is_lent": self._is_lent, "average": average, "aside": aside}
+        average, trained = _frozen(self._average), _frozen(self._trained)
+        return {"steps": self.steps, "from_checkpoint": self._from_checkpoint, "average": average, "trained": trained}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.steps, self._is_lent = int(state["steps"]), bool(state["is_lent"])
+        self.steps, self._from_checkpoint = int(state["steps"]), bool(state["from_checkpoint"])
         # Copies: the model is restored from the same arrays.
-        self._average, self._aside = deepcopy(state["average"]) or None, deepcopy(state["aside"]) or None
+        self._average, self._trained = deepcopy(state["average"]) or None, deepcopy(state["trained"]) or None
 
 
 def _frozen(values: Arrays | None) -> dict[str, NDArray[Any]]:

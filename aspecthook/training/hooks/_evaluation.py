@@ -1,4 +1,4 @@
-"""The hook that validates on data of its own, beside the workflow of the run, and keeps the best checkpoint."""
+"""The hook that validates on its own data, independently of the run's workflow, and keeps the best checkpoint."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
 
 @HOOKS.register(name=("EvalHook", "DistEvalHook"))
 class EvalHook(CheckpointHook):
-    """Validate every few epochs or iterations, on data of its own, and keep the best checkpoint.
+    """Validate on a loader of your choice every few epochs or iterations, and keep the best checkpoint.
 
-    The hook calls the runner's ``val_epoch``, so other hooks on validation act as always, and the run continues exactly
-    as it was. The metrics are logged with the prefix ``val_``.
+    The hook calls the runner's ``val_epoch``, so other hooks on validation run as usual; afterwards the run continues
+    exactly where it was. Metrics are logged with the prefix ``val_``.
 
     Args:
-        loader: The data. If the ranks share it, as by a `DataLoader`, the metrics are those of all of it, and
-            `evaluate` gets the outputs and batches of all ranks, taken in turn.
-        start: The first epoch or iteration after which to validate; None for the first that `interval` allows. A run
+        loader: The data to validate on. If the ranks divide it among themselves, as with a `DataLoader`, the metrics
+            cover all of it, and `evaluate` gets the outputs and batches of all ranks, interleaved.
+        start: The epoch or iteration after which to validate first; by default the first multiple of `interval`. A run
             that begins at `start` or later also validates once before training, if `interval` allows it: with
-            ``start=0, interval=1`` every new run does.
+            ``start=0, interval=1``, every new run does.
         interval: Validate every `interval` epochs or iterations, counted from `start` if that is given.
-        by_epoch: Count epochs; otherwise iterations.
-        save_best, rule, out_dir: See `CheckpointHook`. The best is chosen by the validations of this hook alone. With
-            ``start=0, interval=1`` an unknown score is an error before any training.
-        evaluate: Computes metrics that cannot be averaged over batches. It is called with a list of the outputs of
-            ``val_iter`` and a list of the batches, which are kept in memory for it, and returns metrics by name.
+        by_epoch: Whether to count epochs; otherwise iterations.
+        save_best, rule, out_dir: See `CheckpointHook`. Only validations by this hook count. With ``start=0,
+            interval=1``, an unknown score raises an error before any training.
+        evaluate: A function that computes metrics that are not means over batches. It gets a list of the outputs of
+            ``val_iter`` and a list of the batches, both of which are kept in memory for it, and returns metrics by
+            name.
 
     Attributes:
         metrics: The metrics of the last validation.
@@ -99,12 +100,12 @@ class EvalHook(CheckpointHook):
             self._validate_if_due(runner)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Validate if it is due; not after an epoch that was ended early."""
+        """Validate if a validation is due; not after an epoch that ended early."""
         if self.by_epoch and runner.progress.inner_iter == 0:
             self._validate_if_due(runner)
 
     def after_train_iter(self, runner: Runner) -> None:
-        """Validate if it is due."""
+        """Validate if a validation is due."""
         if not self.by_epoch:
             self._validate_if_due(runner)
 
@@ -117,19 +118,19 @@ class EvalHook(CheckpointHook):
         if not every_n(runner, self._every, self.start):
             return
         runner.logs = without_mode("val", runner.logs)  # those of the last validation
-        made: list[tuple[Any, Any]] = []  # the outputs of each batch, and the batch
+        pairs: list[tuple[Any, Any]] = []  # the outputs of each batch, and the batch
         before = self.metrics
 
         def complete(proceed: Callable[[], object]) -> None:
             proceed()
-            self.metrics = broadcast({**self._computed(made), **of_mode("val", runner.logs)})
+            self.metrics = broadcast({**self._computed(pairs), **of_mode("val", runner.logs)})
             runner.logs = without_mode("val", runner.logs)
             runner.log(self.metrics)  # in their order
 
         def collect(result: Any, batch: Any) -> None:
             if self.evaluate is not None:
                 # On the CPU there is room for many batches, and every rank can read them.
-                made.append(map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, (result, batch)))
+                pairs.append(map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, (result, batch)))
 
         # The metrics are complete before other hooks are called after the validation: an around hook ends before all
         # post hooks of the stage.
@@ -141,15 +142,15 @@ class EvalHook(CheckpointHook):
         if self.metrics is not before:  # a hook may have skipped the validation
             self.judge(runner)
 
-    def _computed(self, made: list[tuple[Any, Any]]) -> dict[str, float]:
+    def _computed(self, pairs: list[tuple[Any, Any]]) -> dict[str, float]:
         """Return the metrics of `evaluate`."""
         if self.evaluate is None:
             return {}
         if is_divided(self.loader):
-            shares = all_gather(made)
+            shares = all_gather(pairs)
             # Those of the ranks in turn.
-            made = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        metrics = self.evaluate([outputs for outputs, _ in made], [batch for _, batch in made])
+            pairs = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
+        metrics = self.evaluate([outputs for outputs, _ in pairs], [batch for _, batch in pairs])
         if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it is the user's function
             raise TrainingError(
                 f"{type(self).__name__}(evaluate=...) returned {described(metrics)}; return metrics by name, such "

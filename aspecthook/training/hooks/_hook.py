@@ -1,4 +1,4 @@
-"""Hooks of a run, as mmcv and mmengine have them: classes whose methods are named after stages.
+"""Hooks of a run in the style of mmcv and mmengine: classes whose methods are named after stages.
 
 Registering a hook adds its methods to the runner's mount points. There is no other list of hooks, and no other
 priority. A method that is not overridden is never called.
@@ -53,20 +53,21 @@ _GENERAL: dict[str, str] = {
 
 
 class Hook:
-    """The base of hooks on a training run: override the methods of the stages that you need.
+    """The base class of training hooks: override the methods of the stages that you need.
 
     A method asks for what it needs by name: ``runner``, ``model``, ``optimizer``, ``epoch``, ``iter``, ``step``,
     ``inner_iter``, ``max_epochs``, ``max_iters``, ``mode``, ``data_loader``, ``batch``, ``outputs``, ``logs``,
     ``work_dir``, ``logger``, ``rank``, ``world_size``; ``loss`` in backward, ``result`` after a stage; and mmengine's
-    ``batch_idx``, ``data_batch``, ``metrics``. What it returns is read by the rules of `pre` before a stage and of
-    `post` after it, so a hook may replace a batch, a loss or a result, and skip a step.
+    ``batch_idx``, ``data_batch``, ``metrics``. Its return value means the same as that of any pre or post hook: it can
+    replace a batch, a loss or a result, or skip a step.
 
-    ``before_…`` is a pre hook on the stage, ``after_…`` a post hook, and ``around_…`` asks for `proceed`;
-    ``exception_…`` is called with `exc` if the stage fails or is interrupted, and ``always_…`` however it ends. If
-    several stages fail, the innermost comes first. ``always_run`` is the place to clean up.
+    A ``before_…`` method is a pre hook on the stage, and an ``after_…`` method is a post hook. An ``around_…`` method
+    asks for `proceed`. An ``exception_…`` method is called with `exc` if the stage fails or is interrupted, and an
+    ``always_…`` method is called however the stage ends. An error that leaves several stages reaches the hooks of the
+    innermost stage first. Clean up in ``always_run``.
 
-    The hooks of the package, callbacks and session-run hooks included, check their options when they are made. An
-    impossible value raises a HookOptionError, a value of the wrong type a HookTypeError.
+    The hooks of the package, including its callbacks and session-run hooks, check their options when you create them.
+    An impossible value raises a HookOptionError, and a value of the wrong type raises a HookTypeError.
 
     Example:
         >>> class Announce(Hook):
@@ -80,25 +81,25 @@ class Hook:
 
     # Any: a state is made of numbers, strings, lists, dicts and arrays.
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a checkpoint keeps, so that a resumed run continues as if it had never ended."""
+        """Return the state to store in checkpoints, so that a resumed run continues as if it had never stopped."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
 
     # Hooks ask these at every iteration, so each is one expression: a call of a shared function would take longer than
     # the rest.
 
     def every_n_epochs(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this is every n-th epoch, counted from 1, or from `start` on; never if n is 0 or less."""
+        """Whether the number of this epoch, counted from 1, is `start` plus a multiple of n; False if n is 0."""
         return n > 0 and (past := runner.epoch + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this is every n-th iteration of the run."""
+        """Whether the number of this iteration of the run is `start` plus a multiple of n."""
         return n > 0 and (past := runner.iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_inner_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
-        """Whether this is every n-th iteration of its epoch."""
+        """Whether the number of this iteration in its epoch is `start` plus a multiple of n."""
         return n > 0 and (past := runner.inner_iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def end_of_epoch(self, runner: Runner) -> bool:
@@ -150,8 +151,8 @@ _MMENGINE = Dialect(
 class DistSamplerSeedHook(Hook):
     """Call ``set_epoch`` of the training sampler, such as a ``DistributedSampler``, before each epoch.
 
-    As in mmcv, the sampler is that of the loader, its batch sampler, or the sampler of the batch sampler. Loaders of
-    `aspecthook.training.data` need no hook.
+    As in mmcv, the hook tries the loader's sampler, its batch sampler, and the sampler of the batch sampler. Loaders of
+    `aspecthook.training.data` do not need this hook.
 
     Example:
         >>> DistSamplerSeedHook().priority

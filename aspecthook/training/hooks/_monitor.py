@@ -1,4 +1,4 @@
-"""The score that a hook judges validations by; and the hook that ends a run whose score no longer improves."""
+"""The score by which a hook judges validations, and the hook that ends a run whose score no longer improves."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def _required_rule(name: str) -> Rule:
 
 @final
 class Monitor:
-    """A score that a hook judges validations by: its name in their logs, and which of two scores is better.
+    """A score by which a hook judges validations: its name in their logs, and which of two scores is better.
 
     Args:
         who: The hook that asks, for error messages.
         name: The name of the score; ``"loss"`` means ``"val_loss"``, and ``"auto"`` the first of a validation.
-        rule: Whether ``"greater"`` or ``"less"`` is better; known by the name unless given.
+        rule: Whether ``"greater"`` or ``"less"`` is better; by default the name decides.
 
     Attributes:
         found: Whether a validation has logged the score. From then on, `name` is its name in the logs, and `rule` is
@@ -87,12 +87,12 @@ class Monitor:
         return score < (inf if other is None else other)
 
     def _find(self, logs: Mapping[str, Any]) -> None:
-        made = of_mode("val", logs)
-        names = [*made] if self.name == "auto" else [one for one in (f"{VAL}{self.name}", self.name) if one in logs]
+        logged = of_mode("val", logs)
+        names = [*logged] if self.name == "auto" else [one for one in (f"{VAL}{self.name}", self.name) if one in logs]
         if not names:
-            near = nearest(self.name, [*made, *(one.removeprefix(VAL) for one in made)])
+            near = nearest(self.name, [*logged, *(one.removeprefix(VAL) for one in logged)])
             raise TrainingError(
-                f"{self.who}: the validation did not log this score; it logged {', '.join(made) or 'nothing'}{near}"
+                f"{self.who}: the validation did not log this score; it logged {', '.join(logged) or 'nothing'}{near}"
             )
         self.rule = self.rule or _required_rule(names[0])
         self.name, self.found = names[0], True
@@ -104,13 +104,14 @@ class EarlyStoppingHook(Hook):
     """End the run when a validation score has not improved for some time, or is NaN or infinite.
 
     As in mmengine, a score improves if it is better than the best one by `min_delta` or more. Only validations during a
-    run count, those before a resume included.
+    run count, including those before it was resumed.
 
     Args:
         monitor: The name of the score in the run's logs; ``"loss"`` means ``"val_loss"``.
         patience: Stop after this many validations without improvement.
-        min_delta: The least improvement that counts.
-        rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
+        min_delta: The smallest improvement that counts.
+        rule: Whether ``"greater"`` or ``"less"`` is better. By default the name decides, if it contains a word such as
+            ``acc`` or ``loss``.
 
     Attributes:
         best_score: The best score so far.
@@ -151,7 +152,7 @@ class EarlyStoppingHook(Hook):
         delta = self.min_delta if self._watched.rule == "greater" else -self.min_delta
         if not isfinite(score):
             self._stop(runner, f"{self.monitor} is {score}")
-        elif best is None or not self._watched.exceeds(best + delta, score):  # what is just as good as that improves
+        elif best is None or not self._watched.exceeds(best + delta, score):  # to equal it is enough, as in mmengine
             self.best_score, self.wait_count = score, 0
         else:
             self.wait_count += 1

@@ -22,13 +22,14 @@ from ._hook import HOOKS, Hook
 class OptimizerHook(Hook):
     """Clip gradients, and accumulate them over several batches.
 
-    The runner itself calls ``zero_grad``, ``backward`` and ``step``; this hook does what else mmcv's hooks of these
-    names do. The loss of each batch is divided by the number of batches in its step; the last step may have fewer.
+    The runner itself calls ``zero_grad``, ``backward`` and ``step``; this hook does the rest of the work of mmcv's
+    hooks of these names. The loss of each batch is divided by the number of batches in its step; the last step may have
+    fewer.
 
     Args:
         grad_clip: ``{"max_norm": 1.0}``, and ``"norm_type"`` if it is not 2: scale all gradients down so that their
-            norm as one vector is at most `max_norm`. The norm before that is logged as ``grad_norm``.
-        cumulative_iters: The number of batches that make one step; that of ``Runner(accumulate=...)`` unless given.
+            norm as one vector is at most `max_norm`. The norm before clipping is logged as ``grad_norm``.
+        cumulative_iters: The number of batches in one step; by default that of ``Runner(accumulate=...)``.
 
     Example:
         >>> OptimizerHook(grad_clip={"max_norm": 35, "norm_type": 2}, cumulative_iters=4).cumulative_iters
@@ -84,7 +85,7 @@ class AmpOptimizerHook(OptimizerHook):
 
     Args:
         grad_clip, cumulative_iters: See `OptimizerHook`; gradients are unscaled before they are clipped.
-        kind: ``"fp16"``, ``"bf16"``, or True for what suits the device.
+        kind: ``"fp16"``, ``"bf16"``, or True for the one that suits the device.
         loss_scale: ``"dynamic"``, adapted by ``torch.amp.GradScaler``; or a number, which stays fixed.
 
     Example:
@@ -103,7 +104,7 @@ class AmpOptimizerHook(OptimizerHook):
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
         kinds: list[bool | str] = [True, "fp16", "bf16"]
         self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, kinds)
-        # What of the state of the scaler a fixed loss scale replaces; with these factors, the scale stays what it is.
+        # The part of the scaler's state that a fixed loss scale replaces; with these factors, the scale never changes.
         self._fixed: dict[str, Any] = {}
         if loss_scale != "dynamic":
             scale = finite_number("AmpOptimizerHook", "loss_scale", loss_scale, above=0)
@@ -127,7 +128,7 @@ Action: TypeAlias = Literal["raise", "skip"]
 
 
 class NanLossError(TrainingError, FloatingPointError):
-    """The loss is NaN or infinite; the parameters were not changed by it.
+    """Raised if the loss is NaN or infinite; `NanGuardHook` raises it before the loss has changed any parameter.
 
     Example:
         >>> issubclass(NanLossError, FloatingPointError)
@@ -144,12 +145,12 @@ _ELSEWHERE = "the loss of another rank is NaN or infinite"
 class NanGuardHook(Hook):
     """Keep a NaN or infinite loss away from the parameters.
 
-    The hook checks the loss before the backward pass. If several batches share a step, one bad batch spoils the step.
-    One bad rank spoils the step of all ranks, which exchange a flag in each step. What the forward pass has changed is
-    not undone: the running averages of a batch normalisation have seen the batch.
+    The hook checks the loss before the backward pass. If several batches share a step, one bad batch makes the whole
+    step bad. A bad loss on one rank makes the step bad on all ranks, which exchange a flag in each step. Changes by the
+    forward pass are not undone: the running averages of a batch normalisation include the bad batch.
 
     Args:
-        action: ``"raise"`` an error before the backward pass, or ``"skip"`` the step.
+        action: ``"raise"`` to raise a `NanLossError` before the backward pass, or ``"skip"`` to skip the step.
 
     Attributes:
         skipped: The number of steps that were skipped.

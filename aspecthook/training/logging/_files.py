@@ -1,8 +1,8 @@
 """Loggers that write files, which a resumed run continues.
 
 The invariant: a file consists of whole lines at any moment, except for the last line of a process that was killed while
-writing it. A checkpoint has the size and the checksum of each file, so that a resumed run can remove the lines that
-came later.
+writing it. A checkpoint has the size and the checksum of each file, so that a resumed run can remove the lines after
+that.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ Mark: TypeAlias = tuple[int, int]  # the size of a file, and its checksum
 class LineFile:
     """A file of lines, which is open only while lines are written.
 
-    The mark of a checkpoint says where the file ended when the checkpoint was saved. A resumed run removes what came
-    later, since it will write that again. Without a mark the file is new, and an older one is kept under another name.
+    The mark of a checkpoint says where the file ended when the checkpoint was saved. A resumed run removes the lines
+    after the mark, since it will write them again. Without a mark the file is new, and an older one is kept under
+    another name.
     """
 
     def __init__(self, path: Path, logger: Logger, mark: Mark | None, header: str) -> None:
@@ -106,7 +107,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def as_text(cell: str) -> str:
-    """Return a cell that a spreadsheet shows and does not compute: a formula gets an apostrophe before it."""
+    """Return a cell that a spreadsheet shows as text: a formula gets an apostrophe before it, and is not computed."""
     return f"'{cell}" if re.match("'*[=+@\\-\t\r]", cell) else cell
 
 
@@ -158,7 +159,8 @@ class TextLoggerHook(LineLoggerHook):
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
-        path: Another file. Without a path and a `work_dir`, only the logger gets the lines.
+        path: The file; a relative path is inside the run's `work_dir`. Without a path and a `work_dir`, only the logger
+            gets the lines.
 
     Example:
         >>> TextLoggerHook(interval=100, by_epoch=False).interval
@@ -189,13 +191,13 @@ class TextLoggerHook(LineLoggerHook):
 class JsonLoggerHook(LineLoggerHook):
     """Log rows as JSON lines to ``log.jsonl`` in the run's `work_dir`; NaN and infinity become ``null``.
 
-    Each line is written at once. A resumed run removes the lines after its checkpoint, so that the file is in the end
-    what it would be if the run had never stopped. A new run renames an older file to ``log.1.jsonl``. If the disk is
+    Each line is written at once. A resumed run removes the lines after its checkpoint and writes them again, so that
+    the file ends up as if the run had never stopped. A new run renames an older file to ``log.1.jsonl``. If the disk is
     full, the run continues with a warning, and the missing lines are written as soon as there is room.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
-        path: Another file.
+        path: The file; a relative path is inside the run's `work_dir`.
 
     Example:
         >>> JsonLoggerHook(path="metrics.jsonl").path.name
@@ -211,14 +213,15 @@ class JsonLoggerHook(LineLoggerHook):
 
 @HOOKS.register
 class CsvLoggerHook(LineLoggerHook):
-    """Log numbers as a table, to ``log.csv`` in the run's `work_dir`. A resumed run continues it, see `JsonLoggerHook`.
+    """Log numbers as a table, to ``log.csv`` in the run's `work_dir`.
 
     The columns are ``mode``, ``epoch``, ``iter``, ``name`` and ``value``. Each number has a line of its own, so a
-    number that is logged for the first time late in the run needs no new column.
+    number that is first logged late in the run needs no new column. A resumed run continues the file as it does that
+    of a `JsonLoggerHook`.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
-        path: Another file.
+        path: The file; a relative path is inside the run's `work_dir`.
 
     Example:
         >>> CsvLoggerHook(interval=1, ignore_last=False).default
@@ -241,9 +244,9 @@ class CsvLoggerHook(LineLoggerHook):
 class EventFile:
     """An event file, which is made in its folder with the first row.
 
-    TensorBoard drops what older files in the folder have from the step `start` on. The file is written by the
-    `EventsWriter` of tensorboardX, in this thread. Its `SummaryWriter` has a thread of its own, which loses the events
-    of a program that is killed, and hangs the program if the disk is full.
+    TensorBoard ignores the events that older files in the folder have from the step `start` on. The file is written by
+    the `EventsWriter` of tensorboardX, in this thread. Its `SummaryWriter` has a thread of its own, which loses the
+    events of a program that is killed, and hangs the program if the disk is full.
     """
 
     def __init__(self, folder: Path, start: int) -> None:
@@ -262,7 +265,7 @@ class EventFile:
                     self._write_event(row.total_iter, summary=scalar(_tag(row.mode, name), value))
             self._writer.flush()
         except OSError:
-            self.close()  # nothing is read after a part of an event, so the next row begins another file
+            self.close()  # TensorBoard reads nothing after an incomplete event, so the next row begins another file
             raise
 
     def _open(self) -> None:
@@ -299,15 +302,15 @@ def _tag(mode: str, name: str) -> str:
 
 @HOOKS.register
 class TensorboardLoggerHook(FileLoggerHook):
-    """Log numbers for TensorBoard, to the folder ``tf_logs`` in the run's `work_dir`. Needs the extra `tensorboard`.
+    """Log numbers for TensorBoard, to the folder ``tf_logs`` in the run's `work_dir`. Needs tensorboardX.
 
     The names are those of mmcv: ``train/loss``, ``val/accuracy``, ``learning_rate``, ``momentum``. The steps are the
-    iterations of the run. Times are left out. Each run begins a file of its own, and TensorBoard drops what older files
-    in the folder have from there on: everything if the run is new, or what came after the checkpoint of a resumed run.
+    iterations of the run. Times are left out. Each run begins its own file. TensorBoard then ignores the older files in
+    the folder: all their steps if the run is new, or the steps after the checkpoint if it is resumed.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.
-        path: Another folder.
+        path: The folder; a relative path is inside the run's `work_dir`.
 
     Example:
         >>> TensorboardLoggerHook.priority

@@ -1,6 +1,6 @@
-"""A row of the log, the hook that makes rows of what a run logs, and the hook that times iterations.
+"""A row of the log, the hook that makes rows from the numbers that a run logs, and the hook that times iterations.
 
-Text, JSON lines, CSV, TensorBoard, the bar and the curves are all made of the same rows.
+Text, JSON lines, CSV, TensorBoard, the bar and the curves all use the same rows.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ _PREFIXES = ("val_", "test_", "predict_")
 
 
 class Row(NamedTuple):
-    """Numbers of a run, and where they were logged.
+    """A row of the log: numbers, and the place in the run where they were logged.
 
     Attributes:
         mode: ``"train"``, ``"val"`` or ``"test"``.
         epoch: The epoch, counted from 1.
-        iter: The number of iterations done in the epoch, or in the run, whichever the logger counts.
+        iter: The number of iterations done in the epoch or in the run, depending on which of the two the logger counts.
         total_iter: The number of iterations done in the run.
-        numbers: Numbers, and texts, by name. Those of a training row are means over its samples. First come ``lr`` and
-            ``momentum`` of the first parameter group, and ``lr_1`` … of groups that differ; times come last.
+        numbers: Numbers, and texts, by name. In a training row, numbers are means over its samples. ``lr`` and
+            ``momentum`` of the first parameter group come first, with ``lr_1`` … for groups that differ; times come
+            last.
 
     Example:
         >>> Row("train", 2, 10, 110, {"lr": 0.1, "loss": 0.5}).flat()
@@ -51,7 +52,7 @@ class Row(NamedTuple):
     numbers: dict[str, float | str]
 
     def flat(self) -> dict[str, float | str]:
-        """Return the place and the numbers in one dict, as files have them."""
+        """Return the place and the numbers in one dict, as in a line of a log file."""
         return {"mode": self.mode, "epoch": self.epoch, "iter": self.iter, **self.numbers}
 
     @classmethod
@@ -121,7 +122,8 @@ def one_line(text: str, encoding: str | None = None) -> str:
     return shown.encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
 
 
-PAUSE = 20  # what may be slow is done again after 20 times as long as it took, so it takes 5 % of a run's time
+# A slow action is repeated only after 20 times its duration, so it takes at most 5 % of a run's time.
+PAUSE = 20
 
 
 class LoggerHook(Hook):
@@ -132,11 +134,11 @@ class LoggerHook(Hook):
     the function gets the rows that it missed as soon as it works again.
 
     Args:
-        sink: The function; subclasses have their own.
-        interval: Write a row every so many iterations; 0 for no rows of the training.
-        by_epoch: Count the iterations of each epoch; otherwise those of the run.
-        ignore_last: Leave out the last iterations of an epoch if they are fewer than `interval`; otherwise they make a
-            row.
+        sink: The function to call with each `Row`; subclasses have their own.
+        interval: The number of training iterations per row; 0 for no training rows.
+        by_epoch: Whether to count the iterations of each epoch; otherwise those of the run.
+        ignore_last: Whether to leave out the last iterations of an epoch if they are fewer than `interval`; otherwise
+            they get a row of their own.
 
     Example:
         >>> rows = []
@@ -145,7 +147,7 @@ class LoggerHook(Hook):
     """
 
     priority: int | str = "VERY_LOW"
-    # Packages that this hook needs, and a run without it does not.
+    # The packages that this hook needs. They are optional, so a missing one raises an error when the hook is created.
     needs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -155,7 +157,7 @@ class LoggerHook(Hook):
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
             raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install {' '.join(missing)}")
-        # What it is called with: rows, or what a subclass makes of them.
+        # It gets rows, or the texts that a subclass makes of them.
         self._sink: Callable[[Any], object] | None = sink
         if type(self) is LoggerHook:
             function(who, "sink", sink, "give a function of a row")
@@ -163,11 +165,11 @@ class LoggerHook(Hook):
         self.interval: int = whole_number(who, "interval", interval, 0)
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.ignore_last: bool = flag(who, "ignore_last", ignore_last)
-        self._waiting: list[Any] = []  # what the sink has not taken yet
-        self._retry_at = 0.0  # when it is tried again; 0 if it has not failed
-        self._run: Runner | None = None  # the run that the rest is about
+        self._waiting: list[Any] = []  # the items that the sink has not taken yet
+        self._retry_at = 0.0  # when to call the sink again; 0 if it has not failed
+        self._run: Runner | None = None  # the run to which the attributes below belong
         self._loaded: Mapping[str, Any] | None = None  # the state of a checkpoint, until its run begins
-        # What was logged since the last training row, by name: the sum, and its weight.
+        # By name, for the numbers logged since the last training row: the sum, and its weight.
         self._sums: dict[str, list[float]] = {}
         # The newest iteration in the sums: its epoch, its number there, and its number in the run.
         self._place: tuple[int, int, int] = (0, 0, 0)
@@ -180,7 +182,7 @@ class LoggerHook(Hook):
         if runner.rank != 0:
             return
         loaded, now = self._loaded, runner.progress
-        if loaded is not None or self._run is not runner:  # else the same runner runs again
+        if loaded is not None or self._run is not runner:  # otherwise the same runner runs again
             self._open(runner)
         self._run, self._loaded, self._mode = runner, None, ""
         if loaded is not None:
@@ -188,7 +190,7 @@ class LoggerHook(Hook):
             if loaded["row"] is not None:
                 self._write(runner, loaded["row"])
             self._write_if_due(runner)
-        if self._place[2] != now.iter:  # the run has come here without this hook, whose sums are of something else
+        if self._place[2] != now.iter:  # the run came here without this hook, so the sums are of other iterations
             self._sums.clear()
             self._place = (now.epoch + bool(now.inner_iter), now.inner_iter, now.iter)
         self._end_epoch(runner)
@@ -197,7 +199,7 @@ class LoggerHook(Hook):
         """Prepare the sink."""
 
     def after_train_iter(self, runner: Runner) -> None:
-        """Add up what the iteration has logged, and write a row if it is due."""
+        """Add up the numbers that the iteration has logged, and write a row if one is due."""
         if runner.rank == 0:
             if self._run is None:  # the hook was registered during the run
                 self.before_run(runner)
@@ -222,7 +224,7 @@ class LoggerHook(Hook):
                 self._write(runner, row)
 
     def always_run(self, runner: Runner, exc: BaseException | None) -> None:  # noqa: ARG002  # for subclasses
-        """Write what the sink has missed, if it works now."""
+        """Write the rows that the sink has missed, if it works now."""
         self._send(runner, at_once=True)
 
     # Rows
@@ -233,7 +235,7 @@ class LoggerHook(Hook):
             self._end_epoch(runner)
 
     def _catch_up(self, runner: Runner, done: int) -> None:
-        """Add up what was logged since the last call, when so many iterations are done, skipped ones included."""
+        """Add up the numbers of the newest iteration, now that `done` iterations are done, including skipped ones."""
         if done > self._place[2]:
             if done == runner.progress.iter:  # else a hook has skipped it
                 _add_newest(self._sums, runner)
@@ -283,7 +285,7 @@ class LoggerHook(Hook):
         self._send(runner, row)
 
     def _send(self, runner: Runner, *items: Any, at_once: bool = False) -> None:
-        """Call the sink. While that fails, keep what it has missed, and try again now and then."""
+        """Call the sink. While that fails, keep the items that it has missed, and try again now and then."""
         if self._sink is None:
             return
         self._waiting += items
@@ -297,12 +299,12 @@ class LoggerHook(Hook):
             self._retry_at = 0.0
         except Exception as error:
             if not self._retry_at:
-                told = (
+                message = (
                     "%s cannot be written: %s; the run continues, and what is missing is written as soon as that works"
                 )
                 why = getattr(error, "strerror", None) or repr(error)
                 trace = None if isinstance(error, OSError) else error
-                runner.logger.warning(told, self._sink_name, why, exc_info=trace)
+                runner.logger.warning(message, self._sink_name, why, exc_info=trace)
             self._retry_at = perf_counter() + PAUSE * (perf_counter() - begun)
 
     # The state for a checkpoint
@@ -331,7 +333,7 @@ class LoggerHook(Hook):
 
 
 def _add_newest(sums: dict[str, list[float]], runner: Runner) -> None:
-    """Add what the newest iteration has logged to sums: times count once, other numbers as often as its samples."""
+    """Add the numbers of the newest iteration to sums: times with weight 1, others weighted by its samples."""
     outputs: Mapping[str, Any] | None = runner.outputs
     samples = float(outputs.get("num_samples", 1)) if isinstance(outputs, Mapping) else 1.0
     for name, number in _training_values(runner.logged).items():

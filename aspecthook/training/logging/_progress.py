@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-_REDRAW = 0.1  # seconds; more often than that nobody can read it
+_REDRAW = 0.1  # seconds; nobody could read a bar that changes more often
 
 
 class Bar:
@@ -37,14 +37,14 @@ class Bar:
 
         random.setstate(state)
 
-        class Ours(Console):
+        class BarConsole(Console):
             def on_broken_pipe(self) -> None:  # rich would end the program
                 raise  # noqa: PLE0704  # the error that rich handles when it calls this
 
-        console = Ours(force_terminal=True, force_jupyter=False, highlight=False)
+        console = BarConsole(force_terminal=True, force_jupyter=False, highlight=False)
         rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-        # Markup is off, since names may have brackets. No thread draws: a step draws the bar itself. If stderr goes to
-        # a file, it is left alone.
+        # Markup is off, since names may have brackets. Each step draws the bar itself, without a thread. If stderr
+        # goes to a file, it is left alone.
         self._progress: Progress = Progress(
             TextColumn("{task.description}", style="bold", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(max(6, min(24, console.width // 5))),
@@ -69,7 +69,7 @@ class Bar:
         self._progress.refresh()
 
     def _move_handlers(self, *streams: object) -> None:
-        """Let handlers of logging write above the bar: by the streams that they were made with, they write into it."""
+        """Make logging handlers write above the bar; the streams that they were created with would write into it."""
         for logger in [logging.root, *logging.root.manager.loggerDict.values()]:
             handlers: list[Any] = logger.handlers if isinstance(logger, logging.Logger) else []
             for handler in handlers:
@@ -161,8 +161,8 @@ class ProgressHook(LoggerHook):
         now = perf_counter()
         head = _place(runner, row.epoch, row.iter) if self._running else ""
         head = head if row.mode == "train" else f"{head} {row.mode}".lstrip()
-        took = [duration_text(now - self._printed_at)] if self._running else []
-        text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *took])
+        duration = [duration_text(now - self._printed_at)] if self._running else []
+        text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *duration])
         self._send(runner, _fit(text))
         self._printed_at = now
 

@@ -1,6 +1,6 @@
 """The curves of a run as a picture, and its report: one HTML file that loads nothing from elsewhere.
 
-Both are made of the rows of the log, which checkpoints hold, and are written from time to time.
+Both are made from the rows of the log, which checkpoints contain, and are written from time to time.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ _FOLDER = "aspecthook.training.logging"  # of the template
 class PlotHook(FileLoggerHook):
     """Draw the loss, the metrics and the learning rate as a PNG, from time to time and when the run ends.
 
-    Each number has a chart, of the training and of validations. A resumed run continues its curves. Needs matplotlib.
+    Each number has a chart, with a curve each for the training and for validations. A resumed run continues its curves.
+    Needs matplotlib.
 
     Args:
-        interval: The number of iterations for a point. In a long run, every other point of the training is dropped
-            when there are too many, and points are made half as often from then on.
-        path: The file; if that is relative, inside the run's `work_dir`.
+        interval: The number of iterations per point. When a long run has too many points, every other training point is
+            dropped, and from then on points are drawn half as often.
+        path: The file; a relative path is inside the run's `work_dir`.
 
     Attributes:
         rows: The rows of the log that the curves show.
@@ -176,14 +177,14 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
 @final
 @HOOKS.register
 class ReportHook(PlotHook):
-    """Write a report of the run as one HTML file: its outcome, its curves, what ran, and links to its log and config.
+    """Write a report of the run as one HTML file: its outcome, curves and settings, and links to its log and config.
 
     It is written from time to time, and when the run ends, even if it fails or is interrupted. Tests after the run are
     added. The page runs no scripts. Needs Jinja and matplotlib.
 
     Args:
-        interval: The number of iterations for a point in the curves; in a long run it grows, as in `PlotHook`.
-        path: The file; if that is relative, inside the run's `work_dir`.
+        interval: The number of iterations per point of the curves; it grows in a long run, as in `PlotHook`.
+        path: The file; a relative path is inside the run's `work_dir`.
 
     Example:
         >>> ReportHook().path.name
@@ -215,7 +216,7 @@ class ReportHook(PlotHook):
         return page.encode(errors="replace")
 
     def _progress(self, runner: Runner) -> list[str]:
-        """Return how far the run has come, when the page was written, and why the run has ended early."""
+        """Return texts: how far the run has come, when the page was written, and why the run ended early."""
         now = runner.progress
         texts = [f"{now.epoch:,} of {runner.max_epochs:,} epochs"] if runner.max_epochs else []
         texts.append(f"{now.iter:,}{'' if texts or not runner.max_iters else f' of {runner.max_iters:,}'} iterations")
@@ -235,7 +236,7 @@ def _logs_of(runner: Runner, folder: Path) -> list[tuple[str, str]]:
 
 
 def _facts_of(runner: Runner) -> list[tuple[str, str]]:
-    """Return what ran, and where."""
+    """Return the names and values of the report's table: the parts of the run, the machine and the versions."""
     packages = [name for name in ("aspecthook", "numpy", "safetensors", "torch", "keras") if name in sys.modules]
     return [
         ("seed", "none" if runner.seed is None else str(runner.seed)),

@@ -1,1 +1,1 @@
-"""Registries: names for classes and functions, out of which configs (mappings, TOML files) build."""
+"""Registries: they give names to classes and functions, so that configs (mappings, TOML files) can refer to them."""

@@ -1,4 +1,4 @@
-"""Configs: mappings and TOML files that say what is to be built, and messages about what is wrong with one."""
+"""Configs: mappings and TOML files that describe objects to build, and the messages about faulty ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from aspecthook._errors import ConfigError, HookTypeError, add_note, brief, desc
 
 
 def load_config(path: str | PathLike[str]) -> dict[str, object]:
-    """Return what a file says: a TOML file, or a JSON file of that suffix.
+    """Return the content of a TOML file, or of a JSON file if the path ends in ``.json``.
 
     Raises:
-        ConfigError: It is not valid; the message names the file and, for TOML, the line.
-        OSError: It cannot be read.
+        ConfigError: The file is not valid; the message names it and, for TOML, the line.
+        OSError: The file cannot be read.
 
     Example:
         >>> from pathlib import Path
@@ -59,7 +59,7 @@ _DEEPEST = 100
 def check_depth(value: object, depth: int = 0) -> None:
     """Raise a `RecursionError` if a document is nested deeper than anybody writes by hand.
 
-    Whatever builds from a document, or writes it, goes through it by recursion.
+    The code that builds from a document, or writes it, is recursive.
     """
     if depth > _DEEPEST:
         raise RecursionError
@@ -71,7 +71,7 @@ def check_depth(value: object, depth: int = 0) -> None:
 
 # Any: a path may name any object.
 def import_path(path: str, who: str) -> Any:
-    """Return what a path ``package.module:Class`` names; `who` begins the messages."""
+    """Return the object that a path ``package.module:Class`` names; messages begin with `who`."""
     module, _, names = path.partition(":")
     parts = names.split(".")
     if not all(part.isidentifier() for part in (*module.split("."), *parts)):
@@ -95,7 +95,7 @@ def import_path(path: str, who: str) -> Any:
     return found
 
 
-# What a config says
+# The entries of a config
 
 
 def read_entry(config: object, defaults: Mapping[str, object], who: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def outline(config: object) -> str:
     return f"{{{', '.join(rows)}}}"
 
 
-# What all of the room uses
+# Shared by both modules
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Registries: names for classes and functions, by which configs (mappings, TOML files) say what to build."""
+"""Registries: they give names to classes and functions, so that configs (mappings, TOML files) can refer to them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Registered = TypeVar("Registered", bound=Factory)
 
 @final
 class Registry(dict[str, Factory]):
-    """Names for classes and functions: a dict, in the order of registration.
+    """A dict of classes and functions by the names that configs use, in the order of registration.
 
     Args:
         name: The name of the registry, for messages.
-        imports: Whether a config may name any class or function by an import path, ``"package.module:Class"``, besides
-            what is registered. Such a config runs any code: trust it as you trust a script.
+        imports: Whether a config may also name any class or function by an import path, ``"package.module:Class"``.
+            Such a config can run any code: trust it only as you would trust a script.
 
     Example:
         >>> MINE = Registry("hooks")
@@ -50,12 +50,12 @@ class Registry(dict[str, Factory]):
         """Register a class or function, as a decorator or by a call, and return it unchanged.
 
         Args:
-            target: The class or function; left out where this is a decorator with options.
+            target: The class or function; leave it out to use the method as a decorator with options.
             name: Its name in the registry, or several names; by default its own name.
 
         Raises:
-            HookTypeError: It is not callable, or has no name of its own and is given none.
-            ConfigError: Something else has the name; of several names none is registered then.
+            HookTypeError: The target is not callable, or it has no name of its own and you gave none.
+            ConfigError: Another object already has one of the names. Then none of them is registered.
 
         Example:
             >>> MINE = Registry("hooks")
@@ -90,18 +90,18 @@ class Registry(dict[str, Factory]):
         return add if target is None else add(target)
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
-        """Build what a config describes.
+        """Build the object that a config describes.
 
         Args:
-            config: Its ``"type"`` is a registered name, a callable, or, where ``imports`` allows it, an import path
-                ``"package.module:Class"``; the other keys are keyword arguments. A ``"priority"`` that the constructor
-                does not take is set on the object. A string is the type alone.
+            config: A mapping, or a string that is its type alone. Its ``"type"`` is a registered name, a callable or,
+                if ``imports`` allows it, an import path ``"package.module:Class"``; its other keys are keyword
+                arguments. A ``"priority"`` that the constructor does not take is set as an attribute of the object.
             **defaults: Arguments for keys that the config does not have.
 
         Raises:
             ConfigError: The type or an argument is missing, unknown or unusable.
-            Exception: What the constructor raises, with a note that says what was being built.
-            HookTypeError: The priority to set is neither an int nor a string.
+            Exception: The constructor failed. Its exception gets a note that shows the type and the keys of the config.
+            HookTypeError: The priority is neither an int nor a string.
             HookOptionError: The priority is out of range, or no priority has that name.
 
         Example:
@@ -148,7 +148,7 @@ class Registry(dict[str, Factory]):
         return found
 
     def _unknown(self, name: str) -> str:
-        # Where one is meant, a list of all would only hide it.
+        # If there is a near name, a list of all names would only hide it.
         hint = nearest(name, list(self)) or f"; registered are: {listed(self)}"
         return f"{self._who}: {brief(name)} is not registered{hint}"
 

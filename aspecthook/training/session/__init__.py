@@ -1,7 +1,7 @@
-"""Session-run hooks as TensorFlow 1 has them, on the stages of a runner; and sessions that make a step at each call.
+"""Session-run hooks in the style of TensorFlow 1, and sessions that make one step at each call.
 
-`_protocol` adds the hooks to the stages of a run, and has what the hooks of one runner share. `_fetches` reads the
-values of a step. `MonitoredTrainingSession` runs the same stages with pauses.
+For maintainers: `_protocol` adds the hooks to the stages of a run, and has the state that the hooks of one runner
+share. `_fetches` reads the values of a step. `MonitoredTrainingSession` runs the same stages with pauses.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Reader:
         self.wanted: set[str] = set()  # the names that the current step fetches
         self._checked: set[str] = set()
         self._caught: dict[str, Any] = {}  # by name: the values of the current step
-        self._removers: dict[str, Callable[[], object]] = {}  # by name: what removes the hook that catches it
+        self._removers: dict[str, Callable[[], object]] = {}  # by name: the function that removes its hook
 
     def begin_step(self) -> None:
         """Begin a step: stop catching the values that the last step did not fetch."""

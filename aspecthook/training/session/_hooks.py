@@ -34,7 +34,7 @@ def _one_of_two(who: str, names: str, one: object, other: object) -> None:
 
 
 class TimedHook(SessionRunHook):
-    """A hook that acts at its first step, and then every N steps or seconds, whichever of the two is given.
+    """A hook that acts at its first step, and then every N steps or every N seconds, as its options say.
 
     The count begins anew with each run, unless the run was resumed with a state of the hook.
     """
@@ -55,7 +55,7 @@ class TimedHook(SessionRunHook):
             self._last = None
 
     def after_create_session(self, session: Session, coord: Session) -> None:  # noqa: ARG002
-        """Note that a state that was loaded is used: the next run counts anew."""
+        """Note that the loaded state has been used: the next run counts anew."""
         self._loaded = False
 
     def is_due(self, step: int) -> bool:
@@ -68,7 +68,7 @@ class TimedHook(SessionRunHook):
         return self.every_steps is not None and step >= last + self.every_steps
 
     def record(self, step: int) -> float | None:
-        """Record that the hook acts at a step; return the seconds since it acted last, or None."""
+        """Record that the hook acts at a step; return the seconds since it last acted, or None."""
         before, now = self._last, clock()
         self._last = step, now
         return None if before is None else now - before[1]
@@ -94,8 +94,8 @@ class CheckpointSaverHook(TimedHook):
     Args:
         checkpoint_dir: The folder.
         save_secs: The seconds between two checkpoints.
-        save_steps: The steps of the optimizer between two checkpoints. Give one of the two.
-        max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
+        save_steps: The steps of the optimizer between two checkpoints. Give either seconds or steps.
+        max_keep: The number of files to keep; None for all. The oldest file is removed once a new one has been written.
 
     Example:
         >>> hook = CheckpointSaverHook("runs/digits", save_steps=100)
@@ -159,12 +159,12 @@ class CheckpointSaverHook(TimedHook):
 @final
 @HOOKS.register
 class StopAtStepHook(SessionRunHook):
-    """End the run after a step of the optimizer; a run that has made that step already makes no more.
+    """End the run after a given step of the optimizer. A run that has already made it makes no more.
 
     Args:
-        num_steps: How many steps to make, counted from the creation of the session. If the run is resumed before they
-            are made, it makes the rest of them; if it is resumed after them, it makes as many again.
-        last_step: The number of the last step, counted from the beginning of the run. Give one of the two.
+        num_steps: The number of steps to make, counted from the creation of the session. A run that is resumed before
+            it has made them makes the remaining ones; a run that is resumed afterwards makes as many again.
+        last_step: The number of the last step, counted from the beginning of the run. Give either this or `num_steps`.
 
     Example:
         >>> StopAtStepHook(num_steps=10, last_step=20)
@@ -215,11 +215,11 @@ class StopAtStepHook(SessionRunHook):
 class NanTensorHook(SessionRunHook):
     """Check after each step that the loss is not NaN; infinity passes.
 
-    The optimizer has used the gradients of that loss by then; `NanGuardHook` checks before.
+    By then, the optimizer has used the gradients of that loss. To check before it does, use `NanGuardHook`.
 
     Args:
         loss_tensor: The name of the value to check.
-        fail_on_nan_loss: Raise an error; otherwise end the run.
+        fail_on_nan_loss: Whether to raise an error; otherwise the run ends.
 
     Example:
         >>> hook = NanTensorHook("loss", fail_on_nan_loss=False)
@@ -255,10 +255,12 @@ class NanTensorHook(SessionRunHook):
 class LoggingTensorHook(TimedHook):
     """Log values at the first step, and then every N iterations or seconds, on rank 0: ``loss = 0.5 (2.031 sec)``.
 
+    The runner's logger gets the lines at level INFO, which Python hides unless logging is configured.
+
     Args:
         tensors: Names of values, or a mapping from labels to names.
         every_n_iter: The iterations between two lines.
-        every_n_secs: The seconds between two lines. Give one of the two.
+        every_n_secs: The seconds between two lines. Give either iterations or seconds.
 
     Example:
         >>> hook = LoggingTensorHook({"loss": "loss", "weights": "param:0.weight"}, every_n_iter=100)

@@ -1,4 +1,4 @@
-"""TensorFlow's `MonitoredTrainingSession`, a run that makes a step at each call, and `Estimator`, which uses it."""
+"""TensorFlow's `MonitoredTrainingSession`, a run that makes one step at each call, and `Estimator`, which uses it."""
 
 from __future__ import annotations
 
@@ -41,26 +41,27 @@ Pauses: TypeAlias = Generator[None, None, None]
 
 @final
 class MonitoredTrainingSession:
-    """A run that makes one step at each call of `run`, with the hooks of its runner and those of the session.
+    """A run that makes one step at each call of `run`, with the hooks of its runner and its own.
 
-    When you create a session, it loads the newest checkpoint, and calls `begin` and `after_create_session` of the
-    hooks. When the block ends, it calls `end`, unless an exception ended the block; `StopIteration` and
-    `OutOfRangeError` end the block without an error. The stages are those of `Runner.fit`, with all their hooks. The
-    session adds a hook that saves checkpoints, and removes its hooks at the end.
+    When you create a session, it loads the newest checkpoint and calls `begin` and `after_create_session` of the hooks.
+    At the end of the ``with`` block it calls their `end`, unless an exception ended the block; `StopIteration` and
+    `OutOfRangeError` end the block without an error. The stages are those of `Runner.fit`, with all their hooks. If the
+    session has a `checkpoint_dir`, it adds a hook that saves checkpoints. At the end it removes its hooks from the
+    runner.
 
     Args:
-        runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one.
-        train: The data, for epoch after epoch.
-        val: The data to validate on, where the runner's workflow says so, or after each epoch.
+        runner: The `Runner`. Its ``max_epochs`` or ``max_iters``, if it has one, ends the run.
+        train: The training data, which is read once per epoch.
+        val: The validation data, read where the runner's ``workflow`` says so, and by default after each epoch.
         hooks: The hooks of this session: session-run hooks, or hooks of any other kind that a runner takes.
-        checkpoint_dir: The folder to save checkpoints in, and to load the newest from. When a session is lost, the run
-            continues from there too; without a folder, the `AbortedError` ends the run.
+        checkpoint_dir: The folder of the checkpoints. The session begins with the newest one in it, and so does the
+            session that replaces a lost one. Without a folder, an `AbortedError` ends the run.
         save_checkpoint_steps: The steps between two checkpoints.
-        save_checkpoint_secs: The seconds between two checkpoints: 600 unless steps are given. For other options, put a
-            `CheckpointSaverHook` among the hooks, which takes the place of that of the session.
+        save_checkpoint_secs: The seconds between two checkpoints: 600 unless steps are given. For other options, pass a
+            `CheckpointSaverHook` in `hooks`; it replaces that of the session.
 
     Raises:
-        TrainingError: The run cannot begin, or the checkpoint is that of another run.
+        TrainingError: The run cannot begin, or the checkpoint belongs to another run.
 
     Example:
         >>> import numpy as np
@@ -97,9 +98,9 @@ class MonitoredTrainingSession:
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._state = session_state(runner)
         self._caller = Caller()
-        self._step_made = False  # whether the step that the user has asked for is made
+        self._step_made = False  # whether the step that the user asked for has been made
         self._thrown: BaseException | None = None  # the error of the user's block
-        self._steps_over = False  # whether all steps are made, and only the end of the run is still to come
+        self._steps_over = False  # whether all steps have been made, and only the end of the run remains
         self._closed = False
         self._registered = ExitStack()  # removes the hooks
         runner.begin("MonitoredTrainingSession", train, val)
@@ -132,12 +133,12 @@ class MonitoredTrainingSession:
 
         Args:
             fetches: Names of values, nested in any way; see `SessionRunArgs`. The result has their shape.
-            feed: Values by the entry of the batch that they replace.
+            feed: New values for entries of the batch; see `SessionRunArgs`.
 
         Raises:
-            TrainingError: The run is over, or was asked to end; or an entry is fed twice.
+            TrainingError: The run is over or was asked to end, or two feeds name the same entry.
             OutOfRangeError: There are no more batches.
-            HookOptionError: A step has no value of a name. The session can continue.
+            HookOptionError: A name is not that of a value of a step. The session can continue.
         """
         if self.should_stop():
             raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
@@ -298,25 +299,25 @@ def _staged(run: Runner, stage: str, body: Callable[[], Pauses]) -> Pauses:
 
 @final
 class Estimator:
-    """Training, evaluation and prediction of a model whose parameters are kept in checkpoints.
+    """Trains a model, evaluates it and predicts with it; its parameters are kept in checkpoints.
 
     Args:
         model_fn: A function that returns a new `Runner`; it is called for each training, evaluation and prediction.
-        model_dir: The folder of the checkpoints. Training continues from the newest one, which evaluation and
-            prediction load.
+        model_dir: The folder of the checkpoints. Training continues from the newest one; evaluation and prediction load
+            it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> import numpy as np
         >>> from aspecthook.training import Runner
         >>> from aspecthook.training.numpy import SGD, Linear, mse
-        >>> def made():
+        >>> def new_runner():
         ...     model = Linear(1, 1)
         ...     return Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse)
         >>> def data():
         ...     return [(np.ones((4, 1)), np.zeros((4, 1)))]
         >>> with TemporaryDirectory() as folder:
-        ...     estimator = Estimator(made, folder).train(data, steps=50)
+        ...     estimator = Estimator(new_runner, folder).train(data, steps=50)
         ...     print(sorted(estimator.evaluate(data)), len(estimator.predict(data)))
         ['global_step', 'loss'] 1
     """
@@ -334,14 +335,14 @@ class Estimator:
         steps: int | None = None,
         max_steps: int | None = None,
     ) -> Self:
-        """Train; without an end of its own and a number of steps, a run makes one pass over the data.
+        """Train the model. If neither the runner nor an argument says when to end, make one pass over the data.
 
         Args:
             input_fn: A function that returns the data.
-            hooks: The hooks of this training. A `CheckpointSaverHook` takes the place of the one that saves every ten
-                minutes.
-            steps: How many steps to make; a training that was killed makes the rest of them.
-            max_steps: The number of the last step; if it is done already, no step is made. Give one of the two.
+            hooks: The hooks of this training. A `CheckpointSaverHook` replaces the one that saves every ten minutes.
+            steps: The number of steps to make. If the training is killed, the next call makes the remaining ones.
+            max_steps: The number of the last step. If that step has been made already, no step is made. Give either
+                this or `steps`.
 
         Raises:
             HookOptionError: Both numbers are given, or one is below 0.
@@ -361,11 +362,11 @@ class Estimator:
     def evaluate(
         self, input_fn: Callable[[], Nested], steps: int | None = None, hooks: Iterable[object] | None = None
     ) -> dict[str, Any]:
-        """Return the means of the model's numbers over the samples of the data, and ``"global_step"``.
+        """Return the numbers of the model, as means over the samples of the data, and ``"global_step"``.
 
         Args:
             input_fn: A function that returns the data.
-            steps: How many batches of the data to use; all by default.
+            steps: The number of batches to use; by default all.
             hooks: The hooks of this evaluation; their methods are called as in training.
 
         Raises:

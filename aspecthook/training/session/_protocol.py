@@ -1,7 +1,7 @@
 """The protocol of TensorFlow 1: sessions, session-run hooks and their errors, on the stages of a runner.
 
-`_TABLE` says on which stage each method of a hook is called. In evaluation and prediction the stages of that mode take
-the place of those of training.
+`_TABLE` says on which stage each method of a hook is called. In evaluation and prediction, the stages of that mode
+replace those of training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ._fetches import Feed, Nested, Reader, fed, mapped
 
 @final
 class Session:
-    """A view of a run: hooks get it in `after_create_session` and `end`, and in the context of each step.
+    """A view of a run, which hooks get in `after_create_session`, in `end`, and in the context of each step.
 
     Example:
         >>> class Enough(SessionRunHook):
@@ -39,20 +39,20 @@ class Session:
 
     @property
     def runner(self) -> Runner:
-        """The runner; an error once the session is closed."""
+        """The runner; raises a TrainingError once the session is closed."""
         if self._runner is None:
             raise TrainingError("the session is closed; read values before the run ends")
         return self._runner
 
     def run(self, fetches: Nested) -> Nested:
-        """Return values in the shape of the fetches, without a step.
+        """Return the values that the fetches name, in their shape, without making a step.
 
-        A value that only a step has, such as the loss, is that of the last step; gradients and outputs of layers exist
-        if that step has fetched them. ``"global_step"`` includes the step that is just ending.
+        The loss is that of the last step. Gradients and outputs of layers are available if that step has fetched them.
+        ``"global_step"`` includes the step that is just ending.
 
         Raises:
-            HookOptionError: A step has no value of a name.
-            HookTypeError: Something in the fetches is not a name.
+            HookOptionError: A name is not that of a value of a step.
+            HookTypeError: The fetches contain an object that is not a name.
             TrainingError: The session is closed.
         """
         runner = self.runner
@@ -70,12 +70,13 @@ class Session:
 
 
 class SessionRunArgs(NamedTuple):
-    """The answer of `SessionRunHook.before_run`: values to read, and entries of the batch to replace.
+    """The return value of `SessionRunHook.before_run`: values to read, and entries of the batch to replace.
 
     Args:
         fetches: The name of a value, or nested lists, tuples, named tuples and dicts of names: ``"loss"``,
             ``"global_step"``, ``"lr"``, ``"param:layer1.weight"``, ``"grad:layer1.weight"``, ``"output:layer1"``.
-        feed: Values by the entry of the batch that they replace: the key in a mapping, the position in a list or tuple.
+        feed: New values for entries of the batch, by the key of the entry in a mapping, or by its position in a list or
+            tuple.
 
     Example:
         >>> SessionRunArgs({"loss": "loss", "sizes": ["param:0.weight", "grad:0.weight"]}, feed={"inputs": 0.0}).feed
@@ -90,8 +91,8 @@ class SessionRunValues(NamedTuple):
     """The values that `SessionRunHook.after_run` is called with.
 
     Attributes:
-        results: The values in the shape of the hook's fetches: numbers, NumPy arrays, or None for what does not exist,
-            such as the gradient of a parameter that has none.
+        results: The values in the shape of the hook's fetches: numbers and NumPy arrays, or None for a value that does
+            not exist, such as the gradient of a frozen parameter.
 
     Example:
         >>> SessionRunValues(results={"loss": 0.7}).results["loss"]
@@ -103,7 +104,7 @@ class SessionRunValues(NamedTuple):
 
 @final
 class SessionRunContext:
-    """One step, as its hooks see it; all hooks of a step share one.
+    """The current step; all hooks of a step share this object.
 
     Attributes:
         original_args: The fetches and feeds of the caller of the step.
@@ -129,12 +130,13 @@ class SessionRunContext:
 
 
 class SessionRunHook:
-    """The base of session-run hooks: override what you need.
+    """The base class of session-run hooks: override the methods that you need.
 
-    ``runner.register_hook(hook)`` and ``MonitoredTrainingSession(hooks=[hook])`` take them. A method that is not
+    Pass a hook to ``runner.register_hook(hook)`` or ``MonitoredTrainingSession(hooks=[hook])``. A method that is not
     overridden is never called. ``before_run`` and ``after_run`` are called at every step, while those of
-    `aspecthook.training.Hook` are called once a run. If a hook has ``state_dict`` and ``load_state_dict``, checkpoints
-    keep its state.
+    `aspecthook.training.Hook` are called once per run. If a hook has ``state_dict`` and ``load_state_dict``,
+    checkpoints keep its state. Such a hook sets its first values in ``__init__``: ``begin`` is called after a
+    checkpoint is loaded.
 
     Example:
         >>> class Losses(SessionRunHook):
@@ -156,25 +158,26 @@ class SessionRunHook:
         """Called once, before the session is created."""
 
     def after_create_session(self, session: Session, coord: Session) -> None:
-        """Called when a session is created, after `begin` of all hooks; and after each that was lost.
+        """Called when a session is created, after `begin` of all hooks.
 
-        The coordinator is the session itself: `Session.request_stop` ends the run.
+        It is called again for the session that replaces a lost one. The coordinator is the session itself:
+        `Session.request_stop` ends the run.
         """
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:  # noqa: ARG002
-        """Called before each step; returns the values to read and to feed."""
+        """Called before each step; returns the names of the values to read, and the values to feed."""
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Called after each step with the fetched values; not if the step has failed."""
+        """Called after each step with the fetched values, unless the step failed."""
 
     def end(self, session: Session) -> None:
-        """Called when the run has ended; not if it has failed."""
+        """Called when the run has ended, unless it failed."""
 
 
 @final
 class Caller(SessionRunHook):
-    """The hook that fetches and feeds what the caller of `MonitoredTrainingSession.run` asks for."""
+    """The hook that fetches and feeds the values that the caller of `MonitoredTrainingSession.run` asks for."""
 
     results: Nested = None
 
@@ -189,7 +192,7 @@ class Caller(SessionRunHook):
 
 
 class OutOfRangeError(TrainingError):
-    """There is no more data. Raised in a step, it ends the run without an error, and `end` of the hooks is called.
+    """There is no more data. A step that raises it ends the run without an error; the hooks' `end` is called.
 
     Example:
         >>> class Budget(SessionRunHook):
@@ -199,7 +202,7 @@ class OutOfRangeError(TrainingError):
 
 
 class AbortedError(TrainingError):
-    """The session is lost; a `MonitoredTrainingSession` makes a new one, which continues from the newest checkpoint.
+    """The session is lost. `MonitoredTrainingSession` creates a new one, which continues from the newest checkpoint.
 
     Example:
         >>> class Connected(SessionRunHook):
@@ -209,7 +212,7 @@ class AbortedError(TrainingError):
 
 
 class NanLossDuringTrainingError(NanLossError):
-    """`NanTensorHook` found a loss that is NaN.
+    """The loss is NaN, as `NanTensorHook` found.
 
     Example:
         >>> str(NanLossDuringTrainingError("'loss' is NaN"))
@@ -226,7 +229,7 @@ QUIET: tuple[type[Exception], ...] = (StopIteration, OutOfRangeError)
 
 # On the stages of a runner
 
-# In each mode, the stages that are the run, the loop over its epochs, a pass over the data, and a step.
+# By mode, the stages for the run, the loop over its epochs, a pass over the data, and a step.
 STAGES: Final = {
     "train": {"run": "run", "loop": "train_loop", "epoch": "train_epoch", "step": "train_iter"},
     "val": {"run": "val_loop", "loop": "val_epoch", "epoch": "val_epoch", "step": "val_iter"},
@@ -237,7 +240,7 @@ _NO_VALUES: Final = SessionRunValues()
 
 @final
 class SessionState:
-    """What the session hooks of a runner share in one mode: the session, and the step."""
+    """The state that the session hooks of a runner share in one mode: the session, and the step."""
 
     context: SessionRunContext  # of the step under way
 
@@ -254,7 +257,7 @@ class SessionState:
         self.feeders: dict[object, str] = {}  # by the entry of the batch: the name of the hook that feeds it
         self.values: dict[int, SessionRunValues] | None = None  # by the `id` of the hook; None until they are read
 
-    # The step. These are called for each hook at each step, so what is the same for all hooks is done once.
+    # The step. These are called for each hook at each step, so work that is the same for all is done once.
 
     def begin_step(self, call: Call, run: Runner) -> SessionRunContext:
         """Begin a step, with the first hook that is called in it, and return its context."""
@@ -264,7 +267,7 @@ class SessionState:
         return self.context
 
     def take_request(self, hook: SessionRunHook, who: str, answer: object, batch: Nested, run: Runner) -> Args | None:
-        """Note what `before_run` of a hook has asked for, and return the answer for the stage."""
+        """Record the fetches that `before_run` of a hook returned, and return the answer for the stage."""
         if type(answer) is not SessionRunArgs:
             returned = f"before_run of {who} returned {described(answer)}"
             raise HookAnswerError(f"{returned}; return SessionRunArgs(...), or None")
@@ -380,7 +383,7 @@ def _after_run(state: SessionState, hook: SessionRunHook, method: Method) -> Met
     return after_run
 
 
-# By method: the stage and the kind of the hook that calls it, and what makes that hook.
+# By method: the stage and the kind of the hook that calls it, and the function that creates that hook.
 _TABLE: Final[dict[str, tuple[str, Kind, Callable[[SessionState, SessionRunHook, Method], Method]]]] = {
     "begin": ("run", "pre", _begin),
     "after_create_session": ("loop", "pre", _create),

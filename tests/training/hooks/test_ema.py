@@ -201,7 +201,7 @@ def test_a_checkpoint_has_both_sets_and_the_average_where_the_model_is(
     kept = load(tmp_path / "whole")
     assert same({name: kept["model"][name] for name in ema.average}, ema.average)
     assert same(kept["hooks"]["EMAHook"]["average"], ema.average)
-    assert same(kept["hooks"]["EMAHook"]["aside"], trail.values[-1])
+    assert same(kept["hooks"]["EMAHook"]["trained"], trail.values[-1])
     plain = run_of(library)
     plain.load_checkpoint(tmp_path / "whole")
     assert same(state(plain), kept["model"])
