@@ -8,12 +8,6 @@ from typing import Any, cast
 from aspecthook.training._errors import TrainingError
 
 
-# Any: for a type checker the value stays Any, and is not narrowed.
-def is_any(value: Any, *kinds: type) -> bool:
-    """Whether a value is an instance of a type."""
-    return isinstance(value, kinds)
-
-
 def modules_of(model: object, kind: type) -> dict[str, Any]:
     """Return a model that is a module, or the modules in its attributes, each by the prefix of its parameters' names.
 

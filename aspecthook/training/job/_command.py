@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 from aspecthook._errors import AspecthookError
 
@@ -40,13 +39,13 @@ def _fail(message: str, error: BaseException, status: int) -> int:
 
 
 def _train(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool) -> None:
-    from aspecthook.training.checkpoint._files import own_path
+    from aspecthook.training.checkpoint._files import own_path, path_of
 
     from ._settings import load_settings
     from ._train import train
 
     settings = load_settings(config, changes)
-    folder = Path(settings["run"]["work_dir"])
+    folder = path_of("[run]", settings["run"]["work_dir"], "work_dir")
     if resume is not None and config is None:  # with the settings of the run that is resumed
         saved = own_path(folder, "config.json")
         if saved.exists():

@@ -98,9 +98,6 @@ def _section(name: str, old: Settings, new: Value, who: str) -> Value:
         raise ConfigError(f"{who}: [{name}] is {described(new)}; give a table, such as {name}.key = ...")
     if name == "run":
         check_keys(old, new, f"{who}: [run]")
-        for key, value in new.items():
-            if type(value) is not type(old[key]):
-                raise ConfigError(f"{who}: [run]: {key} is {brief(value)}; give a value such as {old[key]!r}")
     kind = "policy" if name == "lr" else "type"
     # Another class may not take the options of the old one. The data are read alike, whatever their type.
     has_other_options = name != "data" and new.get(kind, old.get(kind)) != old.get(kind)

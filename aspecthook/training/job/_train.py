@@ -16,7 +16,7 @@ from aspecthook._errors import ConfigError, brief
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
-from aspecthook.training.checkpoint._files import own_path, put
+from aspecthook.training.checkpoint._files import own_path, path_of, put
 from aspecthook.training.checkpoint._folder import newest
 from aspecthook.training.data._loading import ArrayDataset, DataLoader, load_digits, permutation
 from aspecthook.training.loop._runner import Runner
@@ -51,7 +51,7 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
         ConfigError: The settings name something that cannot be built.
         TrainingError: The ``work_dir`` already holds a run, there is nothing to resume from, or the training fails.
     """
-    folder = Path(settings["run"]["work_dir"])
+    folder = path_of("[run]", settings["run"]["work_dir"], "work_dir")
     if resume is None and not overwrite and (folder / _CONFIG).exists():
         raise TrainingError(
             f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, or use another "

@@ -645,7 +645,7 @@ class Runner:
         backend, model, optimizer, amp, progress = self.backend, self.model, self.optimizer, self.amp, self.progress
 
         def load_progress(counts: Mapping[str, Any]) -> None:
-            self.progress = loaded = Progress(self.by_epoch)
+            self.progress = loaded = replace(progress)
             loaded.load_state_dict(counts)
             self.epoch, self.iter = loaded.epoch, loaded.iter
             self.step, self.inner_iter = loaded.step, loaded.inner_iter

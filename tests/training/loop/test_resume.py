@@ -237,6 +237,8 @@ def test_each_rank_has_its_own_random_numbers_again() -> None:
 class StopsAtFour(Hook):
     """Stops a run after four iterations, and one that is resumed there at once, as early stopping does."""
 
+    priority = "LOW"
+
     def before_run(self, runner: Runner, iter: int) -> None:
         if iter >= 4:
             runner.request_stop()
@@ -246,8 +248,9 @@ class StopsAtFour(Hook):
             runner.request_stop()
 
 
+@pytest.mark.parametrize("by_hook", [False, True])
 def test_a_run_that_was_stopped_in_the_last_iteration_of_an_epoch_ends_the_epoch_when_it_is_resumed_there(
-    tmp_path: Path,
+    by_hook: bool, tmp_path: Path
 ) -> None:
     # A backup inside the epoch was resumed by a hook that stopped it at once, and the hooks after the epoch never ran.
     def run() -> Runner:
@@ -256,7 +259,9 @@ def test_a_run_that_was_stopped_in_the_last_iteration_of_an_epoch_ends_the_epoch
         made = DataLoader(ArrayDataset(np.zeros((16, 6), np.float32), np.zeros(16, int)), batch_size=4)
         runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=cross_entropy, max_epochs=3, seed=5)
         runner.register_hook(StopsAtFour())
-        if saved.exists():
+        if saved.exists() and by_hook:
+            hooks(runner.run).pre(lambda runner: runner.resume(saved))
+        elif saved.exists():
             runner.resume(saved)
         else:
             hooks(runner.train_iter).post(
