@@ -431,14 +431,21 @@ def literal(value: object) -> str:
     return repr(value) if type(value) in (int, float, bool) else "..."
 
 
+# Kept by the first message: a later one may be made under the lock, where an import could wait for another thread.
+_close_matches: Callable[..., list[str]] | None = None
+
+
 def nearest(word: str, words: list[str], cutoff: float = 0.5) -> str:
     """Return the end of a message: the one of ``words`` that was probably meant by the misspelt ``word``.
 
     The more words there are, the higher `cutoff` must be: some are always a little alike.
     """
-    from difflib import get_close_matches
+    global _close_matches  # noqa: PLW0603  # loaded once
+    if _close_matches is None:
+        from difflib import get_close_matches
 
-    found = get_close_matches(word, words, n=1, cutoff=cutoff)
+        _close_matches = get_close_matches
+    found = _close_matches(word, words, n=1, cutoff=cutoff)
     if not found and len(word) > 1:
         found = [one for one in words if sorted(one) == sorted(word)][:1]
     return f"; did you mean {found[0]!r}?" if found else ""
