@@ -274,7 +274,7 @@ class Callback:
         return plain_rate(self.model.optimizer.learning_rate)
 
     def _report(self, text: str) -> None:
-        """Print what the callback has done, if it is to be verbose."""
+        """Print a message, if the callback is verbose."""
         if self.verbose:
             print(f"{type(self).__name__}: {text}")
 

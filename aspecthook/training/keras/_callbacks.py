@@ -375,7 +375,7 @@ class CallbackList(Callback):
 
 
 def _mount_point(event: str) -> Method:
-    """Return a method of `CallbackList` that does nothing: what callbacks do for an event are hooks on it."""
+    """Return a method of `CallbackList` that does nothing itself: the methods of callbacks are hooks on it."""
 
     def of_batch(self: CallbackList, batch: int, logs: Logs = None) -> None: ...
     def of_epoch(self: CallbackList, epoch: int, logs: Logs = None) -> None: ...

@@ -195,7 +195,7 @@ def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, cust
 
 
 def _filled(config: Any, defaults: Mapping[str, Any]) -> Any:
-    """Return a config with defaults for what it does not say; a hook is returned as it is."""
+    """Return a config with defaults for the keys that it lacks; a hook is returned as it is."""
     if isinstance(config, str):
         return {**defaults, "type": config}
     return {**defaults, **cast("Mapping[str, Any]", config)} if isinstance(config, Mapping) else config
