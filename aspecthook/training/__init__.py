@@ -1,8 +1,8 @@
-"""A training runner whose every step is a mount point.
+"""A training runner in which every step is a mount point.
 
 The runner imports neither NumPy nor PyTorch: it trains any object that has the methods it calls.
-`aspecthook.training.numpy` has models, losses and optimizers for NumPy, `aspecthook.training.data` loaders that can be
-resumed.
+`aspecthook.training.numpy` has models, losses and optimizers for NumPy, and `aspecthook.training.data` has loaders that
+can be resumed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from aspecthook._errors import AspecthookError
 
 
 class TrainingError(AspecthookError, RuntimeError):
-    """A run that cannot begin or go on; the message says what is wrong and what to change.
+    """A run cannot begin or continue; the message says what is wrong and what to change.
 
     Example:
         >>> import numpy as np

@@ -26,7 +26,7 @@ generator = np.random.Generator(np.random.PCG64())
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator from which dropout and new weights are drawn.
+    """Seed the generator of dropout and of new weights.
 
     Example:
         >>> from aspecthook.training.numpy import Linear, manual_seed
@@ -45,7 +45,7 @@ with_gradients: ContextVar[bool] = ContextVar("with_gradients", default=True)
 
 @contextmanager
 def no_grad() -> Generator[None]:
-    """Do not record computations in a ``with`` block for a backward pass, which makes them faster.
+    """Do not record the computations of a ``with`` block for a backward pass, which makes them faster.
 
     Example:
         >>> import numpy as np
@@ -228,7 +228,7 @@ class Backend:
         manual_seed(seed)
 
     def rng_state(self) -> dict[str, Any]:
-        """Return the states of all generators: Python's ``random``, NumPy's, ours, and PyTorch's of all devices.
+        """Return the states of the generators of Python's ``random``, NumPy, this package, and PyTorch on all devices.
 
         They are a tree of numbers, strings, lists, dicts and arrays, which a checkpoint can hold.
         """

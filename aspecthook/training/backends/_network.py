@@ -55,10 +55,10 @@ def detach(value: Value) -> Any:
 
 @final
 class Parameter:
-    """An array that is trained.
+    """An array of trainable parameters.
 
     Attributes:
-        data: The array. Replace it, and never change it in place: earlier losses and states have the same array.
+        data: The array. To change it, replace it: earlier losses and states share the old array.
         grad: The sum of the gradients since `zero_grad`, or None.
 
     Example:
@@ -222,7 +222,7 @@ class Module:
     training: bool = True
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """Return the output of inputs. Call the module itself rather than this method."""
+        """Return the output for the inputs. Call the module itself rather than this method."""
         raise NotImplementedError(f"{type(self).__name__} has no method forward; write one")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
@@ -250,7 +250,7 @@ class Module:
         return (parameter for _, parameter in self.named_parameters())
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the arrays of all parameters by name. They are no copies, and training does not change them."""
+        """Return the arrays of all parameters by name, not copies: training replaces arrays and never changes them."""
         return {name: parameter.data for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -273,7 +273,7 @@ class Module:
 
 @final
 class Linear(Module):
-    """``x @ weight.T + bias``. New weights are drawn uniformly from ±1/√in_features, as in PyTorch.
+    """A linear layer: ``x @ weight.T + bias``. New weights are drawn uniformly from ±1/√in_features, as in PyTorch.
 
     Example:
         >>> import numpy as np
@@ -297,7 +297,7 @@ def _uniform(bound: float, *shape: int) -> Parameter:
 
 @final
 class ReLU(Module):
-    """``max(x, 0)``; its derivative at 0 is 0, as PyTorch's is.
+    """The function ``max(x, 0)``; its derivative at 0 is 0, as in PyTorch.
 
     Example:
         >>> import numpy as np
@@ -314,7 +314,7 @@ class ReLU(Module):
 class Dropout(Module):
     """In training, set a share p of the inputs to 0 and divide the others by 1 − p.
 
-    The inputs are drawn with the generator that `manual_seed` seeds, whose state is in checkpoints.
+    The generator that `manual_seed` seeds draws the inputs; checkpoints contain its state.
 
     Example:
         >>> import numpy as np
@@ -338,7 +338,7 @@ class Dropout(Module):
 
 
 class Sequential(Module):
-    """Modules that are called one after another, each with the output of the one before; they are named by position.
+    """Modules that are called one after another, each with the output of the previous one. Positions are their names.
 
     Example:
         >>> list(Sequential(Linear(64, 32), ReLU(), Linear(32, 10)).state_dict())
@@ -367,7 +367,7 @@ class SGD:
     Args:
         params: The parameters.
         lr: The learning rate.
-        momentum: The factor by which the last direction is kept.
+        momentum: The factor of the last direction in the new one.
         weight_decay: The multiple of the parameter that is added to its gradient.
 
     Attributes:

@@ -96,7 +96,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes have left, before it fills the disk."""
+    """Remove the files that killed processes have left, before they fill the disk."""
     for hidden in folder.glob(f"{_HIDDEN}*"):
         shutil.rmtree(hidden, ignore_errors=True)
 

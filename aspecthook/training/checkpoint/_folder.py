@@ -24,14 +24,14 @@ _KEY = "identity"  # in this file, and in the "meta" of a checkpoint
 
 
 def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
-    """Return the tree that was saved.
+    """Return the tree that `save` wrote.
 
     Args:
         path: The file.
 
     Raises:
-        TrainingError: The file is missing or damaged, or is something else, such as a pickle. For a damaged one, the
-            newest good checkpoint in its folder is named.
+        TrainingError: The file is missing or damaged, or is something else, such as a pickle. If it is damaged, the
+            message names the newest good checkpoint in its folder.
 
     Example:
         >>> import tempfile
@@ -49,12 +49,12 @@ def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
 
 
 def newest(folder: AnyPath) -> Path | None:
-    """Return the checkpoint of a folder that is furthest in its run; None if there is none, or no such folder.
+    """Return the checkpoint with the most iterations in a folder; None if it has none, or there is no such folder.
 
-    That is the one after the most iterations. The time of the file decides only between two after equally many
-    iterations, since times change when a folder is copied or a clock is set back; after it, the higher number in the
-    name decides. Other files are ignored, and so are checkpoints that are damaged or cannot be read, with a warning in
-    the log. If the folder belongs to a run, checkpoints of other runs are ignored too.
+    Of two with equally many iterations, the newer file is returned, and of two equally old ones that with the higher
+    number in its name. Times do not come first, since they change when a folder is copied or a clock is set back.
+    Other files are ignored, and so are checkpoints that are damaged or cannot be read, with a warning in the log. If
+    the folder belongs to a run, checkpoints of other runs are ignored too.
 
     Raises:
         TrainingError: The folder is a file, or cannot be read; or the file that names its run is damaged.

@@ -117,7 +117,7 @@ class EvalHook(CheckpointHook):
         every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
         if not every_n(runner, self._every, self.start):
             return
-        runner.logs = without_mode("val", runner.logs)  # those of the last validation
+        runner.logs = without_mode("val", runner.logs)  # without the numbers of the last validation
         pairs: list[tuple[Any, Any]] = []  # the outputs of each batch, and the batch
         before = self.metrics
 

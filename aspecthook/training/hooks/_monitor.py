@@ -19,7 +19,7 @@ Rule: TypeAlias = Literal["greater", "less"]
 
 RULES: tuple[Rule, ...] = ("greater", "less")
 
-# The parts of names by which mmcv knows the rule, in lower case. As in mmcv, those of the first rule win: `top_loss`.
+# The parts of names by which mmcv knows the rule, in lower case. As in mmcv, a part of the first rule wins: `top_loss`.
 _PARTS: dict[Rule, tuple[str, ...]] = {
     "greater": ("acc", "top", "ar@", "auc", "precision", "map", "mdice", "miou", "macc", "aacc"),
     "less": ("loss",),

@@ -79,7 +79,7 @@ class OptimizerHook(Hook):
 @final
 @HOOKS.register(name=("AmpOptimizerHook", "Fp16OptimizerHook", "GradientCumulativeFp16OptimizerHook"))
 class AmpOptimizerHook(OptimizerHook):
-    """Train a PyTorch model in mixed precision, and do what `OptimizerHook` does.
+    """Train a PyTorch model in mixed precision, with the options of `OptimizerHook`.
 
     This is ``Runner(amp=True)`` with a choice of the precision, and of the loss scale that float16 needs.
 

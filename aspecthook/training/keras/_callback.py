@@ -1,7 +1,7 @@
-"""The base of Keras callbacks, the model that they see, and which of a callback's methods do anything.
+"""The base class of Keras callbacks, the model that they see, and the search for the methods that a callback overrides.
 
-A method that a callback does not override is never called: it is then the function of the base class, which is ours or
-that of the installed Keras. Keras is recognised by name, and never imported.
+A method that a callback does not override is never called: it is then the function of the base class, either that of
+this package or that of the installed Keras. Keras is recognised by name, and never imported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aspecthook.training.loop._runner import Runner
 
 
 class RunModel:
-    """A run, with what callbacks use of a ``keras.Model``; other attributes are those of the model that is trained."""
+    """A run, with the attributes of a ``keras.Model`` that callbacks use; all others are those of the trained model."""
 
     metrics = ()  # Keras's monitors look here for metrics that it has compiled
     resumed = False  # whether the run continues another one, so that callbacks keep the states that they have
@@ -86,7 +86,7 @@ class RunModel:
 
 @final
 class Optimizer:
-    """The optimizer of a run, as a callback's ``self.model.optimizer``; other attributes are those of the run's own."""
+    """The ``self.model.optimizer`` that callbacks see; other attributes are those of the run's own optimizer."""
 
     def __init__(self, model: RunModel) -> None:
         self._model = model
@@ -111,7 +111,7 @@ class Optimizer:
 
     @property
     def iterations(self) -> int:
-        """How many optimizer steps the run has made."""
+        """The number of optimizer steps that the run has made."""
         return self._model.runner.progress.step
 
     def _groups(self) -> list[dict[str, Any]]:
@@ -138,15 +138,17 @@ Logs: TypeAlias = dict[str, Any] | None
 
 
 class Callback:
-    """The base of callbacks, as ``keras.callbacks.Callback``: override what you need.
+    """The base class of callbacks, like ``keras.callbacks.Callback``: override the methods that you need.
 
-    Register a callback on a `Runner` by ``register_hook``, or give it to a fit of ``keras.Model``. One object works in
-    both, and so do the callbacks of Keras itself.
+    Register a callback on a `Runner` with ``register_hook``, or pass it to ``keras.Model.fit``. The same object works
+    in both, and so do the callbacks of Keras itself.
 
     Attributes:
-        model: On a `Runner`, an object with what callbacks use of a ``keras.Model``; otherwise that model itself.
+        model: On a `Runner`, an object with the attributes of a ``keras.Model`` that callbacks use; in Keras, that
+            model itself.
         params: ``epochs``, ``steps`` (batches in an epoch; None if not known) and ``verbose``.
-        priority: From 0, which is called first, to 100, or a name; callbacks of one priority keep their order.
+        priority: A number from 0, which is called first, to 100, or a name; callbacks of the same priority keep their
+            order.
 
     Example:
         >>> class Announce(Callback):
@@ -171,7 +173,7 @@ class Callback:
 
     @property
     def model(self) -> Any:
-        """What is trained."""
+        """The model that is trained."""
         model = self._model
         if type(model).__name__ == "DistributedDataParallel":  # Keras on PyTorch may be given the wrapper
             return model.module
@@ -186,7 +188,7 @@ class Callback:
         """Called before training."""
 
     def on_train_end(self, logs: Logs = None) -> None:
-        """Called after training, with the logs of the last epoch; not if training has failed."""
+        """Called after training, with the logs of the last epoch, unless training failed."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         """Called before each epoch of training; the first one is 0."""
@@ -234,12 +236,12 @@ class Callback:
         """Called before each batch of a prediction."""
 
     def on_predict_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Called after each batch of a prediction, with what was predicted as ``outputs``."""
+        """Called after each batch of a prediction, with the predictions as ``outputs``."""
 
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a checkpoint keeps, for the callback to continue as if the run had never ended."""
+        """Return the state to store in checkpoints, so that the callback continues as if the run had never stopped."""
         # New lists and dicts with the same items, so that a state does not change while the callback is used.
         state: dict[str, Any] = map_leaves(lambda item: item, {name: getattr(self, name) for name in self._kept or ()})
         return state
@@ -272,7 +274,7 @@ class Callback:
         return plain_rate(self.model.optimizer.learning_rate)
 
     def _report(self, text: str) -> None:
-        """Print what the callback has done, if it is to be verbose."""
+        """Print a message, if the callback is verbose."""
         if self.verbose:
             print(f"{type(self).__name__}: {text}")
 
@@ -316,7 +318,7 @@ KERAS = Dialect(
 
 
 def methods_of(callback: object) -> dict[str, Method]:
-    """Return the methods of a callback that do anything, by the events that they are called for."""
+    """Return the methods that a callback overrides, by the events that they are called for."""
     if isinstance(callback, Callback):
         KERAS.check(callback)
     methods = KERAS.methods(callback)

@@ -68,13 +68,13 @@ class History(Callback):
 class CSVLogger(Callback):
     """Write the logs to a CSV file, one line for each epoch.
 
-    The columns are the sorted names of the first epoch. If that was not validated, each has a ``val_`` column too.
-    A run that is resumed continues its file, without the lines of epochs that it trains again.
+    The columns are the sorted names of the first epoch. If that epoch had no validation, each name has a ``val_``
+    column too. A run that is resumed continues its file, without the lines of epochs that it trains again.
 
     Args:
         filename: The file.
         separator: The character between the columns.
-        append: Whether to continue a file that exists; else it is replaced.
+        append: Whether to continue an existing file; otherwise it is replaced.
 
     Example:
         >>> import tempfile
@@ -149,8 +149,8 @@ _CHECKPOINT = "latest.safetensors"
 class BackupAndRestore(Callback):
     """Save backups, and resume from the last one if there is one when training begins.
 
-    A backup is a checkpoint: the run continues as if it had never ended, also within an epoch, and so do its callbacks
-    and hooks. In a fit of ``keras.Model``, use Keras's own.
+    A backup is a checkpoint: the run, its callbacks and its hooks continue as if the run had never stopped, even within
+    an epoch. In ``keras.Model.fit``, use Keras's own.
 
     Args:
         backup_dir: A folder for the backup and nothing else.
@@ -284,7 +284,7 @@ class LambdaCallback(Callback):
     """Make a callback from functions.
 
     Args:
-        functions: Functions by the names of the methods, such as ``on_epoch_end``, which are called as those are.
+        functions: Functions by the names of the methods that they replace, such as ``on_epoch_end``.
 
     Example:
         >>> LambdaCallback(on_test_end=lambda logs: print(logs)).on_test_end({"loss": 0.5})
@@ -307,11 +307,12 @@ class LambdaCallback(Callback):
 
 @final
 class CallbackList(Callback):
-    """Several callbacks as one, as ``keras.callbacks.CallbackList``, for a training loop of your own to call.
+    """Several callbacks as one, like ``keras.callbacks.CallbackList``, for your own training loop.
 
-    Each of its methods calls that of each callback, in the order of the list. They are mount points, and the methods
-    that a callback overrides are hooks on them. Values in `logs` that can be made floats reach the callbacks as floats.
-    On a `Runner`, register the callbacks one by one, since a list keeps no state in checkpoints.
+    Each of its methods calls the same method of all callbacks, in the order of the list. Its methods are mount points,
+    and the methods that a callback overrides are hooks on them. Values in `logs` that can be converted to floats reach
+    the callbacks as floats. On a `Runner`, register the callbacks one by one, since a list keeps no state in
+    checkpoints.
 
     Args:
         callbacks: The callbacks.
@@ -374,7 +375,7 @@ class CallbackList(Callback):
 
 
 def _mount_point(event: str) -> Method:
-    """Return a method of `CallbackList` that does nothing: what callbacks do for an event are hooks on it."""
+    """Return a method of `CallbackList` that does nothing itself: the methods of callbacks are hooks on it."""
 
     def of_batch(self: CallbackList, batch: int, logs: Logs = None) -> None: ...
     def of_epoch(self: CallbackList, epoch: int, logs: Logs = None) -> None: ...

@@ -30,7 +30,7 @@ from ._monitor import mode_by_name
 # An epoch is open while it is trained, and trained while its validation is still to come. It is over when its
 # `on_epoch_end` is due, which is called at the end of the stage that is named: training or validation.
 Phase: TypeAlias = Literal["open", "trained", "over after train", "over after val"]
-Numbers: TypeAlias = dict[str, Any]  # Any: callbacks may add to logs what they like
+Numbers: TypeAlias = dict[str, Any]  # Any: callbacks may add any value to logs
 
 
 @final
@@ -214,7 +214,7 @@ class KerasLifecycle(Hook):
         for name, callback in self._named():
             if name in state["callbacks"]:
                 begun, self.ended[id(callback)] = state["callbacks"][name]
-                # A callback without a state has lost what it did when the epoch began, so it is called again.
+                # A callback without a state has lost its preparation for the epoch, so it is called again.
                 self.begun[id(callback)] = begun if has_state(callback) else None
 
 

@@ -102,14 +102,14 @@ class EarlyStopping(MonitorCallback):
     Args:
         monitor: The name of the number in `logs`.
         min_delta: A number must be better than the best one by more than this.
-        patience: After how many epochs without an improvement to stop.
+        patience: The number of epochs without an improvement after which to stop.
         verbose: 1 to print when training ends.
-        mode: Whether a lesser (``"min"``) or a greater (``"max"``) number is better. ``"auto"`` asks the metrics that
-            ``keras.Model`` has compiled, and else goes by the name, such as ``loss`` or ``accuracy``. A name that
-            shows neither is an error: on a `Runner` before the first epoch, in a fit of Keras after it.
-        baseline: A number that an improvement must be better than, too, for the epochs to be counted from 0 again.
+        mode: Whether a lesser (``"min"``) or a greater (``"max"``) number is better. ``"auto"`` asks the compiled
+            metrics of a ``keras.Model``, and otherwise decides by the name, such as ``loss`` or ``accuracy``. If the
+            name does not show it, that is an error: on a `Runner` before the first epoch, in Keras after it.
+        baseline: A number that an improvement must also beat to reset the count of epochs.
         restore_best_weights: Whether the model gets the weights of the best epoch when training ends, however it ends.
-        start_from_epoch: How many epochs to ignore at first.
+        start_from_epoch: The number of epochs to ignore at first.
 
     Attributes:
         best: The best number so far.
@@ -194,16 +194,16 @@ class ReduceLROnPlateau(MonitorCallback):
 
     Args:
         monitor, mode, min_delta: See `EarlyStopping`.
-        factor: What the rate is multiplied by; less than 1.
-        patience: After how many epochs without an improvement to lower the rate.
+        factor: The factor by which the rate is multiplied; less than 1.
+        patience: The number of epochs without an improvement after which to lower the rate.
         verbose: 1 to print each new rate.
-        cooldown: How many epochs to wait after the rate was lowered before counting again.
+        cooldown: The number of epochs to wait after the rate was lowered before counting again.
         min_lr: The lowest rate.
 
     Attributes:
         best: The best number so far.
         wait: The number of epochs since the last improvement.
-        cooldown_counter: How many epochs of the cooldown are left.
+        cooldown_counter: The number of epochs left in the cooldown.
 
     Example:
         >>> ReduceLROnPlateau(factor=0.5, patience=5).in_cooldown()
@@ -276,13 +276,13 @@ class ModelCheckpoint(MonitorCallback):
             1, and with `logs`: ``"runs/{epoch:02d}-{val_loss:.2f}.safetensors"``. ``keras.Model`` requires the suffix
             ``.keras``, or ``.weights.h5``.
         monitor: The name of the number in `logs` that decides which model is the best.
-        verbose: 1 to print what is saved.
+        verbose: 1 to print a line for each saved file.
         save_best_only: Whether to save only when that number is better than all before. If it is missing, the model is
             saved, and a warning logged.
         save_weights_only: Whether to call ``save_weights`` of the model; on a `Runner` the files are the same.
         mode: See `EarlyStopping`.
         save_freq: ``"epoch"``, or the number of batches.
-        initial_value_threshold: The best number at first.
+        initial_value_threshold: The number that the first best model must beat.
 
     Attributes:
         best: The best number so far.

@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
 
 def number_of(value: object) -> float | None:
-    """Return a number, or the only number of an array, as an int or a float; None for booleans and all else."""
+    """Return a number, or the only number of an array, as an int or a float; None for any other value."""
     if isinstance(value, bool):
         return None
     if isinstance(value, Real):
@@ -117,7 +117,7 @@ def duration_text(seconds: float) -> str:
 
 
 def one_line(text: str, encoding: str | None = None) -> str:
-    """Return a text on one line, with other characters for control characters and those that an encoding lacks."""
+    """Return a text on one line; control characters, and characters that the encoding lacks, are replaced."""
     shown = "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in text)
     return shown.encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
 
@@ -281,7 +281,7 @@ class LoggerHook(Hook):
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
     def _write(self, runner: Runner, row: Row) -> None:
-        """Write a row; a subclass makes something else of it."""
+        """Send a row to the sink; subclasses send a text instead, or draw the row."""
         self._send(runner, row)
 
     def _send(self, runner: Runner, *items: Any, at_once: bool = False) -> None:

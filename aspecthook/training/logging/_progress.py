@@ -60,7 +60,7 @@ class Bar:
         self._moved: list[tuple[Any, Any]] = []
 
     def draw(self, head: str, numbers: str, done: int, total: int | None) -> None:
-        """Draw the bar. From now on, what the program prints and logs appears above it."""
+        """Draw the bar. From now on, the program's prints and logs appear above it."""
         self._progress.update(self._task, description=_fit(head), numbers=_fit(numbers), completed=done, total=total)
         if not self._progress.live.is_started:
             streams = sys.stdout, sys.stderr

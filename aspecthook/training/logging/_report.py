@@ -128,7 +128,7 @@ class PlotHook(FileLoggerHook):
 
 
 def curves_of(rows: Sequence[Row]) -> dict[str, dict[str, Curve]]:
-    """Return the curves by the name of a number and by mode: the loss, then what is validated, then the rest."""
+    """Return the curves by the name of a number and by mode: the loss, then validated numbers, then others."""
     found: dict[str, dict[str, Curve]] = {}
     for row in rows:
         for name, value in row.numbers.items():

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 Outcome = TypeVar("Outcome")
 
 _INTERRUPTED = "interrupted.ckpt"
-# What a resume replaces by other objects, so that nothing else is needed to be what it was before.
+# The attributes that a resume replaces by new objects; to undo a resume, it is enough to set the old ones again.
 _REPLACED = ("progress", "reading", "logs", "logged", "epoch", "iter", "step", "inner_iter")
-# What a validation inside a stage changes.
+# The attributes that a validation inside a stage changes.
 _KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
 _SLOTS = """
 __dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch identity
@@ -67,19 +67,20 @@ class Runner:
     ``write_checkpoint``, ``load_checkpoint``, ``restore``.
 
     Args:
-        model: A model with mm's ``train_step(batch, optimizer)`` and ``val_step``, which return ``loss``, ``log_vars``
-            and ``num_samples``; or any callable, with a `loss`.
-        optimizer: It has ``param_groups``, ``step`` and ``zero_grad``. Not needed to validate, test and predict.
-        loss: Called with the model's outputs and the targets; returns an object that has ``backward``.
-        device: Where a PyTorch model is trained, ``"cpu"`` or ``"cuda:1"``; by default a GPU if there is one. A model
-            that was moved to a device already stays there.
+        model: A model with ``train_step(batch, optimizer)`` and ``val_step`` as in mmcv, which return ``loss``,
+            ``log_vars`` and ``num_samples``; or any callable, together with a `loss`.
+        optimizer: An object with ``param_groups``, ``step`` and ``zero_grad``, as in PyTorch. You can validate, test
+            and predict without one.
+        loss: A function of the model's outputs and the targets, which returns an object with a ``backward`` method.
+        device: The device to train a PyTorch model on, ``"cpu"`` or ``"cuda:1"``; by default a GPU if there is one. A
+            model that is not on the CPU stays where it is.
         work_dir: The folder that the run writes to.
-        max_epochs: How many epochs to train; give this or `max_iters`.
-        max_iters: How many iterations to train.
+        max_epochs: The number of epochs to train; give either this or `max_iters`.
+        max_iters: The number of iterations to train.
         workflow: Pairs of a mode and a number of epochs (of iterations with `max_iters`), repeated until the end.
-        accumulate: How many batches share one step of the optimizer. The loss of each is divided by their number; the
-            last group of a run may be smaller.
-        amp: Compute in mixed precision; for PyTorch.
+        accumulate: The number of batches that share one step of the optimizer. The loss of each is divided by that
+            number; the last group of a run may be smaller.
+        amp: Whether to compute in mixed precision; only for PyTorch.
         seed: Seeds the generators of Python, NumPy and PyTorch when the run begins.
 
     Example:
@@ -172,11 +173,11 @@ class Runner:
         self.stopping = True
 
     def after_stage(self, function: Callable[[], object]) -> None:
-        """Call a function after the current stage and all its hooks; outside a run at once.
+        """Call a function after the current stage and all its hooks or, outside a run, at once.
 
         A checkpoint that is saved then has the state with which the next stage begins, whatever the order of the hooks.
-        A stage, here, is a ``train_iter``, ``train_epoch`` or ``val_epoch`` of the run; a validation that a hook makes
-        inside one of them is a part of it.
+        Here, a stage is a ``train_iter``, ``train_epoch`` or ``val_epoch`` of the run; a validation that a hook calls
+        inside one of them is part of it.
         """
         if self.running:
             self.after_stage_calls.append(function)
@@ -186,9 +187,9 @@ class Runner:
     def log(self, numbers: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         """Log numbers, or texts, of the iteration or the validation under way.
 
-        They are in `logs` from now on, and in the rows of all loggers: a row of the training has the mean of what was
-        logged in its iterations, weighted by ``num_samples`` of each; that of a validation has the numbers that were
-        logged in it, whose names begin with ``val_``. Of two values of one name the last one counts.
+        From now on they are in `logs`, and in the rows of all loggers. A training row has the means over its
+        iterations, weighted by their ``num_samples``. The row of a validation has the numbers that were logged in it,
+        whose names begin with ``val_``. If a name is logged twice, the last value counts.
 
         Example:
             >>> from aspecthook.training import Hook
@@ -204,10 +205,10 @@ class Runner:
     # Entry points
 
     def fit(self, train: object, val: object = None) -> None:
-        """Train, and validate where the workflow says so; without "val" in the workflow, after each epoch.
+        """Train, and validate where the workflow says so, or after each epoch if it does not contain ``"val"``.
 
         Raises:
-            TrainingError: There is nothing to do, or it cannot be done.
+            TrainingError: The run cannot begin: for example, it has no end, no optimizer or no data.
         """
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
@@ -261,7 +262,7 @@ class Runner:
         return dict(self.logs)
 
     def predict(self, loader: object) -> list[Any]:
-        """Return what the model computes for each batch."""
+        """Return the outputs of the model for each batch."""
         return self._undisturbed("predict", loader, self.predict_loop)
 
     def _undisturbed(self, mode: str, loader: object, loop: Callable[[], Outcome]) -> Outcome:
@@ -350,7 +351,7 @@ class Runner:
 
     @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
-        """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
+        """Return the loss of a batch; put the other outputs and numbers of the model into ``outputs`` and ``logs``."""
         model = self.model
         step: Callable[..., Any]
         given: tuple[Any, ...]
@@ -378,7 +379,7 @@ class Runner:
 
     @hookable(provides=STATE)
     def optimizer_step(self) -> None:
-        """Change the parameters by their gradients."""
+        """Update the parameters with their gradients."""
         if self.amp is None:
             self.optimizer.step()
         else:
@@ -444,13 +445,13 @@ class Runner:
 
     @hookable(provides=STATE)
     def predict_iter(self, batch: Any) -> Any:
-        """Return what the model computes for one batch."""
+        """Return the outputs of the model for one batch."""
         self.batch = batch
         self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
     def _evaluated(self, batch: Any) -> Any:
-        """Return what a model computes for a batch that it is validated or tested on."""
+        """Return the outputs of the model for a batch of a validation or a test."""
         self.batch = batch
         if hasattr(self.model, "val_step"):
             self.outputs = self.model.val_step(batch, self.optimizer)
@@ -478,7 +479,7 @@ class Runner:
 
     @property
     def end(self) -> float:
-        """How many epochs, or iterations, are to be trained; infinity if only a hook can end the run."""
+        """The number of epochs, or of iterations, to train; infinity if only a hook can end the run."""
         end = self.max_epochs if self.by_epoch else self.max_iters
         return inf if end is None else end
 
@@ -587,13 +588,13 @@ class Runner:
     def save_checkpoint(self, path: str | os.PathLike[str]) -> Path:
         """Save everything that is needed to resume the run, and return the path.
 
-        Several ranks call it together, since a checkpoint has a state of each, and rank 0 writes it.
+        All ranks must call it together: a checkpoint contains the state of each rank, and rank 0 writes it.
         """
         return self.write_checkpoint(path_of("save_checkpoint", path), self.state_dict())
 
     @hookable(provides=STATE)
     def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
-        """Write a checkpoint; a pre hook may change what is written."""
+        """Write a checkpoint; a pre hook may change its content."""
         if self.rank == 0:
             save(path, checkpoint)
         return path
@@ -608,18 +609,19 @@ class Runner:
 
         Args:
             path: The file.
-            other_run: Continue the run of the checkpoint even if this runner, or its ``work_dir``, belongs to another
-                run. The checkpoints of that one are then set aside: see `claim_folder`.
+            other_run: Whether to continue the run of the checkpoint even if this runner, or its ``work_dir``, belongs
+                to another run. The checkpoints of the other run are then moved: see `claim_folder`.
 
         Raises:
-            TrainingError: The checkpoint is that of another run, or of other parts; nothing was changed.
+            TrainingError: The checkpoint belongs to another run, or does not fit the model, the optimizer or the hooks.
+                Then nothing is changed.
         """
         file = path_of("resume", path, if_none="; newest(folder) returns None if the folder has no checkpoint")
         self.load_checkpoint(file, resume=True, other_run=other_run)
 
     @hookable(provides=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
-        """Restore what `state_dict` has returned; a pre hook may change it."""
+        """Restore the state that `state_dict` returned; a pre hook may change it first."""
         parts = self._parts()
         if not resume:
             parts = {"model": parts["model"]}
@@ -682,8 +684,8 @@ class Runner:
     def claim_folder(self) -> Path | None:
         """Make the ``work_dir`` the folder of this run; each run does so when it begins.
 
-        Checkpoints in it that this run does not continue, those of another run or after the one that it was resumed
-        from, are moved to ``run.1`` inside, and that folder is returned.
+        Checkpoints of another run, and those later than the one that this run was resumed from, are moved to the
+        subfolder ``run.1``, which is returned.
         """
         self.alone = process_group() is None
         self.identity = broadcast(self.identity)
@@ -698,7 +700,7 @@ class Runner:
     # The end of a run
 
     def leave(self) -> None:
-        """Restore the handlers of signals, and what is so outside of a run."""
+        """Restore the signal handlers, and reset the attributes that only a run sets."""
         self.interrupts.release()
         self.busy = self.running = False
         self.after_stage_calls.clear()
@@ -745,16 +747,17 @@ class Runner:
         """Add the methods of a hook to the stages that they are named after, and return the hook.
 
         Args:
-            hook: A `Hook`, or the config of one, ``{"type": "EMAHook", "momentum": 0.1, "priority": "LOW"}``, which may
-                have a ``"name"`` too.
-            priority: From 0, which is first, to 100, or a name; wins over the hook's own. Hooks of one priority keep
-                the order in which they were registered.
-            name: What the hook is called in checkpoints, so that a resumed run gives it its own state; otherwise its
-                class. A second hook of a class with a state needs one.
+            hook: A `Hook`, a hook of another system, or a config such as ``{"type": "EMAHook", "momentum": 0.1,
+                "priority": "LOW"}``, which may also have a ``"name"``.
+            priority: A number from 0, which is first, to 100, or a name such as ``"LOW"``. It overrides the hook's own
+                priority. Hooks of the same priority are called in the order in which they were registered.
+            name: The name under which checkpoints keep the hook's state; by default that of its class. If two hooks of
+                one class have a state, the second one needs a name.
 
         Raises:
-            HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
-            HookOptionError: The priority is none; or the name does not tell the hook apart from another one.
+            HookSignatureError: A method misspells a stage, or asks for a parameter that its stage does not
+                have.
+            HookOptionError: There is no such priority, or another hook already has the name.
             HookTypeError: The priority is neither an int nor a string, or the name is not a string.
             ConfigError: A config cannot be built.
         """
@@ -772,7 +775,7 @@ class Runner:
         """Remove the methods of a hook from the stages; a stage that has begun still calls them.
 
         Raises:
-            TrainingError: It is not registered.
+            TrainingError: The hook is not registered.
         """
         for place in reversed(range(len(self.registered))):
             if self.registered[place].hook is hook:
@@ -796,9 +799,9 @@ class Runner:
     ) -> None:
         """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
 
-        Each is a config, a hook, or None for no such hook. The priorities are mmcv's, unless a config has another
-        ``"priority"``: 10 for the learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints, 70 for
-        the timer and 90 for the loggers. `custom_hooks` is a list of others, each with a priority of its own.
+        Each argument is a config, a hook, or None for no such hook. The priorities are mmcv's, unless a config has
+        another ``"priority"``: 10 for the learning rate, 30 for the momentum, 40 for the optimizer, 50 for checkpoints,
+        70 for the timer and 90 for the loggers. `custom_hooks` is a list of further hooks, each with its own priority.
 
         Raises:
             ConfigError: A config cannot be built.

@@ -103,7 +103,7 @@ def read_entry(config: object, defaults: Mapping[str, object], who: str) -> dict
     own = {"type": config} if isinstance(config, str) else config
     if not isinstance(own, Mapping):
         raise ConfigError(f"{who}: {described(config)} is not a config; give a mapping with a 'type', or a name alone")
-    given: dict[str, Any] = {**defaults, **cast("Mapping[str, Any]", own)}  # Any: what each factory takes
+    given: dict[str, Any] = {**defaults, **cast("Mapping[str, Any]", own)}  # Any: each factory takes other values
     if "type" not in given:
         raise ConfigError(f"{who}: the config has no 'type'; what it has: {listed(given)}; say what to build")
     return given

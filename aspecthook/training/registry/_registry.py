@@ -11,7 +11,7 @@ from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, add_
 
 from ._configs import import_path, listed, outline, read_entry
 
-# Any: only whoever registered a factory knows what it takes and makes.
+# Any: a factory may take and return values of any type.
 Factory: TypeAlias = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Factory)
 
@@ -162,7 +162,7 @@ class Registry(dict[str, Factory]):
 def _parameters_of(factory: Factory) -> list[Parameter] | None:
     try:
         return parameters(factory)
-    except Exception:  # annotations are evaluated since 3.14, and may name what does not exist
+    except Exception:  # annotations are evaluated since 3.14, and may contain unknown names
         return None
 
 

@@ -29,12 +29,13 @@ class LrUpdaterHook(Hook):
 
     Args:
         policy: The name of a policy, such as ``"step"`` or ``"cosine_annealing"``, in mmcv's spelling too.
-        by_epoch: Set the values once in each epoch; otherwise in each step. Unless given: by epoch, if the run has
-            `max_epochs` and the policy can count epochs.
+        by_epoch: Whether to set the values once per epoch; otherwise in each step. The default is by epoch if the run
+            has `max_epochs` and the policy can count epochs.
         warmup: ``"constant"``, ``"linear"``, ``"exp"`` or None: how the first steps approach the policy's values.
         warmup_iters: The length of the warm-up, in steps (not in the batches that make up a step).
-        warmup_ratio: The factor of the first step; 0.1 unless given.
-        **options: The options of the policy. Where mmcv has ``min_lr`` and ``min_lr_ratio``, exactly one is given.
+        warmup_ratio: The factor of the first step; by default 0.1.
+        **options: The options of the policy. If the policy takes ``min_lr`` and ``min_lr_ratio``, give exactly one of
+            them.
 
     Raises:
         ConfigError: There is no such policy, or an option is unknown, missing or has an impossible value.
@@ -135,7 +136,7 @@ class MomentumUpdaterHook(LrUpdaterHook):
     """Set the momentum of all parameter groups (or the first of their ``betas``) as `LrUpdaterHook` sets the rates.
 
     The warm-up divides the momentum by the factors that multiply the learning rate, so the momentum starts high. If
-    that makes it greater than 1, give a `warmup_ratio` nearer to 1; it is 0.9 unless given. The options of policies are
+    that makes it greater than 1, give a `warmup_ratio` nearer to 1; the default is 0.9. The options of policies are
     ``min_momentum`` and ``min_momentum_ratio``. ``one_cycle`` takes ``max_momentum`` (0.95), the value at the start and
     the end, and ``base_momentum`` (0.85), the value where the learning rate is highest.
 
@@ -194,7 +195,7 @@ def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, cust
 
 
 def _filled(config: Any, defaults: Mapping[str, Any]) -> Any:
-    """Return a config with defaults for what it does not say; a hook is returned as it is."""
+    """Return a config with defaults for the keys that it lacks; a hook is returned as it is."""
     if isinstance(config, str):
         return {**defaults, "type": config}
     return {**defaults, **cast("Mapping[str, Any]", config)} if isinstance(config, Mapping) else config

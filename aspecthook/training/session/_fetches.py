@@ -146,7 +146,7 @@ class Reader:
                 self._catch(name, run)
 
     def close(self) -> None:
-        """Remove the hooks from stages and layers, and forget what they have caught."""
+        """Remove the hooks from stages and layers, and forget the values that they have caught."""
         while self._removers:
             self._removers.popitem()[1]()
         for kept in (self.wanted, self._checked, self._caught):

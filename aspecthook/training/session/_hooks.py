@@ -204,7 +204,7 @@ class StopAtStepHook(SessionRunHook):
         return {"last": self._last, "num_steps": self.num_steps, "last_step": self.last_step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned, unless the options have changed."""
+        """Restore the state, unless the options have changed."""
         same = (state["num_steps"], state["last_step"]) == (self.num_steps, self.last_step)
         if same and state["last"] is not None:  # None: it was saved before the session was created
             self._last = state["last"]
@@ -280,7 +280,7 @@ class LoggingTensorHook(TimedHook):
         named = {name: name for name in tensors}
         # TensorFlow logs a mapping in the order of its keys, and a list in its own order.
         self.tensors: dict[str, str] = dict(sorted(tensors.items())) if isinstance(tensors, Mapping) else named
-        mapped(list(self.tensors.values()), str, "LoggingTensorHook")  # raises for what is not a name
+        mapped(list(self.tensors.values()), str, "LoggingTensorHook")  # raises for a value that is not a name
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the values, if logging is due."""

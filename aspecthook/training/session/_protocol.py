@@ -250,7 +250,7 @@ class SessionState:
         self.session: Session | None = None
         self.creating = False  # whether `after_create_session` of a hook is under way, whose errors are never quiet
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
-        self.original_args = SessionRunArgs()  # what the caller of the steps fetches and feeds
+        self.original_args = SessionRunArgs()  # the fetches and feeds of the caller of the steps
         # The step under way:
         self.call: Call | None = None  # of the stage
         self.fetches: dict[int, Nested] = {}  # by the `id` of the hook
