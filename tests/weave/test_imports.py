@@ -657,6 +657,7 @@ def test_a_module_that_another_thread_has_found_and_not_yet_begun_is_waited_for(
             return None
 
     write({"ahw_a.py": ONE, "ahw_b.py": ""})
+    weave(ten, post=ten).remove()  # imports what weaving needs, which a thread cannot do while a finder is asked
     asked: list[str] = []
     weavings: list[Weaving] = []
     slow = Slow()
