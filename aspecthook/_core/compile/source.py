@@ -197,7 +197,7 @@ class Source(Writer):
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
             with self.block("else:"):
-                self.line(self.gives + self.settled("pre", function, often=group.hook.names[1]))
+                self.line(self.gives + self.settled("pre", function, often=group.hook.likely_answers[1]))
                 if looped:
                     self.line("$skipped = True")
                 if not self.at_once:
@@ -210,7 +210,7 @@ class Source(Writer):
         """Write what replaces arguments: in line where the hook, as most do, replaces the one that it asks for."""
         asked = [what for _, what in hook.asks if isinstance(what, int) and what < self.signature.regular]
         choice = "if"
-        for place in asked if hook.names[0] else ():
+        for place in asked if hook.likely_answers[0] else ():
             with self.block(f"{choice} $len($answer) == 1 and '${place}' in $answer:"):
                 self.line(f"{self.idents[place]} = $answer['${place}']")
             choice = "elif"

@@ -291,8 +291,8 @@ class Hook(Handle):
         self.shape: Any = _shared((self.kind, self.asks, self.style, gates, counts, *flags))
 
     @property
-    def names(self) -> tuple[bool, bool]:
-        """Whether it is a pre hook that probably answers `Args`, and whether it is one that answers `Return`."""
+    def likely_answers(self) -> tuple[bool, bool]:
+        """Whether a pre hook probably answers `Args`, and whether `Return`: whether its code has these names."""
         found: tuple[bool, bool] = self.shape[-1]
         return found
 
