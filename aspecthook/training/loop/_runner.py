@@ -732,8 +732,8 @@ class Runner:
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
             return
         self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
-        if (self.iter, self.epoch) != (self.progress.iter, self.progress.epoch):
-            self.logger.warning("the hooks after it had not all been called, so resuming from that file is not exact")
+        if self.interrupts.came not in (None, error):
+            self.logger.warning("a second signal ended the next stage at once, so resuming from that file is not exact")
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
