@@ -165,8 +165,6 @@ class TorchAmp:
 
     def scale(self, loss: Tensor) -> Tensor:
         """Return the loss whose ``backward`` is to be called."""
-        if self._unscaled:  # a hook has skipped the step, and the scaler would refuse to unscale gradients again
-            self._update()
         return self._scaler.scale(loss)
 
     def unscale(self, optimizer: Optimizer) -> None:
@@ -176,11 +174,11 @@ class TorchAmp:
             self._unscaled = True
 
     def step(self, optimizer: Optimizer) -> None:
-        """Step the optimizer unless gradients overflowed, and adapt the scale."""
+        """Step the optimizer unless gradients overflowed."""
         self._scaler.step(optimizer)
-        self._update()
 
-    def _update(self) -> None:
+    def update(self) -> None:
+        """Adapt the scale at the end of a step, also of one that a hook has skipped."""
         self._scaler.update()
         self._unscaled = False
 

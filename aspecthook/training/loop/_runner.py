@@ -390,6 +390,8 @@ class Runner:
         if self.amp is not None:
             self.amp.unscale(self.optimizer)
         self.optimizer_step()
+        if self.amp is not None:
+            self.amp.update()
         self.optimizer.zero_grad()
         self.progress.step = self.step + 1
         self.progress.accumulated = False

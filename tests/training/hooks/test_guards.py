@@ -213,6 +213,17 @@ def test_a_fixed_loss_scale_stays() -> None:
     assert all(np.isfinite(value).all() for value in state(runner).values())
 
 
+@with_torch
+def test_the_loss_scale_is_adapted_at_the_end_of_a_step_that_the_guard_skips() -> None:
+    """It was adapted in the next backward pass: a run that was resumed in between kept the scale that overflows."""
+    runner = run_of("torch", hooks=[AmpOptimizerHook(kind="fp16"), NanGuardHook("skip")])
+    spoiled(runner, {2}, inf)
+    scales: list[float] = []
+    hooks(runner.train_iter).post(lambda runner: scales.append(runner.amp.state_dict()["scale"]))
+    runner.fit(data(4))
+    assert scales == [65536.0] + [32768.0] * 4 + [16384.0] * 3
+
+
 def test_mixed_precision_is_refused_for_a_numpy_model() -> None:
     runner = run_of("numpy", hooks=[AmpOptimizerHook()])
     with pytest.raises(TrainingError, match="mixed precision is PyTorch's"):
