@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -175,27 +176,36 @@ def test_calls_that_are_only_counted_are_as_long_as_those_that_are_recorded(
         assert same[5:] == pytest.approx(row[5:], rel=0.01), name
 
 
+FORKING = """
+import os, sys
+from pathlib import Path
+from aspecthook.record import record
+from aspecthook.record._json_lines import JsonLines
+
+def work(fork):
+    fails_(2)
+    if is_child := fork and os.fork() == 0:
+        fails_(1)
+    return is_child
+
+def fails_(number):
+    return fails_(number - 1) if number else 0
+
+with record(work, fails_, to=JsonLines(Path(sys.argv[1]), 0.0, whole=1)) as tape:
+    work(False)
+    if work(True):  # of the child, in which it had not begun
+        tape.stop()
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_each_process_writes_what_it_has_counted(tmp_path: Path) -> None:
-    if not hasattr(os, "fork"):
-        pytest.skip("no fork here")
-    path = tmp_path / "calls.jsonl"
-
-    def work(fork: bool) -> bool:
-        fails_(2)
-        if is_child := fork and os.fork() == 0:
-            fails_(1)
-        return is_child
-
-    def fails_(number: int) -> int:
-        return fails_(number - 1) if number else 0
-
-    with record(work, fails_, to=JsonLines(path, 0.0, whole=1)) as tape:
-        work(False)
-        if work(True):  # of the child, in which it had not begun
-            tape.stop()
-            os._exit(0)
-        os.wait()
-    tables = [{row.name.rpartition(".")[2]: row.calls for row in summary(one)} for one in sorted(tmp_path.iterdir())]
+    subprocess.run(
+        [sys.executable, "-c", FORKING, str(tmp_path / "calls.jsonl")], cwd=Path(__file__).parents[2], check=True
+    )
+    tables = [{row.name.rpartition(":")[2]: row.calls for row in summary(one)} for one in sorted(tmp_path.iterdir())]
     assert sorted(tables, key=len) == [{"fails_": 2}, {"work": 2, "fails_": 6}]
 
 
