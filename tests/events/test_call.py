@@ -139,15 +139,21 @@ def test_positional_only_subscriber_is_given_the_subject_of_the_event() -> None:
         @event
         def changed(self, celsius: float) -> None: ...
 
+        @classmethod
+        @event
+        def reset(cls, celsius: float) -> None: ...
+
     seen: list[Any] = []
     changed.on(seen.append)
     Sensor.changed.on(seen.append)
+    Sensor.reset.on(seen.append)
     rang.on(seen.append)  # it has several arguments
     cleaned.on(str.strip)  # the value that is folded
     changed(20.5)
     Sensor().changed(21.5)
+    Sensor.reset(0.5)
     rang("ann", 2)
-    assert seen == [20.5, 21.5, {"who": "ann", "times": 2}] and cleaned("  a ") == "a"
+    assert seen == [20.5, 21.5, 0.5, {"who": "ann", "times": 2}] and cleaned("  a ") == "a"
     with pytest.raises(HookSignatureError, match=r"only one is given \(the text\)"):
         cleaned.on(lambda text, other, /: None)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aspecthook import hooks
 from aspecthook.training import EMAHook, LrUpdaterHook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.session import (
@@ -36,11 +37,13 @@ def test_it_saves_at_creation_every_so_many_steps_and_at_the_end(
     folder = tmp_path_factory.mktemp("saved")
     runner = plain(accumulate=accumulate)
     hook = CheckpointSaverHook(folder, save_steps=every, max_keep=None)
+    saved: list[Path] = []
+    hooks(runner.save_checkpoint).post(lambda result: saved.append(result))
     data = [1.0] * batches
     (drive if driven else fit)(runner, data, hooks=[hook])
     steps = -(-batches // accumulate)
     expected = sorted({*range(0, steps + 1, every), steps})
-    assert steps_saved(folder) == expected
+    assert steps_saved(folder) == expected and len(saved) == len(expected)
     assert all(load(hook.path(step))["progress"]["step"] == step for step in expected)
 
 
