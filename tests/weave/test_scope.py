@@ -297,7 +297,7 @@ def test_a_call_of_another_thread_that_began_inside_a_block_ends_with_all_its_ho
         begun.wait(10)
     goes_on.set()
     thread.join()
-    assert log == ["pre", "post"]
+    assert log == (["pre", "post"] if COPIED else [])
 
 
 # Async generators keep their task and context: whatever is done with them, the log is that of the unwoven one
