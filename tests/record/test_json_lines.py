@@ -371,6 +371,24 @@ def test_the_lines_of_threads_do_not_mix(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_has_written_what_has_ended_in_it_though_a_call_of_its_parent_is_around_it(tmp_path):
+    program = """
+import os, sys
+from aspecthook.record import record
+def inner(n): return n
+def outer():
+    if os.fork():
+        os.wait()
+    else:
+        inner(1), inner(2), os._exit(0)
+record(inner, outer, to=sys.argv[1])
+outer()
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "calls.jsonl")], cwd=ROOT, check=True)
+    assert [call.arguments["n"] for call in read(tmp_path).calls("inner")] == ["1", "2"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_recording_that_a_thread_unknown_to_threading_has_begun_goes_on_in_a_child(tmp_path):
     tapes, begun = [], _thread.allocate_lock()
 
