@@ -56,7 +56,7 @@ class Total:
     __slots__ = ("calls", "counted", "durations", "errors", "lengths", "own", "running", "total", "written")
 
     def __init__(self, counted: Function | None = None) -> None:
-        # In a thread, the function.
+        # The function, where these are the sums of one thread; a frame of its stack may have them in place of a call.
         self.counted = counted
         self.calls = self.errors = 0
         self.total = self.own = 0.0

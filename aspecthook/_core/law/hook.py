@@ -202,7 +202,7 @@ class Hook(Handle):
         self.guard: Guard | None = None
         self.paused: bool = False
         self.failures: int = 0
-        # By what a weaving knows those that it has added.
+        # The key by which a weaving finds a hook that it has added.
         self.woven_as: object = None
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()

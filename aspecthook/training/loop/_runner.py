@@ -642,7 +642,8 @@ class Runner:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
         states = {name: part.state() for name, part in self._parts().items()}
-        return {"meta": {"identity": self.identity}, **states, "random": all_gather(self.backend.rng_state())}
+        (own,) = states["random"]
+        return {"meta": {"identity": self.identity}, **states, "random": all_gather(own)}
 
     def _parts(self) -> dict[str, Part]:
         """Return the parts of the run by their names in checkpoints, in the order in which they are restored."""
