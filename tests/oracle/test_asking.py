@@ -115,7 +115,7 @@ def throw(error: Exception) -> None:
 
 @pytest.mark.parametrize("kind", ["pre", "around", "item", "exception", "post", "always"])
 @settings(max_examples=2 * settings().max_examples)
-@given(signatures(["item", "result", "exc"]), st.data())
+@given(signatures(RESERVED), st.data())
 def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
     kind: Any, drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
 ) -> None:
@@ -189,7 +189,7 @@ def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
     after = list[Any]()
     if is_late:
         hooks(target).add(kind, partial(throw, error), priority=0)
-    target.always(lambda call: after.append(dict(call.arguments)))
+    target.always(lambda call, /: after.append(dict(call.arguments)))
     values = changed(bound, changes)
     try:
         made = target(*args, **kwargs)
