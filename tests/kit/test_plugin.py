@@ -446,9 +446,10 @@ CALLED = [
     ("hooks(globals()['second']).add('post', lambda: None)\n    assert 0", ["second"]),
     ("deep(5)", ["second"]),
     ("third.pre(lambda: 1 / 0)\n    third()", ["third"]),
-    ("assert kit_shop.total(1) == 0", ["total"]),
-    ("try:\n        first.missing\n    except AttributeError as error:\n        raise KeyError from error", ["first"]),
-    ("raise ExceptionGroup('several', [failed_in(second)])", ["second"]),
+    ("kit_shop.total(1)\n    raise KeyError", ["total"]),
+    ("raise KeyError from failed_in(globals()['second'])", ["second"]),
+    ("try:\n        globals()['second'](True)\n    except AssertionError:\n        raise KeyError", ["second"]),
+    ("raise ExceptionGroup('several', [failed_in(globals()['second'])])", ["second"]),
 ]
 
 
