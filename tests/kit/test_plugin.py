@@ -118,6 +118,7 @@ def test_spies_are_tapes_of_their_own(shop):
 
 def test_faults_by_number_by_predicate_and_by_probability(shop):
     result = shop("""
+        import traceback
         def run(n=1, **given):
             found = []
             for _ in range(n):
@@ -133,6 +134,9 @@ def test_faults_by_number_by_predicate_and_by_probability(shop):
             assert (two, three, five) == (error, 2.5, 2.5) and type(one) is type(four) is KeyError
             assert (fault.calls, fault.failed, fault.delayed, fault.replaced) == (5, 3, 0, 0)
             assert "5 calls, 3 failed" in repr(fault)
+            fault.fail(error)
+            traces = [len(traceback.extract_tb(one.__traceback__)) for _ in range(4) for one in run()]
+            assert len({*traces[1:]}) == 1  # the first call links the chain
         def test_predicate(inject):
             fault = inject(kit_shop.price).replace(0, when=lambda qty: qty > 1).replace(1, call=3)
             assert run() + run(qty=2) + run() == [2.5, 0, 1] and fault.replaced == 2
@@ -142,6 +146,11 @@ def test_faults_by_number_by_predicate_and_by_probability(shop):
             found = run(100)
             assert seen.setdefault("first", found) == found and found.count(0) == fault.replaced
             assert 10 < fault.replaced < 50
+            inject(kit_shop.charge).replace(0, probability=0.3, seed=1, call=range(51, 151))
+            charged = [kit_shop.charge(1) for _ in range(150)]
+            assert charged == ["paid"] * 50 + ["paid" if one else 0 for one in found]
+            inject(kit_shop.total).replace(0, probability=0.3, seed=2)
+            assert [kit_shop.total(2.5) for _ in range(100)] != found
         def test_clean():
             assert not hasattr(kit_shop.price, "hooks")
     """)
@@ -182,8 +191,11 @@ def test_a_delay_waits_before_the_target_runs(shop):
                 return await asyncio.gather(kit_shop.fetch("slow"), kit_shop.fetch("fast"))
             assert asyncio.run(both()) == ["slow", "fast"]
             assert kit_shop.sent == ["fast", "slow"] and (fault.calls, fault.delayed) == (2, 1)
-        def test_stream(inject):
+        def test_stream(inject, monkeypatch):
             kit_shop.sent.clear()
+            waits = []
+            async def pause(seconds): waits.append(seconds)
+            monkeypatch.setattr("aspecthook.testing._inject._pause", pause)
             fault = inject("kit_shop:anumbers").delay(0)
             async def consume():
                 stream = kit_shop.anumbers(3)
@@ -194,7 +206,8 @@ def test_a_delay_waits_before_the_target_runs(shop):
                     await anext(other)
                     await other.athrow(KeyError())
                 return found
-            assert asyncio.run(consume()) == [0, 1] and kit_shop.sent == ["sent"] and fault.delayed == 2
+            assert asyncio.run(consume()) == [0, 1] and kit_shop.sent == ["sent"]
+            assert fault.delayed == 2 and waits == [0, 0]
     """)
     outcome(result, passed=3)
 
