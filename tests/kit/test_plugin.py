@@ -264,8 +264,20 @@ def test_a_fault_that_makes_no_sense_is_refused_at_once(shop):
 
 
 def test_a_test_that_leaves_a_hook_behind_fails_and_is_told_where_it_was_attached(shop):
-    text = outcome(shop(LEAK, "--hook-leaks=error"), passed=1, errors=1)
+    more = """
+@pytest.fixture(params=["tea"], scope="module")
+def kept(request):
+    return aspecthook.hookable(lambda: request.param)
+def test_wide(kept):
+    kept.pre(lambda: None, name="wide")
+def test_many():
+    for number in range(25):
+        kit_shop.total.pre(lambda: None, name=f"hook {number}")
+"""
+    text = outcome(shop(LEAK + more, "--hook-leaks=error"), passed=3, errors=3)
     assert "test_it.py::test_leak has left 1 hook behind:" in text
+    assert "pre hook 'wide' on test_it:kept.<locals>.<lambda>, attached at test_it.py:" in text
+    assert "pre hook 'hook 19' on kit_shop:total" in text and "  ... and 5 more" in text and "'hook 20'" not in text
     assert "  pre hook 'spied' on kit_shop:price, attached at test_it.py:5" in text
     assert "ERROR at teardown of test_leak" in text
 
