@@ -33,12 +33,22 @@ def run(*args: str) -> str:
         ),
         ("audit", ("The script was stopped", "kept: True", "as before? True")),
         (
+            "order_bugs",
+            (
+                "'no_row_is_empty': it answered False",
+                "state.add('pre Cache')\n    state.add('pre Auth')\n    state.call((['ann', 'bob'],))",
+                "TrainingRepaired: the law holds",
+            ),
+        ),
+        (
             "plugin_order",
             ("state.load(name='audit')\nstate.load(name='auth')\nstate.call(args=(0,))", "the law holds"),
         ),
     ],
 )
 def test_an_example_of_weaving_says_what_it_should(name: str, facts: tuple[str, ...]) -> None:
+    for needed in ("httpx", "numpy", "starlette") if name == "order_bugs" else ():
+        pytest.importorskip(needed)
     out = run(str(EXAMPLES / f"{name}.py"))
     for fact in facts:
         assert fact in out

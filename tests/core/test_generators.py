@@ -149,19 +149,6 @@ def test_the_hooks_of_a_generator_run_from_its_first_next_to_its_end() -> None:
     assert log == [*expected, ("post", "result"), ("always", "result", None)]
 
 
-@pytest.mark.parametrize("end", ["close", "throw through", "del"])
-def test_always_hooks_see_how_a_generator_ended_early(end: str) -> None:
-    function = mounted(("item", "proceed"))
-    function.always(lambda exc: log.append(type(exc)))
-    function.post(lambda: log.append("post"))
-    stream = function()
-    next(stream)
-    if end != "del":
-        driven(stream, [end])
-    del stream
-    assert log == ["began", "ended", OSError if end == "throw through" else GeneratorExit]
-
-
 @pytest.mark.parametrize("kind", ["pre", "item", "post", "exception", "always"])
 def test_a_stop_iteration_from_a_hook_does_not_end_a_generator_silently(kind: str) -> None:
     # PEP 479 holds for what hooks raise, too.

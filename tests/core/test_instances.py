@@ -86,14 +86,6 @@ def noting(log: list[str], word: str) -> Callable[[], None]:
     return hook
 
 
-def test_hooks_of_an_instance_act_there_alone(account: Account) -> None:
-    other = Account()
-    hooks(account.withdraw).pre(lambda amount: Args(amount=amount * 2))
-    assert [account.withdraw(10), other.withdraw(10), account.withdraw(10)] == [80, 90, 80]
-    hooks(account.withdraw).clear()
-    assert [account.withdraw(10), other.withdraw(10)] == [90, 90]
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -110,24 +102,6 @@ def test_hooks_of_an_instance_act_through_any_reference(account: Account, call: 
     bound = account.withdraw
     hooks(account.withdraw).post(lambda result: result + 1)
     assert call(account, bound) == 91
-
-
-def test_hooks_of_an_instance_and_of_the_class_are_one_chain(account: Account) -> None:
-    log: list[str] = []
-    hooks(account.withdraw).pre(priority=20)(noting(log, "instance 20"))
-    Account.withdraw.pre(priority=10)(noting(log, "class 10"))
-    hooks(account.withdraw).pre(noting(log, "instance 50"))
-    Account.withdraw.pre(noting(log, "class 50"))
-    hooks(account.withdraw).pre(priority=15, before="class 10")(noting(log, "instance first"))
-    account.withdraw(1)
-    assert log == ["instance first", "class 10", "instance 20", "instance 50", "class 50"]
-    log.clear()
-    Account().withdraw(1)
-    assert log == ["class 10", "class 50"]
-    log.clear()
-    hooks(Account.withdraw).clear()
-    account.withdraw(1)
-    assert log == ["instance first", "instance 20", "instance 50"]
 
 
 def test_nothing_of_the_hooks_is_in_the_instance_or_in_its_copies(account: Account) -> None:
@@ -284,21 +258,6 @@ def test_two_looks_at_one_instance_are_one_mount_point(account: Account) -> None
     log.clear()
     account.withdraw(1)
     assert log == ["again", "last"]
-
-
-@pytest.mark.parametrize("paused", ["class", "instance"])
-def test_a_paused_class_or_instance_runs_the_hooks_of_the_other_alone(account: Account, paused: str) -> None:
-    log: list[str] = []
-    mounts = {"class": hooks(Account.withdraw), "instance": hooks(account.withdraw)}
-    added = {name: mount.add("pre", noting(log, name)) for name, mount in mounts.items()}
-    with mounts[paused].paused():
-        account.withdraw(1)
-    mounts[paused].set_paused((added[paused],), paused=True)
-    account.withdraw(1)
-    assert log == ["instance" if paused == "class" else "class"] * 2
-    mounts[paused].set_paused((added[paused],), paused=False)
-    account.withdraw(1)
-    assert log[2:] == ["class", "instance"]
 
 
 def test_a_mount_point_of_an_instance_says_displaced(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

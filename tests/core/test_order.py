@@ -13,7 +13,6 @@ from aspecthook import (
     Hook,
     HookOptionError,
     HookOrderError,
-    HookTypeError,
     MountPoint,
     Priority,
     hookable,
@@ -310,12 +309,6 @@ def test_a_callable_that_threads_add_at_once_is_one_hook(point: MountPoint) -> N
     with ThreadPoolExecutor(8) as pool:
         handles = {*pool.map(lambda _: point.add("pre", observer.note), range(200))}
     assert handles == {*point} and len(point) == 1
-
-
-@pytest.mark.parametrize("again", ["yes", 1, None])
-def test_again_is_true_or_false(point: MountPoint, again: Any) -> None:
-    with pytest.raises(HookTypeError, match="again=.*; give True or False"):
-        point.pre(print, again=again)
 
 
 # Names that nobody bears

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 from aspecthook import Hook, HookLookupError, HookTypeError, Return, exception, hookable, hooks, post
@@ -151,7 +152,21 @@ class Tidy(Forgetful):
         super().detach(hook)
 
 
+class Named(Total):
+    """An argument that can only be given by name."""
+
+    candidates = posts(a=lambda: None)
+
+    def make(self) -> Any:
+        return hookable(lambda *, n: n)
+
+    @law
+    def it_does_not_run(trace: Trace) -> bool:
+        return not trace.ran("a")
+
+
 FOUND: dict[type[HookMachine], list[str]] = {
+    Named: ["add('post a')", "call((), kwargs={'n': 0})"],
     Cached: ["add('pre cached')", "add('post fee')", "add('post keep')", "call((0,))", "call((0,))"],
     Forgetful: ["add('post loud')", "remove('post loud')", "call((0,))"],
     Fourth: ["add('post c')", "add('post a')", "add('post d')", "add('post b')", "call((0,))"],
@@ -207,7 +222,7 @@ class Account:
 
 # Targets of every shape: the arguments that a machine draws by itself fit.
 SHAPES: list[Callable[..., Any]] = [
-    lambda n, /, by=2: n,
+    lambda n, by, /: n,
     lambda *, n, by=2: n,
     lambda n, *rest, by=2, **more: n,
     lambda: 0,
@@ -230,6 +245,18 @@ def test_without_arguments_of_its_own_a_machine_calls_targets_of_every_shape(tar
             return trace.exc is None and trace.result == trace.steps[0].answer + trace.ran("one")
 
     Shaped.TestCase().runTest()
+
+
+def test_each_call_is_given_arguments_of_its_own() -> None:
+    class Popping(Total):
+        arguments = st.builds(lambda: (([1],), {}))
+        candidates = (Candidate("pre", lambda n: n.pop() and None, name="pop"),)
+
+        @law
+        def there_was_one(trace: Trace) -> bool:
+            return trace.exc is None
+
+    Popping.TestCase().runTest()
 
 
 def test_ctrl_c_in_the_target_ends_a_machine() -> None:
@@ -294,6 +321,12 @@ def test_hooks_that_contradict_each_other_or_run_once_or_are_isolated_are_no_fai
             Candidate("pre", lambda: 1 // 0, name="isolated", isolate=True),
         )
 
+        @law
+        def it_assumes(trace: Trace) -> bool:
+            if trace.arguments["n"] > 5:
+                raise UnsatisfiedAssumption  # as `hypothesis.assume` does
+            return True
+
     Odd.TestCase().runTest()
     run_state_machine_as_test(Odd, settings=settings(MANY, max_examples=10, stateful_step_count=10))
     assert not caplog.records and not logging.getLogger("aspecthook").disabled
@@ -332,6 +365,19 @@ class Loading(Total):
             hooks(self.target).add("pre", lambda: None, name=name)
 
     in_order = before("a", "b")
+
+
+def test_short_stories_are_not_played_where_something_must_come_first() -> None:
+    class Begun(Loading):
+        candidates = posts(c=lambda: None)
+
+        @law
+        def a_begun(self, trace: Trace) -> bool:
+            return self.loaded is not None
+
+    with pytest.raises(LawError) as caught:
+        Begun.TestCase().runTest()
+    assert caught.value.law == "before('a', 'b')"
 
 
 def test_a_story_of_the_users_own_rules_is_shrunk_and_printed() -> None:

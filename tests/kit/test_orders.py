@@ -9,7 +9,7 @@ from itertools import islice, permutations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aspecthook import Args, HookWarning, hookable, hooks
@@ -189,6 +189,19 @@ def test_the_two_orders_and_the_first_difference_are_shown() -> None:
     ]
 
 
+def test_a_hook_that_raises_in_one_order_is_the_first_difference() -> None:
+    def check(call: Any) -> None:
+        if call.arguments["n"] > 1:
+            raise ValueError("much")
+
+    target = arithmetic([("add", 1)])
+    target.pre(check)
+    with pytest.raises(
+        AssertionError, match=r"difference:\n  pre check\(.*\) raised ValueError.*\n  pre check\(.*None$"
+    ):
+        assert_order_free(target, args=(1,))
+
+
 def test_priorities_are_left_aside() -> None:
     target = arithmetic([("add", 1)])
     target.pre(lambda n: Args(n=n * 2), name="double", priority="LOW")
@@ -298,6 +311,7 @@ PAIRS = [(one, other) for other in range(5) for one in range(other)]
     st.lists(st.sampled_from(PAIRS), max_size=3),
     st.integers(1, 12),
 )
+@example([50] * 5, [(0, 1), (1, 2), (2, 3)], 5)  # as many as there are
 @FEW
 def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
     priorities: list[int], pairs: list[tuple[int, int]], most: int

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given as drawing
 
-from aspecthook import Args, HookLookupError, HookTypeError, Return, hookable, hooks, weave
+from aspecthook import Args, HookLookupError, HookTypeError, Return, event, hookable, hooks, weave
 from aspecthook.testing import assert_order, trace_of
 from aspecthook.testing._trace import draw_chain
 from tests.properties.signatures import signatures
@@ -83,9 +83,16 @@ def test_hooks_that_take_all_arguments_are_traced() -> None:
     @hookable
     def plain(item: str, *, n: int = 1) -> None: ...
 
+    class Audit:
+        def note(self, item: str) -> None: ...
+
     plain.pre(lambda *args, **kwargs: None, name="all")
     plain.pre(lambda *, n, **kwargs: None, name="rest")
-    assert [step.given for step in trace_of(plain)("tea").steps[:2]] == [{"args": ("tea",), "n": 1}, {"n": 1}]
+    plain.pre(Audit().note)
+    plain.pre(lambda item, /: None, name="about")
+    given: list[dict[str, Any]] = [{"args": ("tea",), "n": 1}, {"n": 1}, {"item": "tea"}]
+    given.append({"arguments": {"item": "tea", "n": 1}})
+    assert [step.given for step in trace_of(plain)("tea").steps[:4]] == given
 
 
 def test_exceptions_of_hooks_and_target_are_in_their_steps() -> None:
@@ -94,6 +101,9 @@ def test_exceptions_of_hooks_and_target_are_in_their_steps() -> None:
     assert trace["price"].raised is trace["twice"].raised
     assert trace["unknown"].answer == Return(0.0)
     assert (trace.result, trace.exc) == (0.0, None)
+    assert repr(trace["price"]) == "target price(item='gold', qty=2, tax=0.0) raised KeyError('gold')"
+    stopped = hookable(lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert isinstance(trace_of(stopped)().exc, KeyboardInterrupt)
 
 
 def test_wrong_arguments_are_the_functions_own_error() -> None:
@@ -129,8 +139,10 @@ def test_a_coroutine_function_gives_an_awaitable_of_the_trace() -> None:
         await asyncio.sleep(0)
         return Args(url=url.upper())
 
+    fetch.post(lambda result: asyncio.sleep(0, result + "!"), name="loud")
     trace = asyncio.run(trace_of(fetch)("a"))
-    assert (trace.names, trace.result, trace["shout"].answer) == (("shout", "fetch"), "A", Args(url="A"))
+    assert (trace.names, trace.result, trace["shout"].answer) == (("shout", "fetch", "loud"), "A!", Args(url="A"))
+    assert trace["loud"].answer == "A!"
     assert isinstance(asyncio.run(trace_of(fetch)(3)).exc, AttributeError)
 
 
@@ -186,6 +198,7 @@ def test_a_chain_is_drawn_with_its_conditions() -> None:
     lines = draw_chain(hooks(price)).splitlines()
     assert lines[0].endswith("price, 6 hooks")
     assert lines[1:3] == ["  pre        at_least_one", "  pre        late (priority=70, after='at_least_one')"]
+    assert draw_chain(hooks(price), 4).splitlines() == [*lines[:5], "  ... and 2 more"]
 
 
 def test_assert_order_reads_the_chain_and_takes_the_targets_own_name() -> None:
@@ -199,6 +212,15 @@ def test_assert_order_reads_the_chain_and_takes_the_targets_own_name() -> None:
         assert_order(price, "at_least_one", "twice")
     with pytest.raises(HookTypeError, match=r"assert_order\(\) was given no names of hooks"):  # it passed
         assert_order(price)
+    price.post(lambda: None, name="at_least_one")
+    with pytest.raises(AssertionError, match=r"'at_least_one' does not run before 'discount'"):
+        assert_order(price, "at_least_one", "discount")
+
+    @event
+    def sold(item: str) -> None: ...
+
+    sold.on(lambda: None, name="mail")
+    assert_order(sold, "mail", "sold")
 
 
 def test_the_arguments_of_a_method_have_its_object_and_those_of_a_wrapper_the_names_that_it_shows() -> None:
