@@ -7,11 +7,13 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from math import inf
 
 from aspecthook._errors import WarningsTo, WeaveWarning, plural
-from aspecthook._hints import Any
+from aspecthook._hints import Any, Never
 
 from ._definitions import end_main, watch_main
 from ._names import of_main
@@ -57,7 +59,6 @@ def _begin(settings: dict[str, Any], *, named: bool) -> None:
 
 def _record(options: dict[str, Any]) -> None:
     """Record calls until the process ends; also those of functions that other exit handlers call."""
-    from aspecthook import weave
     from aspecthook.record import record
     from aspecthook.record._json_lines import JsonLines
 
@@ -77,8 +78,23 @@ def _record(options: dict[str, Any]) -> None:
     # A recorded call takes two frames, and three if it is of an `lru_cache`; what records it takes some more.
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
     atexit.register(tape.stop)
-    # A process that ends so, as those of `multiprocessing` do, runs no exit handlers.
-    _kept.extend((tape, hide_frames(), weave("os:_exit", pre=tape._recorder.close)))
+    _kept.extend((tape, hide_frames()))
+    _before_exit(tape._recorder.close)
+
+
+def _before_exit(close: Callable[[], object]) -> None:
+    """Call something before the process ends by `os._exit`, as those of `multiprocessing` do: no exit handlers run.
+
+    This is no weaving: to hook a C function takes wrapt, which imports asyncio, for longer than all that we import.
+    """
+    exit_at_once = os._exit
+
+    @wraps(exit_at_once)
+    def exit_recorded(status: int) -> Never:
+        close()
+        exit_at_once(status)
+
+    setattr(os, "_exit", exit_recorded)
 
 
 def noted(path: str) -> WarningsTo:
