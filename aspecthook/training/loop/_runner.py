@@ -388,7 +388,7 @@ class Runner:
     def _take_step(self) -> None:
         """Call the optimizer step for the gradients of a group of batches."""
         if self.amp is not None:
-            self.amp.unscale(self.optimizer)
+            self.amp.unscale_(self.optimizer)
         self.optimizer_step()
         if self.amp is not None:
             self.amp.update()
