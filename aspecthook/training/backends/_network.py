@@ -28,11 +28,11 @@ from ._state import check_arrays
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = Any  # an array, or one of autograd's boxes, for which it has no types
 
-# Any: autograd has no types.
-_core: Any = import_module("autograd.core")
-_tracer: Any = import_module("autograd.tracer")
+# They are imported by name, since autograd has no types.
+_core = import_module("autograd.core")
+_tracer = import_module("autograd.tracer")
 # NumPy's functions, which autograd can differentiate.
-anp: Any = import_module("autograd.numpy")
+anp = import_module("autograd.numpy")
 
 # Of the boxes that meet in a computation, autograd differentiates those of the greatest depth first. Its own functions
 # make boxes of the depths 0, 1, … With a lower depth, our boxes contain all of those, so that a loss may contain a

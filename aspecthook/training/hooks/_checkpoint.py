@@ -40,7 +40,7 @@ class KeptFiles:
     __slots__ = ("_most", "_with_optimizer", "due", "folder", "mark", "names")
 
     def __init__(
-        self, folder: Path | None, most: int | None, with_optimizer: bool, *, mark: float | None = None
+        self, folder: Path | None, most: int | None, *, mark: float | None = None, with_optimizer: bool = True
     ) -> None:
         self.folder: Path = Path() if folder is None else folder
         self._most, self._with_optimizer = most, with_optimizer
@@ -171,9 +171,9 @@ class CheckpointHook(Hook):
         self._watched: Monitor | None = None
         if self.save_best is not None:
             self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
-        self._best = KeptFiles(self.out_dir, 1, save_optimizer)  # its mark is the best score
+        self._best = KeptFiles(self.out_dir, 1, with_optimizer=save_optimizer)  # its mark is the best score
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
-        self._files = KeptFiles(self.out_dir, self.max_keep, save_optimizer, mark=0)
+        self._files = KeptFiles(self.out_dir, self.max_keep, mark=0, with_optimizer=save_optimizer)
 
     @property
     def kept(self) -> tuple[Path, ...]:

@@ -124,10 +124,16 @@ class CSVLogger(Callback):
         writer = csv.writer(text, delimiter=self.separator)
         if not path.exists() or not path.stat().st_size:
             writer.writerow(["epoch", *map(as_text, self.keys)])
-        cells = [logs.get(key, "NA") for key in self.keys]
-        writer.writerow([epoch, *(as_text(cell) if isinstance(cell, str) else cell for cell in cells)])
+        writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
         append(path, text.getvalue().encode(errors="replace"))
         self._size = path.stat().st_size
+
+
+def _cell(value: Any) -> object:
+    if isinstance(value, str):
+        return as_text(value)
+    is_single = not hasattr(value, "__iter__") or getattr(value, "ndim", 1) == 0
+    return value if is_single else f'"[{", ".join(map(str, value))}]"'
 
 
 _CHECKPOINT = "latest.safetensors"

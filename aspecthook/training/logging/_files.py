@@ -256,7 +256,7 @@ class EventFile:
 
     def write(self, row: Row) -> None:
         """Write the numbers of a row at the iteration of the run; rates have the same names in all modes."""
-        scalar: Any = import_module("tensorboardX.summary").scalar
+        scalar = import_module("tensorboardX.summary").scalar
         try:
             if not self._writer:
                 self._open()
@@ -278,12 +278,12 @@ class EventFile:
         suffix = f".{os.getpid()}.{time_ns()}"  # several files may begin in one second
         self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self._folder}/events", suffix)
         if self._start is not None:
-            log: Any = import_module("tensorboardX.proto.event_pb2").SessionLog
+            log = import_module("tensorboardX.proto.event_pb2").SessionLog
             self._write_event(self._start, session_log=log(status=log.START))
             self._start = None
 
     def _write_event(self, step: int, **content: Any) -> None:
-        event: Any = import_module("tensorboardX.proto.event_pb2").Event
+        event = import_module("tensorboardX.proto.event_pb2").Event
         self._writer.write_event(event(wall_time=time(), step=step, **content))
 
     def close(self) -> None:
