@@ -7,7 +7,7 @@ values and the check of arrays. The other modules are the library behind `aspect
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._backend import Backend
@@ -23,7 +23,7 @@ def backend_of(model: object = None) -> Backend:
     from ._backend import Backend
 
     backend = Backend()
-    torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
+    torch = sys.modules.get("torch")  # it was imported to make a PyTorch module
     first = next(iter(backend.parts(model).values()), None)
     if torch is not None and (model is None or isinstance(first, torch.nn.Module)):
         from ._torch import TorchBackend

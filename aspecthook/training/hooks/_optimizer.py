@@ -59,15 +59,8 @@ class OptimizerHook(Hook):
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Runner) -> None:
-        """Set the number of batches in a step, unless the runner was given another number."""
-        if self.cumulative_iters is None:
-            return
-        if runner.accumulate not in (1, self.cumulative_iters):
-            raise TrainingError(
-                f"{type(self).__name__}(cumulative_iters={self.cumulative_iters}) and Runner(accumulate="
-                f"{runner.accumulate}) contradict each other; leave one of them out"
-            )
-        runner.accumulate = self.cumulative_iters
+        """Set the number of batches in a step."""
+        runner.accumulate = self.cumulative_iters or runner.accumulate
 
     def before_optimizer_step(self, runner: Runner) -> None:
         """Clip the gradients."""

@@ -366,11 +366,10 @@ def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exc
 # Loading
 
 
-@pytest.mark.parametrize("resume", [True, False])
-def test_the_loader_hook_loads_a_file_before_the_run(resume: bool, tmp_path: Path) -> None:
+def test_the_loader_hook_loads_a_file_before_the_run(tmp_path: Path) -> None:
     run(tmp_path, CheckpointHook(), epochs=2)
-    runner = run(None, CheckpointLoaderHook(tmp_path / "epoch_1.safetensors", resume=resume), epochs=1)
-    assert runner.resumed == resume and runner.iter == 3
+    runner = run(None, CheckpointLoaderHook(tmp_path / "epoch_1.safetensors"), epochs=1)
+    assert runner.resumed and runner.iter == 3
     assert run(None, CheckpointLoaderHook(tmp_path), epochs=3).iter == 9
 
 

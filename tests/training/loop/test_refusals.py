@@ -162,7 +162,7 @@ def test_a_run_inside_a_run_is_refused(stage: str, again: Callable[[Runner], Any
         ("lr", None, HookTypeError, "lr=None is not a number"),
         ("lr", float("nan"), HookOptionError, "lr=nan; give a number"),
         ("lr", True, HookTypeError, "lr=True is not a number"),
-        ("weight_decay", "x", HookTypeError, "weight_decay='x' is not a number"),
+        ("momentum", "x", HookTypeError, "momentum='x' is not a number"),
     ],
 )
 def test_options_of_the_numpy_optimizer_are_numbers(name: str, value: Any, error: type[Exception], says: str) -> None:
