@@ -77,8 +77,10 @@ def _record(options: dict[str, Any]) -> None:
     # A recorded call takes two frames, and three if it is of an `lru_cache`; what records it takes some more.
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
     atexit.register(tape.stop)
-    # A process that ends so, as those of `multiprocessing` do, runs no exit handlers.
-    _kept.extend((tape, hide_frames(), weave("os:_exit", pre=tape._recorder.close)))
+    # A process that ends so, as those of `multiprocessing` do, or replaces itself runs no exit handlers.
+    write_rest = tape._recorder.write_rest
+    exiting = weave("os:_exit", pre=lambda: write_rest(ended=True))
+    _kept.extend((tape, hide_frames(), exiting, weave("os:execv, os:execve", pre=lambda: write_rest(ended=False))))
 
 
 def noted(path: str) -> WarningsTo:

@@ -46,11 +46,12 @@ class Table(list[Row]):
         return "\n".join(columns([heads, *rows]))
 
 
+_SUMS = ("calls", "errors", "total", "own")
+
+
 @final
 class Total:
     """The sums of one function, in memory that does not grow with its calls."""
-
-    __slots__ = ("calls", "durations", "errors", "lengths", "own", "total")
 
     def __init__(self) -> None:
         self.calls = self.errors = 0
@@ -83,15 +84,12 @@ class Total:
     def entry(self) -> dict[str, Any]:
         """Return the sums as an entry of a file."""
         self._count()
-        names = ("calls", "errors", "total", "own", "durations")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*_SUMS, "durations")}
 
     def add_entry(self, entry: dict[str, Any]) -> None:
         """Add what such an entry has."""
-        self.calls += entry["calls"]
-        self.errors += entry["errors"]
-        self.total += entry["total"]
-        self.own += entry["own"]
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + entry[name])
         self.durations.update({int(half): many for half, many in entry["durations"].items()})
 
     def quantile(self, share: float) -> float:

@@ -23,6 +23,7 @@ from math import inf
 from operator import attrgetter
 from time import perf_counter, time
 
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WarningsTo, listener, warn
 from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
@@ -71,8 +72,8 @@ class Strand:
         # The sums of the calls that are only counted, since they were written; and when they are written next.
         self.totals: defaultdict[Function, Total] = defaultdict(Total)
         self.due = 0.0
-        thread = self.thread = threading.current_thread()
-        self.name = thread.name
+        thread = threading.current_thread()
+        self.name, self.ident = thread.name, thread.ident
         if not recorder.live:
             recorder.strands.append(self)
 
@@ -129,15 +130,13 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(
-        self, redaction: Redaction, max_depth: int | None = None, to: To = None, last: int | None = None
-    ) -> None:
+    def __init__(self, redaction: Redaction, max_depth: int | None = None, to: To = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
         self._max_depth = max_depth
-        self.sink = sink_of(to, self.started, last)
+        self.sink = sink_of(to, self.started)
         # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
         self.live = self.sink is not None
         # For the sink: the calls that have not ended.
@@ -153,6 +152,8 @@ class Recorder:
         self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
         self._numbers = count(1)
+        self.functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
+        self.key = f"tape {id(self)}"  # in the `state` of a call that has turns: the recorded one
         self.here = Here(self)
         _recorders.add(self)
 
@@ -191,14 +192,8 @@ class Recorder:
     def collect(self) -> list[RecordedCall]:
         """Return the calls, in the order in which they began."""
         with self._collecting:
-            for strand in self.strands.copy():
-                has_ended = not _is_alive(strand.thread)
-                if not self.live:
-                    self._read(strand)
-                elif has_ended:
-                    self._write_counts(strand)
-                if has_ended:
-                    self.strands.remove(strand)
+            for strand in () if self.live else self.strands.copy():
+                self._read(strand)
             fresh, self._fresh = sorted(self._fresh, key=attrgetter("begin")), []
             for call in fresh:
                 if call.parent is not None:
@@ -220,7 +215,10 @@ class Recorder:
         try:
             self._read(strand)
             if counting is None and self._is_counting and not strand.notes:
-                self.collect()  # the counts of threads that have ended
+                # The thread that had this number before has ended.
+                for ended in [one for one in self.strands if one.ident == strand.ident]:
+                    self._write_counts(ended)
+                    self.strands.remove(ended)
                 self.strands.append(strand)
                 counting = strand
             elif counting is not None and now >= strand.due and _has_room(_ROOM):
@@ -332,11 +330,6 @@ class Recorder:
 
     # The sink
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether its calls go nowhere any more."""
-        return self.live and self.sink is None
-
     def _send(self, what: str, *given: object) -> None:
         """Call this method of the sink, if it has it."""
         try:
@@ -365,29 +358,28 @@ class Recorder:
 
             logging.getLogger("aspecthook").warning(message)
 
-    def close(self) -> None:
-        """Write what has not ended, and close the sink."""
+    def write_rest(self, *, ended: bool) -> None:
+        """Write what waits, as before the program is replaced; in the end, also what runs, and close the sink."""
         here = self.here
         here.note = IGNORED
         try:
-            for call in list(self._open.values()):
+            for call in list(self._open.values()) if ended else ():
                 self._send("write", call)
             for strand in self.strands.copy() if self.live else ():
-                last = copy(strand)
-                last.stack = strand.stack.copy()  # of a thread that may go on
-                if last.stack:
+                if ended and strand.stack:
+                    last = copy(strand)
+                    last.stack = strand.stack.copy()  # its thread may go on
                     last.pop(last.stack[0][0], CLOCK[0]())
-                self._write_counts(last)
-            self._send("close")
-            self.sink = None
+                self._write_counts(strand)
+            self._send("close" if ended else "flush")
+            self.sink = None if ended else self.sink
         finally:
             here.note = here.strand.notes.extend
 
     def forked(self) -> None:
         """Go on in the child of a fork, in which only this thread is left."""
         self._collecting = threading.RLock()  # another thread may have held it
-        if not self.live:
-            self.collect()
+        self.collect()
         self.process = os.getpid()
         strand = self.here.strand
         self.strands[:] = [strand]
@@ -424,13 +416,6 @@ def _deeper(top: RecordedCall | None, outer: RecordedCall) -> RecordedCall:
             return outer
         inner = inner.parent
     return outer if top is None else top
-
-
-def _is_alive(thread: threading.Thread) -> bool:
-    try:
-        return thread.is_alive()
-    except (AssertionError, RuntimeError):  # it has ended, and was not started by `threading`; the first one up to 3.12
-        return False
 
 
 def _task() -> str | None:

@@ -14,16 +14,11 @@ class RecordWarning(UserWarning):
     """A sink has failed, and gets no more calls. The program continues.
 
     Example:
-        >>> import shlex, warnings
+        >>> import shlex, types, warnings
         >>> from aspecthook.record import record
-        >>> class Full:
-        ...     def write(self, call):
-        ...         raise OSError("no space left")
-        ...
-        ...     def close(self): ...
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     warnings.simplefilter("always")
-        ...     with record("shlex:quote", to=Full()):
+        >>> full = types.SimpleNamespace(write=lambda call: 1 / 0, close=lambda: None)
+        >>> with warnings.catch_warnings(record=True, action="always") as caught:
+        ...     with record("shlex:quote", to=full):
         ...         word = shlex.quote("my file")
         >>> [warning.category.__name__ for warning in caught]
         ['RecordWarning']
@@ -42,18 +37,14 @@ class Sink(Protocol):
     Example:
         >>> import shlex
         >>> from aspecthook.record import record
-        >>> class Names:
-        ...     def __init__(self):
-        ...         self.names = []
-        ...
+        >>> class Names(list):
         ...     def write(self, call):
-        ...         self.names.append(call.name)
+        ...         self.append(call.name)
         ...
         ...     def close(self): ...
-        >>> names = Names()
-        >>> with record("shlex:quote", to=names):
+        >>> with record("shlex:quote", to=(names := Names())):
         ...     word = shlex.quote("my file")
-        >>> names.names
+        >>> names
         ['quote']
     """
 
@@ -69,14 +60,12 @@ class Sink(Protocol):
 To: TypeAlias = "str | PathLike[str] | Sink | None"
 
 
-def sink_of(to: To, started: float, last: int | None) -> Any:
+def sink_of(to: To, started: float) -> Any:
     """Return a sink, that of a path being JSON lines; None if calls are kept instead."""
     if isinstance(to, (str, PathLike)):
         from ._json_lines import JsonLines
 
-        return JsonLines(to, started, last)
-    if last is not None:
-        raise HookOptionError(f"last={last} needs a recording on disk; give its path, as in to='calls.jsonl'")
+        return JsonLines(to, started)
     if to is not None and not all(callable(getattr(to, name, None)) for name in ("write", "close")):
         raise HookOptionError(f"to={brief(to)}; give a path, or an object with write(call) and close()")
     return to

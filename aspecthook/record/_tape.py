@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from os import PathLike
 
+from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookOptionError, brief, entrance, plural
 from aspecthook._hints import TYPE_CHECKING, Any, Self, cast, final
 from aspecthook._values import Redact, Redaction, same, shown_time
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
-from ._hooks import Hooks
+from ._hooks import Recording
 from ._recorder import Recorder
 from ._sinks import To
 
@@ -36,7 +37,6 @@ class Tape:
             ``(name, value) -> bool``; ``result`` and ``error`` are names too.
         max_depth: The greatest number of levels of a tree that are recorded.
         to: Where calls go as they end, instead of into memory: a path, for JSON lines, or a `Sink`.
-        last: Write only this many calls, those that ended last, when the recording ends; by default all.
 
     Raises:
         WeaveError: A target cannot be woven, or does not exist; then nothing is recorded.
@@ -64,13 +64,12 @@ class Tape:
         redact: Redact = None,
         max_depth: int | None = None,
         to: To = None,
-        last: int | None = None,
     ) -> None:
-        for name, limit in (("max_depth", max_depth), ("last", last)):
-            if limit is not None and (not isinstance(cast("object", limit), int) or limit < 1):
-                raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
-        self._recorder = Recorder(Redaction(redact), max_depth, to, last)
-        self._hooks = Hooks(self._recorder, arguments=arguments)
+        if max_depth is not None and (not isinstance(cast("object", max_depth), int) or max_depth < 1):
+            raise HookOptionError(f"max_depth={brief(max_depth)}; give a number of 1 or more, or None for no limit")
+        self._recorder = Recorder(Redaction(redact), max_depth, to)
+        kinds: tuple[Kind, ...] = ("pre", "around", "always")
+        self._hooks: dict[str, Any] = {kind: Recording(kind, self._recorder, keep=arguments) for kind in kinds}
         self._woven = ExitStack()
         try:
             for target in targets:
@@ -90,17 +89,16 @@ class Tape:
             WeaveError: The target cannot be woven, or does not exist.
             HookOptionError: The tape has stopped, and its files are closed.
         """
-        hooks = self._hooks
-        if self._recorder.is_closed:
+        if self._recorder.live and self._recorder.sink is None:
             raise HookOptionError("this tape has stopped, and where its calls went is closed; make a new one")
-        woven = weave(target, pre=hooks.pre, around=hooks.around, always=hooks.always, where=where, name="tape")
+        woven = weave(target, **self._hooks, where=where, name="tape")
         self._woven.callback(woven.remove)
         return self
 
     def stop(self) -> None:
         """Stop recording, and keep the calls. A sink gets those that still run, and is closed."""
         self._woven.close()
-        self._recorder.close()
+        self._recorder.write_rest(ended=True)
 
     # The calls
 
