@@ -30,13 +30,7 @@ _Make = Callable[..., Callable[..., Any]]
 
 @final
 class Recording(Maker):
-    """A hook that is made for each function: the pre, the around or the always hook of a recorder.
-
-    Args:
-        kind: The kind of hook.
-        recorder: Where it notes what happens.
-        keep: Whether arguments and results are kept.
-    """
+    """A hook that is made for each function, and notes what happens; `keep`: whether with arguments and results."""
 
     def __init__(self, kind: Kind, recorder: Recorder, *, keep: bool) -> None:
         super().__init__(_MAKERS[kind][0])

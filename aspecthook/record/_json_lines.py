@@ -155,11 +155,9 @@ def _moved_up(number: int) -> int:
     """Return a high descriptor of the same file, if the process may have one; the low one is closed then."""
     try:
         import fcntl
-    except ImportError:  # on Windows
-        return number
-    try:
+
         high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-    except OSError:  # the process may open fewer files
+    except (ImportError, OSError):  # on Windows; or the process may open fewer files
         return number
     os.close(number)
     return high

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import AspecthookError, brief, printable
+from aspecthook._values import Shown
 
 from ._calls import Function, RecordedCall, RecordedError
 from ._functions import Table, Totals
@@ -208,8 +209,10 @@ def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[Re
     if entry["duration"] is not None:
         call.end(call.begin + _seconds(entry["duration"] / 1e9), exc)
     if "arguments" in entry or "result" in entry:
-        arguments = {printable(name): printable(str(text)) for name, text in entry.get("arguments", {}).items()}
-        call.set_texts(arguments, _text(entry.get("result")))
+        arguments = entry.get("arguments", {}).items()
+        result = _text(entry.get("result"))
+        call._arguments = {printable(name): Shown(printable(str(text))) for name, text in arguments}
+        call._result, call.has_values = None if result is None else Shown(result), True
     parent: Any = entry["parent"]
     if parent is None:
         return call, None

@@ -31,7 +31,6 @@ from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
 from ._functions import Total
-from ._sinks import RecordWarning, To, sink_of
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
@@ -54,6 +53,24 @@ Note: TypeAlias = tuple[str, Any, float, Any, Any]
 
 # What takes the notes of a thread in which a sink, or a `repr` for it, runs: what they call is not recorded.
 IGNORED: Callable[[Note], None] = deque[Any](maxlen=0).extend
+
+
+class RecordWarning(UserWarning):
+    """A sink has failed, and gets no more calls. The program continues.
+
+    Example:
+        >>> import shlex, types, warnings
+        >>> from aspecthook.record import record
+        >>> full = types.SimpleNamespace(write=lambda call: 1 / 0, close=lambda: None)
+        >>> with warnings.catch_warnings(record=True, action="always") as caught:
+        ...     with record("shlex:quote", to=full):
+        ...         word = shlex.quote("my file")
+        >>> [warning.category.__name__ for warning in caught]
+        ['RecordWarning']
+    """
+
+
+RecordWarning.__module__ = "aspecthook.record"  # where users import it, and what filters name
 
 
 @final
@@ -130,13 +147,13 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(self, redaction: Redaction, max_depth: int | None = None, to: To = None) -> None:
+    def __init__(self, redaction: Redaction, max_depth: int | None = None, sink: Any = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
         self._max_depth = max_depth
-        self.sink = sink_of(to, self.started)
+        self.sink = sink
         # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
         self.live = self.sink is not None
         # For the sink: the calls that have not ended.
@@ -411,11 +428,9 @@ def _has_room(frames: int) -> bool:
 def _deeper(top: RecordedCall | None, outer: RecordedCall) -> RecordedCall:
     """Return which of two calls is inside the other: what runs in this thread, or in this context."""
     inner: RecordedCall | None = outer
-    while inner is not None:
-        if inner is top:
-            return outer
+    while inner is not None and inner is not top:
         inner = inner.parent
-    return outer if top is None else top
+    return outer if inner is not None or top is None else top
 
 
 def _task() -> str | None:
