@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
 from aspecthook._hints import Any, final
-from aspecthook._values import PLAIN, Redaction, Shown
+from aspecthook._values import PLAIN, Redaction
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
 _MOST_TURNS = 1_000
@@ -149,10 +149,6 @@ class RecordedCall:
             depth, parent = depth + 1, parent.parent
         return depth
 
-    def has_name(self, name: str) -> bool:
-        """Whether a name means this function: the whole label, or its end after a dot."""
-        return name == self.label or f".{self.name}".endswith(f".{name}")
-
     def shown_arguments(self) -> dict[str, str]:
         """Return the arguments as shortened texts, without redacted values."""
         shortener = self._redaction.shortener
@@ -202,12 +198,6 @@ class RecordedCall:
         self.begin += seconds
         self._end = None if self._end is None else self._end + seconds
         self.turns = [(begin + seconds, length) for begin, length in self.turns]
-
-    def set_texts(self, arguments: dict[str, str], result: str | None) -> None:
-        """Set the texts of the arguments and of the result."""
-        self.has_values = True
-        self._arguments = {name: Shown(text) for name, text in arguments.items()}
-        self._result = None if result is None else Shown(result)
 
     def add_turn(self, begin: float, end: float) -> None:
         """Record a turn of a generator or a coroutine."""
