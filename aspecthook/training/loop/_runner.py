@@ -237,6 +237,8 @@ class Runner:
         for mode, loader in loaders.items():
             check_loader(loader, f"the data for {mode}")
         self.loaders, self.stopping = loaders, False
+        # A hook that failed after an iteration, or an epoch, has kept an earlier fit from counting what was complete.
+        self.epoch, self.iter, self.step = self.progress.epoch, self.progress.iter, self.progress.step
         self.progress.length = length_of(train)
         self._note_length()
         if self.seed is not None and not self.resumed and not self.iter:

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aspecthook import HookOptionError, HookTypeError
+from aspecthook import HookOptionError, HookTypeError, hooks
 from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
-from aspecthook.training.hooks._monitor import known_rule
 from tests.training.kit import Loss, Optimizer, flat
 
 
@@ -252,18 +251,6 @@ def test_a_score_that_is_not_a_number_is_refused(score: object, tmp_path: Path) 
         run(tmp_path, CheckpointHook(save_best="acc"), scores=[score])
 
 
-@pytest.mark.parametrize(
-    ("keys", "rule"),
-    [
-        ("acc top AR@ auc precision mAP mDice mIoU val_accuracy accuracy_top-1 bbox_mAP_50 AR@100 AUC", "greater"),
-        ("loss val_loss LOSS decode.loss_ce", "less"),
-        ("top_loss", "greater"),  # as in mmcv, whose greater ones come first
-    ],
-)
-def test_the_rule_is_known_by_the_name_as_in_mmcv(keys: str, rule: str) -> None:
-    assert {known_rule(key) for key in keys.split()} == {rule}
-
-
 def test_a_rule_that_the_name_does_not_show_is_required_at_once() -> None:
     with pytest.raises(HookOptionError, match="the name 'f1' does not show .*; give rule="):
         CheckpointHook(save_best="f1")
@@ -370,6 +357,9 @@ def test_the_loader_hook_loads_a_file_before_the_run(tmp_path: Path) -> None:
     run(tmp_path, CheckpointHook(), epochs=2)
     runner = run(None, CheckpointLoaderHook(tmp_path / "epoch_1.safetensors"), epochs=1)
     assert runner.resumed and runner.iter == 3
+    runner.max_epochs = 2
+    hooks(runner.load_checkpoint).pre(lambda: 1 / 0)  # a second run does not load it again
+    runner.fit([0, 1, 2])
     assert run(None, CheckpointLoaderHook(tmp_path), epochs=3).iter == 9
 
 

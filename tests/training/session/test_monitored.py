@@ -46,14 +46,17 @@ class Once:
     st.integers(0, 9),
     st.integers(0, 9),
     st.booleans(),
+    st.sampled_from([("train_iter", "pre"), ("train_iter", "post"), ("train_epoch", "pre"), ("train_epoch", "post")]),
 )
 def test_the_stages_are_those_of_fit(
-    batches: int, accumulate: int, end: dict[str, Any], workflow: Any, stop: int, skip: int, sized: bool
+    batches: int, accumulate: int, end: dict[str, Any], workflow: Any, stop: int, skip: int, sized: bool, where: Any
 ) -> None:
     def made() -> tuple[Runner, Everything]:
         options = {} if workflow is None else {"workflow": workflow}
         runner = plain(accumulate=accumulate, **end, **options)
-        hooks(runner.train_iter).post(lambda runner: runner.request_stop() if runner.iter == stop else None)
+        stage, kind = where
+        asks = hooks(getattr(runner, stage))
+        asks.add(kind, lambda runner: runner.request_stop() if runner.iter == stop else None)
         hooks(runner.train_iter).pre(lambda runner: Return(None) if runner.iter == skip else None)
         if runner.by_epoch:
             hooks(runner.train_epoch).pre(lambda epoch: Return(None) if epoch == skip else None)
