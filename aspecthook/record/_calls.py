@@ -22,15 +22,20 @@ class Function:
         self.file: str | None = file
         self.line: int | None = line
         self.site: Site | None = site
-        # The name of its ``**kwargs``.
-        self.extra: str | None = None if site is None else site.signature.extra
+        # The names of its parameters, if all of them are passed by position, as most are: that is quicker read.
+        self._names: tuple[str, ...] = ()
+        if site is not None and site.signature.positional == len(site.signature.names) and site.shown() is None:
+            self._names = site.signature.names
 
-    def arguments(self, given: Any) -> dict[str, Any]:
-        """Return arguments by name, from those that were noted."""
+    def arguments(self, given: Any, redaction: Redaction) -> dict[str, Any]:
+        """Return arguments by name, without what is redacted, from those that were noted."""
+        args, kwargs = given
         if self.site is None:
             return {}
-        args, kwargs = given
-        return self.site.arguments(self.site.signature.join(args, kwargs))
+        if self._names and not redaction.active:
+            return dict(zip(self._names, args))  # noqa: B905  # the function has checked how many there are
+        arguments = self.site.arguments(self.site.signature.join(args, kwargs))
+        return redaction.arguments(arguments, self.site.signature.extra)
 
 
 @final
@@ -122,8 +127,8 @@ class RecordedCall:
     def arguments(self) -> dict[str, Any]:
         """The arguments by name; empty if they were not recorded."""
         if self._arguments is None:
-            arguments = {} if self._raw is None else self.function.arguments(self._raw)
-            self._arguments, self._raw = self._redaction.arguments(arguments, self.function.extra), None
+            self._arguments = {} if self._raw is None else self.function.arguments(self._raw, self._redaction)
+            self._raw = None
         return self._arguments
 
     @property
