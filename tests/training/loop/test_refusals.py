@@ -97,7 +97,7 @@ def test_impossible_parts_of_a_run_are_refused(
         (
             lambda _: run_of("numpy").restore({"model": {}}, resume=True),
             TrainingError,
-            "this checkpoint has no 'progress'; load another checkpoint; nothing was changed",
+            "this checkpoint has no 'progress', so the run cannot be resumed from it; load another checkpoint, or the ",
         ),
     ],
 )
