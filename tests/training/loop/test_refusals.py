@@ -94,6 +94,11 @@ def test_impossible_parts_of_a_run_are_refused(
             TrainingError,
             "this is not a checkpoint of a run: it has no 'model'; what it has: nothing",
         ),
+        (
+            lambda _: run_of("numpy").restore({"model": {}}, resume=True),
+            TrainingError,
+            "this checkpoint has no 'progress', so the run cannot be resumed from it; load another checkpoint, or the ",
+        ),
     ],
 )
 def test_what_a_run_cannot_use_is_refused(
