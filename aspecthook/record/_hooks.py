@@ -141,7 +141,8 @@ def _begin(recorder: Recorder, function: Function, _: str, keep: bool) -> Callab
         try:
             counting = here.counting
             if counting is not None:
-                counting.push(function, function, clock())
+                counting.running[function] += 1  # as `push` does, of which no frame is made
+                counting.stack.append([function, clock(), 0.0])
                 return
             around = outer()
         except RecursionError:  # likewise
