@@ -105,7 +105,11 @@ def _turns(recorder: Recorder, _: Function, style: str, __: bool) -> Callable[[C
         turn = turns_of(recorded)
         if style == "generator":
             return stepped(source, turn)
-        return astepped(source, lambda step, *args: awaited(step(*args), turn))
+
+        def take(step: Callable[..., Any], *args: Any) -> Any:
+            return awaited(step(*args), turn)
+
+        return astepped(source, take)
 
     async def coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
         recorded, source = call.state.get(recorder.key), proceed()
