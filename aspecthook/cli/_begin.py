@@ -79,8 +79,9 @@ def _record(options: dict[str, Any]) -> None:
     atexit.register(tape.stop)
     # A process that ends so, as those of `multiprocessing` do, or replaces itself runs no exit handlers.
     write_rest = tape._recorder.write_rest
-    exiting = weave("os:_exit", pre=lambda: write_rest(ended=True))
-    _kept.extend((tape, hide_frames(), exiting, weave("os:execv, os:execve", pre=lambda: write_rest(ended=False))))
+    _kept.extend((tape, hide_frames(), weave("os:_exit", pre=lambda: write_rest(ended=True))))
+    # Not by a hook: where there is nothing to execute, the error has no frame of ours in its traceback.
+    sys.addaudithook(lambda event, _: write_rest(ended=False) if event == "os.exec" else None)
 
 
 def noted(path: str) -> WarningsTo:

@@ -85,11 +85,11 @@ def summary(path: str | PathLike[str]) -> Table:
             took = None if duration == "null" else int(duration) / 1e9
             failed = '"error":{"' in values  # no text in it has a quotation mark without a backslash
             totals[labels[of]].add(took, int(own) / 1e9, failed=failed, recursive=recursive is not None)
-        elif line.startswith('{"function":'):
-            entry = json.loads(line)
+            continue
+        entry: dict[str, Any] = json.loads(line)
+        if "function" in entry:
             labels[str(entry["function"])] = printable(entry["name"])
-        elif line.startswith('{"counted":'):
-            entry = json.loads(line)
+        elif "counted" in entry:
             totals[labels[str(entry["counted"])]].add_entry(entry)
     return totals.table()
 
