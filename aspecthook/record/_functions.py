@@ -32,13 +32,7 @@ class Row(NamedTuple):
 
 @final
 class Table(list[Row]):
-    """Rows, the longest own time first; ``print(table)`` aligns them.
-
-    Example:
-        >>> print(Table([Row("shop:price", 3, 0, 0.25, 0.25, 0.001, 0.2)]))
-        function    calls  errors   total     own   p50     p99
-        shop:price      3       0  250 ms  250 ms  1 ms  200 ms
-    """
+    """Rows, the longest own time first; ``print(table)`` aligns them."""
 
     def __str__(self) -> str:
         heads = ("function", "calls", "errors", "total", "own", "p50", "p99")

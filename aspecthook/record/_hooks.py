@@ -105,7 +105,11 @@ def _turns(recorder: Recorder, _: Function, style: str, __: bool) -> Callable[[C
         turn = turns_of(recorded)
         if style == "generator":
             return stepped(source, turn)
-        return astepped(source, lambda step, *args: awaited(step(*args), turn))
+
+        def take(step: Callable[..., Any], *args: Any) -> Any:
+            return awaited(step(*args), turn)
+
+        return astepped(source, take)
 
     async def coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
         recorded, source = call.state.get(recorder.key), proceed()
@@ -141,7 +145,8 @@ def _begin(recorder: Recorder, function: Function, _: str, keep: bool) -> Callab
         try:
             counting = here.counting
             if counting is not None:
-                counting.push(function, function, clock())
+                counting.running[function] += 1  # as `push` does, of which no frame is made
+                counting.stack.append([function, clock(), 0.0])
                 return
             around = outer()
         except RecursionError:  # likewise

@@ -99,11 +99,8 @@ class JsonLines:
         return number
 
     def flush(self, wait: float = -1) -> None:
-        """Write the lines that wait, unless another thread does, or what is interrupted in this thread.
-
-        Where only the last calls are written, they wait until the end.
-        """
-        if self._is_closed or (self._last is not None and wait < 0):
+        """Write the lines that wait, unless another thread does, or what is interrupted in this thread."""
+        if self._is_closed or (self._last is not None and wait < 0):  # the last calls are known at the end
             return
         while (self._lines or self._block) and self._writing.acquire(wait > 0, wait):
             try:

@@ -85,11 +85,11 @@ def summary(path: str | PathLike[str]) -> Table:
             took = None if duration == "null" else int(duration) / 1e9
             failed = '"error":{"' in values  # no text in it has a quotation mark without a backslash
             totals[labels[of]].add(took, int(own) / 1e9, failed=failed, recursive=recursive is not None)
-        elif line.startswith('{"function":'):
-            entry = json.loads(line)
+            continue
+        entry: dict[str, Any] = json.loads(line)
+        if "function" in entry:
             labels[str(entry["function"])] = printable(entry["name"])
-        elif line.startswith('{"counted":'):
-            entry = json.loads(line)
+        elif "counted" in entry:
             totals[labels[str(entry["counted"])]].add_entry(entry)
     return totals.table()
 
@@ -152,7 +152,12 @@ def _read(path: Path, found: _Found, headers: dict[int, dict[str, Any]]) -> Iter
     for number, entry in enumerate(_entries(path), 1):
         try:
             if "aspecthook" in entry:
-                process, started = _header(entry, path)
+                if entry["aspecthook"] != "calls" or entry.get("version") != VERSION:
+                    version = brief(entry.get("version"))
+                    raise RecordingError(
+                        f"{path} has the version {version}, and this aspecthook reads version {VERSION}"
+                    )
+                process, started = int(entry["process"]), _seconds(entry["started"])
                 headers[process] = entry
                 functions = {}
                 yield started
@@ -187,14 +192,6 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
             if type(entry) is not dict:
                 raise RecordingError(f"{path}:{number} is not an entry of a recording: {brief(line)}")
             yield cast("dict[str, Any]", entry)
-
-
-def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:
-    if entry["aspecthook"] != "calls" or entry.get("version") != VERSION:
-        raise RecordingError(
-            f"{path} has the version {brief(entry.get('version'))}, and this aspecthook reads version {VERSION}"
-        )
-    return int(entry["process"]), _seconds(entry["started"])
 
 
 def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:

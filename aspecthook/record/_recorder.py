@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from itertools import count
 from math import inf
@@ -85,7 +86,7 @@ class Strand:
         # What runs, as frames of three: the call, or the function if it is only counted; when it began, or its turn;
         # and how long others have run inside it.
         self.stack: list[list[Any]] = []
-        self.running: dict[Function, int] = {}  # how many frames each function has
+        self.running: defaultdict[Function, int] = defaultdict(int)  # how many frames each function has
         # The sums of the calls that are only counted, since they were written; and when they are written next.
         self.totals: defaultdict[Function, Total] = defaultdict(Total)
         self.due = 0.0
@@ -96,7 +97,7 @@ class Strand:
 
     def push(self, what: RecordedCall | Function, function: Function, now: float) -> None:
         """Put a call or its turn, or a function whose call is only counted, on the stack."""
-        self.running[function] = self.running.get(function, 0) + 1
+        self.running[function] += 1
         self.stack.append([what, now, 0.0])
 
     def pop(self, ended: RecordedCall | Function, now: float) -> float | None:
@@ -283,7 +284,8 @@ class Recorder:
                 rows[place : place + 2] = "stop", about
             strand.pop(about, now)
             if about.kept:
-                self._finish(strand, about, now, why, given)
+                about.end(now - self.epoch, why, given)
+                self._finish(strand, about)
         elif what == "start":
             self._add(strand, about)
         elif what == "enter":
@@ -327,11 +329,10 @@ class Recorder:
         self._add(strand, call)
         return call
 
-    def _finish(self, strand: Strand, call: RecordedCall, now: float, exc: BaseException | None, result: Any) -> None:
-        """Record the end of a call."""
-        call.end(now - self.epoch, exc, result)
+    def _finish(self, strand: Strand, call: RecordedCall) -> None:
+        """Write a call that has ended, or count it."""
         if self.redaction.active:
-            call.result  # noqa: B018  # likewise
+            call.result  # noqa: B018  # as in `_add`
         # In the child of a fork, what had begun before is for the parent to write.
         if self.live and call.process == self.process:
             if call.number > self._whole:
@@ -359,11 +360,9 @@ class Recorder:
             sink, self.sink = self.sink, None
             if sink is not None:  # otherwise another thread has dropped it meanwhile
                 self._complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
-                if what != "close":
-                    try:
+                with suppress(Exception):  # that it does not work any more has been said
+                    if what != "close":
                         sink.close()
-                    except Exception:  # that it does not work any more has been said
-                        pass
 
     def _complain(self, message: str) -> None:
         """Warn; where warnings are errors, which must not reach the program, log."""
@@ -437,12 +436,10 @@ def _task() -> str | None:
     """Return the name of the current task, of whatever library runs it."""
     for library in ("asyncio", "trio.lowlevel"):
         module: Any = sys.modules.get(library)
-        try:
+        with suppress(RuntimeError):  # no loop of it runs in this thread
             task = None if module is None else module.current_task()
-        except RuntimeError:  # no loop of it runs in this thread
-            continue
-        if task is not None:
-            return str(task.get_name() if library == "asyncio" else task.name)
+            if task is not None:
+                return str(task.get_name() if library == "asyncio" else task.name)
     return None
 
 

@@ -176,8 +176,7 @@ class Tape:
         if found:
             return found[0]
         wanted = f"{name or 'a call'}({', '.join([f'{word}={brief(value)}' for word, value in arguments.items()])})"
-        names = list(dict.fromkeys(call.name for call in self))
-        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        known = ", ".join(dict.fromkeys(call.name for call in self))
         raise LookupError(
             f"{wanted} is not on the tape, which has {plural(len(self), 'call')}, of {known or 'nothing'}"
         )
