@@ -67,7 +67,8 @@ class Reading:
     def begin(self, loader: Any, progress: Progress) -> Iterator[Any]:
         """Return the batches of the epoch that the run has not trained on, and note how many the whole epoch has."""
         epoch, start = progress.epoch, progress.inner_iter
-        saved, self.saved = self.saved, None
+        saved: Mapping[str, Any] | None = self.saved
+        self.saved = None
         if saved is None and start and loader is self._loader and epoch == self._epoch:  # the run goes on
             if self._pass is not None and getgeneratorstate(self._pass) == GEN_SUSPENDED and start == self._read:
                 return self._pass
@@ -79,7 +80,7 @@ class Reading:
             loader.set_epoch(epoch)
         if start and not is_over:
             _check_place(loader, saved, start)
-        own = saved.get("own") if _has_state(loader) else None
+        own: Any = saved.get("own") if _has_state(loader) else None
         if own is not None:
             loader.load_state_dict(_unpacked(own))
         self._loader, self._epoch = loader, epoch

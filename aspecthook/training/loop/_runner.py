@@ -648,6 +648,9 @@ class Runner:
         """Return the parts that a restore changes where they are, by their names in checkpoints, in the order of it."""
         backend, model, optimizer, amp = self.backend, self.model, self.optimizer, self.amp
 
+        def load_gradients(gradients: Mapping[str, Any] | None) -> None:
+            backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
+
         def load_random(states: Sequence[Mapping[str, Any]]) -> None:
             backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
 
@@ -658,10 +661,7 @@ class Runner:
         if amp is not None:
             parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
         return parts | {
-            "gradients": Part(  # there are none between two groups of batches
-                lambda: backend.gradients(model) if self.progress.accumulated else None,
-                lambda gradients: backend.load_gradients(model, gradients or {}),
-            ),
+            "gradients": Part(lambda: backend.gradients(model) if self.progress.accumulated else None, load_gradients),
             "hooks": Part(self.registered.states, partial(self.registered.load, logger=self.logger)),
             "random": Part(lambda: [backend.rng_state()], load_random),
         }
