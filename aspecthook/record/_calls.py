@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
-from aspecthook._hints import Any, cast, final
+from aspecthook._hints import Any, final
 from aspecthook._values import PLAIN, Redaction, Shown
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
@@ -24,14 +24,12 @@ class Function:
         self.site: Site | None = site
         # The name of its ``**kwargs``.
         self.extra: str | None = None if site is None else site.signature.extra
-        # Whether the arguments of a call are noted as args and kwargs, and not as args alone.
-        self.named: bool = True
 
     def arguments(self, given: Any) -> dict[str, Any]:
         """Return arguments by name, from those that were noted."""
         if self.site is None:
             return {}
-        args, kwargs = cast("tuple[Any, Any]", given if self.named else (given, {}))
+        args, kwargs = given
         return self.site.arguments(self.site.signature.join(args, kwargs))
 
 
@@ -98,8 +96,7 @@ class RecordedCall:
     _result: Any = None
     _end: float | None = None
     _labels: frozenset[str] | None = None
-    # The recorder's own: that it is not only counted, and what ran in this context before.
-    counted: None = None
+    # The recorder's own: which one, and what ran in this context before.
     _recorder: object = None
     _outer: RecordedCall | None = None
 

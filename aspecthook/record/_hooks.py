@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 
 from aspecthook._core.law.call import Call
+from aspecthook._core.law.callables import identity
 from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
@@ -35,7 +36,6 @@ class _Recording(Maker):
         self.kind = kind
         self.priority = _LAST if kind == "always" else _FIRST
         self._make = make
-        self._made: weakref.WeakKeyDictionary[MountPoint, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
     def fits(self, mount: MountPoint) -> bool:
         """Whether it is for such a function: the hook that sees turns is for those that run in turns."""
@@ -43,15 +43,12 @@ class _Recording(Maker):
 
     def _is_on(self, mount: MountPoint) -> bool:
         """Whether an earlier target has meant this function: a call of it is recorded once."""
-        made = self._made.get(mount)
-        return made is not None and any(one.function is made and one.gate is None for one in mount.members)
+        own = self.kind, identity(mount.unbound(self))
+        return any((one.kind, one.identity) == own and one.gate is None for one in mount.members)
 
     def make(self, mount: MountPoint, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
         """Make the hook of one function."""
-        if self._is_on(mount):
-            return lambda: None
-        made = self._made[mount] = self._make(mount)
-        return made
+        return (lambda: None) if self._is_on(mount) else self._make(mount)
 
 
 @final
@@ -78,9 +75,6 @@ class Hooks:
             site = mount.site()
             file, line = site.definition() or (None, None)
             found = self._functions[mount] = Function(site.label, file, line, site)
-            signature = site.signature
-            has_names = signature.regular > signature.positional or signature.varkw is not None
-            found.named = has_names or signature.style != "function" or self._recorder.live
         return found
 
     def _pre(self, mount: MountPoint) -> Callable[..., None]:
@@ -157,17 +151,10 @@ class Hooks:
 def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
     here, clock, outer, read = recorder.here, CLOCK[0], current.get, recorder.read_now
 
-    def unnamed(*args: Any) -> None:
-        try:
-            around = outer()
-        except RecursionError:  # which may need a frame more than the end of this call, see `variable`
-            around = None
-        here.note(("begin", function, clock(), around, args))
-
     def named(*args: Any, **kwargs: Any) -> None:
         try:
             around = outer()
-        except RecursionError:  # likewise
+        except RecursionError:  # which may need a frame more than the end of this call, see `variable`
             around = None
         here.note(("begin", function, clock(), around, (args, kwargs)))
 
@@ -179,16 +166,11 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
         here.note(("begin", function, clock(), around, None))
 
     def live(*args: Any, **kwargs: Any) -> None:
-        counting = here.counting
-        if counting is not None:
-            try:
-                total = counting.totals.get(function) or counting.total_of(function)
-                total.running += 1
-                counting.stack.append([total, clock(), 0.0])
-            except RecursionError:  # likewise
-                pass
-            return
         try:
+            counting = here.counting
+            if counting is not None:
+                counting.push(function, function, clock())
+                return
             around = outer()
         except RecursionError:  # likewise
             around = None
@@ -200,9 +182,7 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
 
     if recorder.live:
         return live
-    if not keep:
-        return timed
-    return named if function.named else unnamed
+    return named if keep else timed
 
 
 def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
@@ -217,14 +197,12 @@ def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[...,
     def live(result: object, exc: BaseException | None) -> None:
         now, counting = clock(), here.counting
         try:
-            if counting is not None:
-                total = counting.totals.get(function)
-                if counting.pop(total, now) is not None:
-                    if exc is not None and total is not None:
-                        total.errors += 1
-                    if now >= recorder.due:
-                        recorder.write_counts()
-                    return
+            if counting is not None and counting.pop(function, now) is not None:
+                if exc is not None:
+                    counting.totals[function].errors += 1
+                if now >= counting.due:
+                    read(now)
+                return
             here.note(("end", function, now, exc, result if keep else None))
             read()
         except RecursionError:  # as for the begin; what was to be counted is so when the call around it ends

@@ -79,10 +79,9 @@ class JsonLines:
                 pass
 
     def count(self, totals: Mapping[Function, Total]) -> None:
-        """Write what has been counted in one thread since the last time."""
+        """Write what has been counted."""
         for function, total in totals.items():
-            if total.lengths:
-                self._lines.append(total.line(self._number(function)))
+            self._lines.append(_line({"counted": self._number(function), **total.entry()}))
         self._flush()
 
     def _number(self, function: Function) -> int:

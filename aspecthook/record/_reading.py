@@ -90,7 +90,7 @@ def summary(path: str | PathLike[str]) -> Table:
             labels[str(entry["function"])] = printable(entry["name"])
         elif line.startswith('{"counted":'):
             entry = json.loads(line)
-            totals[labels[str(entry["counted"])]].add_line(entry)
+            totals[labels[str(entry["counted"])]].add_entry(entry)
     return totals.table()
 
 

@@ -15,8 +15,9 @@ import os
 import sys
 import threading
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
+from copy import copy
 from itertools import count
 from math import inf
 from operator import attrgetter
@@ -63,51 +64,54 @@ class Strand:
 
     def __init__(self, recorder: Recorder) -> None:
         self.notes: list[Any] = []
-        # What runs, as frames of three: the call, or the sums of its function where it is only counted; when it began,
-        # or its turn; and how long others have run inside it.
+        # What runs, as frames of three: the call, or the function if it is only counted; when it began, or its turn;
+        # and how long others have run inside it.
         self.stack: list[list[Any]] = []
-        # The sums of the calls that are only counted.
-        self.totals: dict[Function, Total] = {}
+        self.running: dict[Function, int] = {}  # how many frames each function has
+        # The sums of the calls that are only counted, since they were written; and when they are written next.
+        self.totals: defaultdict[Function, Total] = defaultdict(Total)
+        self.due = 0.0
         thread = self.thread = threading.current_thread()
         self.name = thread.name
         if not recorder.live:
             recorder.strands.append(self)
 
-    def total_of(self, function: Function) -> Total:
-        """Return the sums of a function whose calls are only counted."""
-        total = self.totals.get(function)
-        if total is None:
-            total = self.totals[function] = Total(function)
-            total.running = sum([what.counted is None and what.function is function for what, _, _ in self.stack])
-        return total
+    def push(self, what: RecordedCall | Function, function: Function, now: float) -> None:
+        """Put a call or its turn, or a function whose call is only counted, on the stack."""
+        self.running[function] = self.running.get(function, 0) + 1
+        self.stack.append([what, now, 0.0])
 
-    def pop(self, ended: RecordedCall | Total | None, now: float) -> float | None:
-        """Take a call, or one that is only counted, from the stack, and what is above it.
+    def pop(self, ended: RecordedCall | Function, now: float) -> float | None:
+        """Take what has ended from the stack, and what is above it, whose ends an interrupt has hidden.
 
-        An interrupt has kept the ends of what is above it from being noted. Return when it began, or its turn; None if
-        it is not there.
+        Return when it began; None if it is not there.
         """
         stack = self.stack
         if not stack or (stack[-1][0] is not ended and all(what is not ended for what, _, _ in stack)):
             return None
         while True:
-            begin: float
-            what, begin, inside = stack.pop()
-            length = now - begin
-            if what.counted is not None:
-                what.running -= 1
-                what.lengths.append(length)
-                if not what.running:
-                    what.total += length
-            elif what.function in self.totals:
-                self.totals[what.function].running -= 1
-            if what.kept:
-                what.own += length - inside
+            what, begin, inside = stack[-1]
+            length: float = now - begin
+            if type(what) is Function:
+                total = self.totals[what]  # while it is on the stack: there may be no room to make the total
+                stack.pop()
+                total.calls += 1
+                total.lengths.append(length)
+                total.own += length - inside
+                self.running[what] -= 1
+                if not self.running[what]:
+                    total.total += length
                 inside = length
+            else:
+                stack.pop()
+                self.running[what.function] -= 1
+                if what.kept:
+                    what.own += length - inside
+                    inside = length
             if stack:
                 stack[-1][2] += inside
             if what is ended:
-                return begin
+                return float(begin)
 
 
 @final
@@ -141,7 +145,6 @@ class Recorder:
         # How many calls it gets; each thread counts from the next time on that it notes something.
         self._whole: float = getattr(self.sink, "whole", inf)
         self._is_counting = False
-        self.due = 0.0  # when what is counted is written
         self._listener = listener()  # of warnings
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
@@ -188,10 +191,13 @@ class Recorder:
     def collect(self) -> list[RecordedCall]:
         """Return the calls, in the order in which they began."""
         with self._collecting:
-            for strand in list(self.strands):
+            for strand in self.strands.copy():
                 has_ended = not _is_alive(strand.thread)
-                self._read(strand)
-                if has_ended and not self.live:
+                if not self.live:
+                    self._read(strand)
+                elif has_ended:
+                    self._write_counts(strand)
+                if has_ended:
                     self.strands.remove(strand)
             fresh, self._fresh = sorted(self._fresh, key=attrgetter("begin")), []
             for call in fresh:
@@ -201,19 +207,27 @@ class Recorder:
                 self.calls = sorted([*self.calls, *fresh], key=attrgetter("begin"))
             return self.calls.copy()
 
-    def read_now(self) -> None:
-        """Read the notes of this thread at once. What a sink, a predicate or a `repr` calls is not recorded."""
+    def read_now(self, now: float = 0.0) -> None:
+        """Read the notes of this thread at once, and write what it has counted when that is due.
+
+        What a sink, a predicate or a `repr` calls meanwhile is not recorded.
+        """
         here = self.here
-        note = here.note
-        if note is not IGNORED:
-            here.note = IGNORED
-            try:
-                self._read(here.strand)
-            finally:
-                here.note = note
-            if self._is_counting and here.counting is None and not here.strand.notes:
-                self.strands.append(here.strand)
-                here.counting = here.strand
+        note, counting = here.note, here.counting
+        if note is IGNORED:
+            return
+        here.note, here.counting, strand = IGNORED, None, here.strand
+        try:
+            self._read(strand)
+            if counting is None and self._is_counting and not strand.notes:
+                self.collect()  # the counts of threads that have ended
+                self.strands.append(strand)
+                counting = strand
+            elif counting is not None and now >= strand.due and _has_room(_ROOM):
+                self._write_counts(strand)
+                strand.due = now + _SECONDS
+        finally:
+            here.note, here.counting = note, counting
 
     def _read(self, strand: Strand) -> None:
         """Read the notes of a thread.
@@ -246,7 +260,7 @@ class Recorder:
                 if why is not None:
                     call.parent = self._innermost(why)
                 self._add(strand, call)
-            strand.stack.append([call, now, 0.0])
+            strand.push(call, about, now)
         elif what in ("end", "stop"):
             if what == "end":
                 about = self._running(strand, about, now)
@@ -258,7 +272,7 @@ class Recorder:
         elif what == "start":
             self._add(strand, about)
         elif what == "enter":
-            strand.stack.append([about, now, 0.0])
+            strand.push(about, about.function, now)
         else:
             begin = strand.pop(about, now)
             if begin is not None:
@@ -266,7 +280,9 @@ class Recorder:
 
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
-        top: RecordedCall | None = strand.stack[-1][0] if strand.stack and not self._is_counting else None
+        top: Any = strand.stack[-1][0] if strand.stack else None
+        if type(top) is Function:
+            top = None
         parent = call.parent = top if call.parent is None else _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
         if call.number >= self._whole:
@@ -289,9 +305,8 @@ class Recorder:
     def _running(self, strand: Strand, function: Function, now: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
         for what, _, _ in reversed(strand.stack):
-            if what.counted is None and what.function is function:
-                call: RecordedCall = what
-                return call
+            if type(what) is RecordedCall and what.function is function:
+                return what
         # An earlier pre hook has ended the call before it was seen to begin.
         call = RecordedCall(function, now - self.epoch, None, self.redaction)
         self._add(strand, call)
@@ -305,30 +320,15 @@ class Recorder:
         # In the child of a fork, what had begun before is for the parent to write.
         if self.live and call.process == self.process:
             if call.number > self._whole:
-                strand.total_of(call.function).add_call(call)
+                strand.totals[call.function].add_call(call)
             else:
                 self._send("write", call)
             self._open.pop(call.number, None)
 
-    def write_counts(self) -> None:
-        """Write what has been counted, unless another thread does. What the sink calls is not counted."""
-        here, collecting = self.here, self._collecting
-        if not _has_room(_ROOM) or not collecting.acquire(blocking=False):
-            return
-        note, counting = here.note, here.counting
-        here.note, here.counting = IGNORED, None
-        try:
-            for strand in self.strands.copy():
-                has_ended = not _is_alive(strand.thread)
-                self._send("count", strand.totals.copy())
-                if self.sink is None:  # it has failed, and takes nothing any more
-                    strand.totals.clear()
-                if has_ended:
-                    self.strands.remove(strand)
-            self.due = CLOCK[0]() + _SECONDS
-        finally:
-            here.note, here.counting = note, counting
-            collecting.release()
+    def _write_counts(self, strand: Strand) -> None:
+        """Write what has been counted in a thread."""
+        totals, strand.totals = strand.totals, defaultdict(Total)
+        self._send("count", totals)
 
     # The sink
 
@@ -372,12 +372,12 @@ class Recorder:
         try:
             for call in list(self._open.values()):
                 self._send("write", call)
-            if self._is_counting:
-                with self._collecting:
-                    for strand in self.strands:
-                        while strand.stack:
-                            strand.pop(strand.stack[-1][0], CLOCK[0]())
-                    self.write_counts()
+            for strand in self.strands.copy() if self.live else ():
+                last = copy(strand)
+                last.stack = strand.stack.copy()  # of a thread that may go on
+                if last.stack:
+                    last.pop(last.stack[0][0], CLOCK[0]())
+                self._write_counts(last)
             self._send("close")
             self.sink = None
         finally:
@@ -386,7 +386,8 @@ class Recorder:
     def forked(self) -> None:
         """Go on in the child of a fork, in which only this thread is left."""
         self._collecting = threading.RLock()  # another thread may have held it
-        self.collect()
+        if not self.live:
+            self.collect()
         self.process = os.getpid()
         strand = self.here.strand
         self.strands[:] = [strand]
@@ -394,13 +395,13 @@ class Recorder:
         self._open.clear()
         strand.totals.clear()
         for frame in strand.stack:
-            if frame[0].counted is not None:
-                frame[0] = RecordedCall(frame[0].counted, 0.0)
-                frame[0].kept = False
+            if type(frame[0]) is Function:
+                call = frame[0] = RecordedCall(frame[0], 0.0)
+                call.kept = False
         self._send("forked")
 
 
-# A process that is killed has not written what it has counted since then.
+# A thread writes what it has counted so often; what a process that is killed has not written is lost.
 _SECONDS = 0.5
 
 # How many frames a sink may need. One that needs more fails by a recursion of its own.

@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
+from functools import partial
 from logging import Logger
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aspecthook._errors import brief, described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
 from ._dialect import Registered
+
+if TYPE_CHECKING:
+    from aspecthook.training.backends._backend import Backend
 
 
 # Any, in what follows: each part has a state of its own kind.
@@ -29,12 +33,23 @@ class Part(NamedTuple):
     load: Callable[[Any], object]
 
 
-# The parts whose present states are loaded again if a checkpoint is refused; what the others have replaced is noted.
+# The parts whose present states are loaded again if a checkpoint is refused; what the others replace, the run keeps.
 _AGAIN = ("model", "optimizer", "amp", "gradients", "random")
 
 
-def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], undo: ExitStack) -> None:
-    """Restore parts of a run from a checkpoint, and note how to undo that; what is noted last is done first."""
+def parts_of(backend: Backend, model: Any, optimizer: Any, amp: Any) -> dict[str, Part]:
+    """Return the parts of a run that are trained, by their names in checkpoints."""
+    parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
+    if optimizer is not None:
+        state, load = backend.optimizer_state, backend.load_optimizer_state
+        parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
+    if amp is not None:
+        parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
+    return parts
+
+
+def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], hooks: Iterable[Any]) -> None:
+    """Restore parts of a run, among them its hooks, from a checkpoint; if one cannot be, all are what they were."""
     if "model" not in checkpoint:
         found = ", ".join(map(brief, checkpoint)) or "nothing"
         raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
@@ -46,23 +61,27 @@ def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], undo: E
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
-    for name in _AGAIN:
-        if name in parts:
-            undo.callback(parts[name].load, parts[name].state())
-    for name, part in parts.items():
-        state = checkpoint.get(name)
-        try:
-            part.load(state)
-        except TrainingError:
-            raise
-        except Exception as error:
-            raise TrainingError(
-                f"{name!r} in this checkpoint is {described(state)} that cannot be restored "
-                f"({type(error).__name__}: {printable(str(error))}); load another checkpoint; nothing was changed"
-            ) from error
+    with ExitStack() as undo:
+        for hook in hooks:
+            _note_hook(undo, hook)
+        for name in _AGAIN:
+            if name in parts:
+                undo.callback(parts[name].load, parts[name].state())
+        for name, part in parts.items():
+            state = checkpoint.get(name)
+            try:
+                part.load(state)
+            except TrainingError:
+                raise
+            except Exception as error:
+                raise TrainingError(
+                    f"{name!r} in this checkpoint is {described(state)} that cannot be restored "
+                    f"({type(error).__name__}: {printable(str(error))}); load another checkpoint; nothing was changed"
+                ) from error
+        undo.pop_all()
 
 
-def note_hook(undo: ExitStack, hook: Any) -> None:
+def _note_hook(undo: ExitStack, hook: Any) -> None:
     """Note how to make a hook that has a state again what it is.
 
     A hook may fail to load the state that it has now, or have none before the run begins; and many only note what they
