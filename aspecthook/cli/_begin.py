@@ -7,13 +7,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
 from math import inf
 
 from aspecthook._errors import WarningsTo, WeaveWarning, plural
-from aspecthook._hints import Any, Never
+from aspecthook._hints import Any
 
 from ._definitions import end_main, watch_main
 from ._names import of_main
@@ -62,7 +60,7 @@ def _record(options: dict[str, Any]) -> None:
     from aspecthook.record import record
     from aspecthook.record._json_lines import JsonLines
 
-    from ._tracebacks import hide_frames
+    from ._tracebacks import before, hide_frames
 
     targets = [of_main(target) for target in options.pop("targets")]
     # The number of a process is not enough: one that replaces itself keeps it.
@@ -79,22 +77,11 @@ def _record(options: dict[str, Any]) -> None:
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
     atexit.register(tape.stop)
     _kept.extend((tape, hide_frames()))
-    _before_exit(tape._recorder.close)
-
-
-def _before_exit(close: Callable[[], object]) -> None:
-    """Call something before the process ends by `os._exit`, as those of `multiprocessing` do: no exit handlers run.
-
-    This is no weaving: to hook a C function takes wrapt, which imports asyncio, for longer than all that we import.
-    """
-    exit_at_once = os._exit
-
-    @wraps(exit_at_once)
-    def exit_recorded(status: int) -> Never:
-        close()
-        exit_at_once(status)
-
-    setattr(os, "_exit", exit_recorded)
+    # A process that ends so, as those of `multiprocessing` do, or replaces itself runs no exit handlers.
+    write_rest = tape._recorder.write_rest
+    before("_exit", lambda: write_rest(ended=True))
+    for name in ("execv", "execve"):
+        before(name, lambda: write_rest(ended=False))
 
 
 def noted(path: str) -> WarningsTo:

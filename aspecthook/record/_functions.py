@@ -46,11 +46,12 @@ class Table(list[Row]):
         return "\n".join(columns([heads, *rows]))
 
 
+_SUMS = ("calls", "errors", "total", "own")
+
+
 @final
 class Total:
     """The sums of one function, in memory that does not grow with its calls."""
-
-    __slots__ = ("calls", "durations", "errors", "lengths", "own", "total")
 
     def __init__(self) -> None:
         self.calls = self.errors = 0
@@ -83,15 +84,12 @@ class Total:
     def entry(self) -> dict[str, Any]:
         """Return the sums as an entry of a file."""
         self._count()
-        names = ("calls", "errors", "total", "own", "durations")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*_SUMS, "durations")}
 
     def add_entry(self, entry: dict[str, Any]) -> None:
         """Add what such an entry has."""
-        self.calls += entry["calls"]
-        self.errors += entry["errors"]
-        self.total += entry["total"]
-        self.own += entry["own"]
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + entry[name])
         self.durations.update({int(half): many for half, many in entry["durations"].items()})
 
     def quantile(self, share: float) -> float:
@@ -101,7 +99,7 @@ class Total:
         for half in sorted(self.durations):
             rank -= self.durations[half]
             if rank <= 0:
-                return _shortest(half)
+                return array("f", array("I", [half << 16 | 1 << 15]).tobytes())[0]  # the middle of these numbers
         return 0.0  # none has ended
 
 
@@ -115,13 +113,6 @@ def _halves(lengths: Iterable[float]) -> array[int]:
     To cut the lower half off takes a tenth of the time that rounding takes.
     """
     return array("H", array("f", lengths).tobytes())[sys.byteorder == "little" :: 2]
-
-
-def _shortest(half: int) -> float:
-    """Return the number with the fewest digits of those with this half: most people sleep 0.1 s, not 0.0999 s."""
-    middle = array("f", array("I", [half << 16 | 1 << 15]).tobytes())[0]
-    values = [float(f"{middle:.{digits}g}") for digits in (1, 2, 3)]
-    return next((value for value in values if _halves([value])[0] == half), values[-1])
 
 
 @final

@@ -23,6 +23,7 @@ from math import inf
 from operator import attrgetter
 from time import perf_counter, time
 
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WarningsTo, listener, warn
 from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
@@ -30,7 +31,6 @@ from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
 from ._functions import Total
-from ._sinks import RecordWarning, To, sink_of
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
@@ -55,6 +55,24 @@ Note: TypeAlias = tuple[str, Any, float, Any, Any]
 IGNORED: Callable[[Note], None] = deque[Any](maxlen=0).extend
 
 
+class RecordWarning(UserWarning):
+    """A sink has failed, and gets no more calls. The program continues.
+
+    Example:
+        >>> import shlex, types, warnings
+        >>> from aspecthook.record import record
+        >>> full = types.SimpleNamespace(write=lambda call: 1 / 0, close=lambda: None)
+        >>> with warnings.catch_warnings(record=True, action="always") as caught:
+        ...     with record("shlex:quote", to=full):
+        ...         word = shlex.quote("my file")
+        >>> [warning.category.__name__ for warning in caught]
+        ['RecordWarning']
+    """
+
+
+RecordWarning.__module__ = "aspecthook.record"  # where users import it, and what filters name
+
+
 @final
 class Strand:
     """What a recorder knows of one thread: the notes that are not read yet, and what runs.
@@ -71,8 +89,8 @@ class Strand:
         # The sums of the calls that are only counted, since they were written; and when they are written next.
         self.totals: defaultdict[Function, Total] = defaultdict(Total)
         self.due = 0.0
-        thread = self.thread = threading.current_thread()
-        self.name = thread.name
+        thread = threading.current_thread()
+        self.name, self.ident = thread.name, thread.ident
         if not recorder.live:
             recorder.strands.append(self)
 
@@ -129,15 +147,13 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(
-        self, redaction: Redaction, max_depth: int | None = None, to: To = None, last: int | None = None
-    ) -> None:
+    def __init__(self, redaction: Redaction, max_depth: int | None = None, sink: Any = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
         self._max_depth = max_depth
-        self.sink = sink_of(to, self.started, last)
+        self.sink = sink
         # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
         self.live = self.sink is not None
         # For the sink: the calls that have not ended.
@@ -153,6 +169,8 @@ class Recorder:
         self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
         self._numbers = count(1)
+        self.functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
+        self.key = f"tape {id(self)}"  # in the `state` of a call that has turns: the recorded one
         self.here = Here(self)
         _recorders.add(self)
 
@@ -191,14 +209,8 @@ class Recorder:
     def collect(self) -> list[RecordedCall]:
         """Return the calls, in the order in which they began."""
         with self._collecting:
-            for strand in self.strands.copy():
-                has_ended = not _is_alive(strand.thread)
-                if not self.live:
-                    self._read(strand)
-                elif has_ended:
-                    self._write_counts(strand)
-                if has_ended:
-                    self.strands.remove(strand)
+            for strand in () if self.live else self.strands.copy():
+                self._read(strand)
             fresh, self._fresh = sorted(self._fresh, key=attrgetter("begin")), []
             for call in fresh:
                 if call.parent is not None:
@@ -220,7 +232,10 @@ class Recorder:
         try:
             self._read(strand)
             if counting is None and self._is_counting and not strand.notes:
-                self.collect()  # the counts of threads that have ended
+                # The thread that had this number before has ended.
+                for ended in [one for one in self.strands if one.ident == strand.ident]:
+                    self._write_counts(ended)
+                    self.strands.remove(ended)
                 self.strands.append(strand)
                 counting = strand
             elif counting is not None and now >= strand.due and _has_room(_ROOM):
@@ -332,11 +347,6 @@ class Recorder:
 
     # The sink
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether its calls go nowhere any more."""
-        return self.live and self.sink is None
-
     def _send(self, what: str, *given: object) -> None:
         """Call this method of the sink, if it has it."""
         try:
@@ -365,29 +375,28 @@ class Recorder:
 
             logging.getLogger("aspecthook").warning(message)
 
-    def close(self) -> None:
-        """Write what has not ended, and close the sink."""
+    def write_rest(self, *, ended: bool) -> None:
+        """Write what waits, as before the program is replaced; in the end, also what runs, and close the sink."""
         here = self.here
         here.note = IGNORED
         try:
-            for call in list(self._open.values()):
+            for call in list(self._open.values()) if ended else ():
                 self._send("write", call)
             for strand in self.strands.copy() if self.live else ():
-                last = copy(strand)
-                last.stack = strand.stack.copy()  # of a thread that may go on
-                if last.stack:
+                if ended and strand.stack:
+                    last = copy(strand)
+                    last.stack = strand.stack.copy()  # its thread may go on
                     last.pop(last.stack[0][0], CLOCK[0]())
-                self._write_counts(last)
-            self._send("close")
-            self.sink = None
+                self._write_counts(strand)
+            self._send("close" if ended else "flush")
+            self.sink = None if ended else self.sink
         finally:
             here.note = here.strand.notes.extend
 
     def forked(self) -> None:
         """Go on in the child of a fork, in which only this thread is left."""
         self._collecting = threading.RLock()  # another thread may have held it
-        if not self.live:
-            self.collect()
+        self.collect()
         self.process = os.getpid()
         strand = self.here.strand
         self.strands[:] = [strand]
@@ -419,18 +428,9 @@ def _has_room(frames: int) -> bool:
 def _deeper(top: RecordedCall | None, outer: RecordedCall) -> RecordedCall:
     """Return which of two calls is inside the other: what runs in this thread, or in this context."""
     inner: RecordedCall | None = outer
-    while inner is not None:
-        if inner is top:
-            return outer
+    while inner is not None and inner is not top:
         inner = inner.parent
-    return outer if top is None else top
-
-
-def _is_alive(thread: threading.Thread) -> bool:
-    try:
-        return thread.is_alive()
-    except (AssertionError, RuntimeError):  # it has ended, and was not started by `threading`; the first one up to 3.12
-        return False
+    return outer if inner is not None or top is None else top
 
 
 def _task() -> str | None:

@@ -170,14 +170,14 @@ class Importing(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["0", "1", "copy"]), again=st.booleans(), fails=st.sampled_from([True, False, False]))
     def load(self, name: str, again: bool, fails: bool) -> None:
-        reloads, again = len(self.log), again and self.loaded(name)
+        reloads, again = len(self.log), again and name != "copy" and self.loaded(name)
         runs = again or not self.loaded(name)
         self.shelf.fails = fails
         fails = fails and runs and (name != "copy" or not self.loaded("0"))
         with pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext():
             importlib.reload(sys.modules[f"ahw_{name}"]) if again else load(f"ahw_{name}")
         assert self.log[reloads:] == [-1] * (again and len(self.hearing))
-        self.copied = (self.copied and not (again and name == "0")) or (name == "copy" and runs and not fails)
+        self.copied = self.copied and not (again and name == "0")
 
     @rule(do=st.sampled_from(["first", "last", "take", "replace", "hear"]), old=st.booleans())
     def interfere(self, do: str, old: bool) -> None:
@@ -234,7 +234,7 @@ class Importing(RuleBasedStateMachine):
 
 
 TestImporting = pytest.mark.filterwarnings("ignore::ImportWarning")(Importing.TestCase)
-TestImporting.settings = settings(max_examples=100, stateful_step_count=20)
+TestImporting.settings = settings(stateful_step_count=20)
 
 
 # Waiting, and the end of the import
@@ -593,6 +593,17 @@ DEADLOCK = """
 def test_no_import_is_waited_for_while_the_lock_is_held() -> None:
     # An error that looks for the nearest name imports difflib, and an import that ends takes the lock.
     assert run(DEADLOCK) == "True\n[False, False]"
+
+
+def test_two_weavings_wait_for_a_c_function_before_any_proxy_was_made() -> None:
+    # The module of proxies is imported at the first; that import led to the same weaving again, without end.
+    program = """
+        from aspecthook import weave
+        several = [weave("zlib:crc32", pre=lambda number=number: print(number)) for number in range(3)]
+        import zlib
+        print(zlib.crc32(b""), {one.state for one in several})
+    """
+    assert run(program).split("\n") == ["0", "1", "2", "0 {'woven'}"]
 
 
 # Modules that are not the usual

@@ -56,7 +56,7 @@ def numbers_of(outputs: Outputs) -> Mapping[str, Any]:
         return {"loss": float(loss.item() if hasattr(loss, "item") else loss)}
     except Exception as error:
         size = prod(getattr(loss, "shape", ()))
-        if loss is not None and size == 1 and any(hasattr(loss, name) for name in ("item", "__float__")):
+        if size == 1 and hasattr(loss, "item"):
             raise  # what a GPU has failed to compute
         what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
         raise TrainingError(

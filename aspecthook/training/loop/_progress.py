@@ -87,10 +87,7 @@ def workflow_of(rows: Iterable[Any]) -> Workflow:
     """Return the rows of a workflow: pairs of a mode and the number of epochs or iterations in it."""
     found: list[tuple[str, int]] = []
     for row in rows:
-        try:
-            mode, times = row
-        except (TypeError, ValueError):
-            mode = times = None
+        mode, times = row if isinstance(row, (tuple, list)) and len(row) == 2 else (None, None)
         if mode not in ("train", "val"):
             near = nearest(str(mode), ["train", "val"])
             raise ConfigError(

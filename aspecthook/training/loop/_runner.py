@@ -32,20 +32,18 @@ from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import claim_folder, identity_of, load
 from aspecthook.training.checkpoint._format import save
 
-from ._dialect import STATE, Registered, attach, bindings_of, name_of
+from ._dialect import STATE, HookList
 from ._interrupts import INTERRUPTS, Interrupts, Terminated
 from ._model import Means, computed, evaluated, inputs_of, modes_of, numbers_of, of_mode, without_mode
 from ._progress import Progress, workflow_of
 from ._reading import Reading, check_loader, is_divided, length_of
-from ._state import Part, check_identity, load_hooks, load_parts, parts_of, states_of
+from ._state import Part, check_identity, load_parts, read
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
 
 _END = object()  # comes after the last batch
 _INTERRUPTED = "interrupted.ckpt"
-# The attributes that a resume replaces by new objects; to undo a resume, it is enough to set the old ones again.
-_REPLACED = ("progress", "reading", "logs", "logged", "epoch", "iter", "step", "inner_iter")
 # The attributes that a validation changes.
 _KEPT = ("busy", "mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
 _SLOTS = """
@@ -139,7 +137,7 @@ class Runner:
         self.interrupts: Interrupts = Interrupts()
         self.resumed: bool = False  # whether it was resumed from a checkpoint
         # What it works on
-        self.registered: list[Registered] = []
+        self.registered: HookList = HookList()
         self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
         self.data_loader: Any = None
@@ -237,6 +235,8 @@ class Runner:
         for mode, loader in loaders.items():
             check_loader(loader, f"the data for {mode}")
         self.loaders, self.stopping = loaders, False
+        # A hook that failed after an iteration, or an epoch, has kept an earlier fit from counting what was complete.
+        self.epoch, self.iter, self.step = self.progress.epoch, self.progress.iter, self.progress.step
         self.progress.length = length_of(train)
         self._note_length()
         if self.seed is not None and not self.resumed and not self.iter:
@@ -349,7 +349,9 @@ class Runner:
         else:
             with self.amp.autocast():
                 self.outputs = step(*given)
-        self.log(numbers_of(self.outputs))
+        numbers = numbers_of(self.outputs)
+        self.logs = {**self.logs, **numbers}  # as `log` does; a call more in each step costs more than these lines
+        self.logged.update(numbers)
         return self.outputs["loss"]
 
     @hookable(provides=STATE)
@@ -612,56 +614,55 @@ class Runner:
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
         """Restore the state that `state_dict` returned; a pre hook may change it first."""
         parts = self._parts()
+        if "model" not in checkpoint:
+            found = ", ".join(map(brief, checkpoint)) or "nothing"
+            raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
         if not resume:
-            parts = {"model": parts["model"]}
-        elif not other_run:
+            load_parts({"model": parts["model"]}, checkpoint, self.registered)
+            return
+        if not other_run:
             check_identity(checkpoint, self.identity if self.progress.iter else None, self.work_dir)
-        replaced = {name: getattr(self, name) for name in _REPLACED}
-        try:
-            load_parts(parts, checkpoint, self.hooks if resume else ())
-        except BaseException:
-            for name, value in replaced.items():
-                setattr(self, name, value)
-            raise
-        if resume:
-            self.identity, self.resumed = identity_of(checkpoint) or self.identity, True
+        progress = read(checkpoint, "progress", self.progress.loaded)
+        logs, reading = read(checkpoint, "logs", dict[str, Any]), read(checkpoint, "data", Reading)
+        load_parts(parts, checkpoint, self.registered)
+        progress.accumulated = bool(checkpoint["gradients"])
+        self.progress, self.reading, self.logs, self.logged = progress, reading, logs, {}
+        self.epoch, self.iter = progress.epoch, progress.iter
+        self.step, self.inner_iter = progress.step, progress.inner_iter
+        self.identity, self.resumed = identity_of(checkpoint) or self.identity, True
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        states = {name: part.state() for name, part in self._parts().items()}
-        (own,) = states["random"]
-        return {"meta": {"identity": self.identity}, **states, "random": all_gather(own)}
+        parts = {name: part.state() for name, part in self._parts().items()}
+        (own,) = parts["random"]
+        return {
+            "meta": {"identity": self.identity},
+            **parts,
+            "progress": self.progress.state_dict(),
+            "data": self.reading.state_of(self.loaders.get("train"), self.progress),
+            "logs": {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))},
+            "random": all_gather(own),
+        }
 
     def _parts(self) -> dict[str, Part]:
-        """Return the parts of the run by their names in checkpoints, in the order in which they are restored."""
-        backend, model, progress = self.backend, self.model, self.progress
-
-        def load_progress(counts: Mapping[str, Any]) -> None:
-            self.progress = loaded = progress.loaded(counts)
-            self.epoch, self.iter = loaded.epoch, loaded.iter
-            self.step, self.inner_iter = loaded.step, loaded.inner_iter
-
-        def load_gradients(gradients: Mapping[str, Any] | None) -> None:
-            backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
-            self.progress.accumulated = bool(gradients)
-
-        def load_data(saved: Mapping[str, Any] | None) -> None:
-            self.reading = Reading(saved)
-
-        def load_logs(logs: Mapping[str, Any]) -> None:
-            self.logs, self.logged = dict(logs), {}
+        """Return the parts that a restore changes where they are, by their names in checkpoints, in the order of it."""
+        backend, model, optimizer, amp = self.backend, self.model, self.optimizer, self.amp
 
         def load_random(states: Sequence[Mapping[str, Any]]) -> None:
             backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
 
-        logs = {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
-        return {
-            **parts_of(backend, model, self.optimizer, self.amp),
-            "progress": Part(progress.state_dict, load_progress),
-            "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
-            "data": Part(partial(self.reading.state_of, self.loaders.get("train"), progress), load_data),
-            "logs": Part(lambda: logs, load_logs),
-            "hooks": Part(partial(states_of, self.registered), partial(load_hooks, self.registered, self.logger)),
+        parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
+        if optimizer is not None:
+            state, load = backend.optimizer_state, backend.load_optimizer_state
+            parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
+        if amp is not None:
+            parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
+        return parts | {
+            "gradients": Part(  # there are none between two groups of batches
+                lambda: backend.gradients(model) if self.progress.accumulated else None,
+                lambda gradients: backend.load_gradients(model, gradients or {}),
+            ),
+            "hooks": Part(self.registered.states, partial(self.registered.load, logger=self.logger)),
             "random": Part(lambda: [backend.rng_state()], load_random),
         }
 
@@ -750,9 +751,7 @@ class Runner:
             name = own_name if name is None else name
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
-        name = name_of(self.registered, hook, name)
-        bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
-        self.registered.append(Registered(hook, name, attach(self, hook, bindings, priority, "training hook")))
+        self.registered.add(self, hook, priority, name)
         return hook
 
     def remove_hook(self, hook: object) -> None:
@@ -761,16 +760,7 @@ class Runner:
         Raises:
             TrainingError: The hook is not registered.
         """
-        for one in self.registered:
-            if one.hook is hook:
-                self.registered.remove(one)
-                for handle in one.handles:
-                    handle.remove()
-                return
-        names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
-        raise TrainingError(
-            f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
-        )
+        self.registered.remove(hook)
 
     def register_training_hooks(
         self,

@@ -225,9 +225,6 @@ class MonitoredTrainingSession:
 
     def _train_epoch(self) -> Pauses:
         run = self.runner
-        if self.should_stop():  # a pre hook of the epoch has asked for it
-            run.progress.pending_epoch = None
-            return
         try:
             batches, continues = run.batches(), True
             while continues and not self.should_stop():

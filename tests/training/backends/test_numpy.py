@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from aspecthook import HookOptionError
+from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import TrainingError
 from aspecthook.training.numpy import (
     SGD,
@@ -210,12 +210,14 @@ def test_a_loss_without_parameters_has_no_backward() -> None:
         (lambda: SGD([1], lr=0.1), "was given"),
         (lambda: SGD([PARAMETER, PARAMETER]), "each only once"),
         (lambda: SGD([PARAMETER], lr=-1), "from 0 up"),
+        (lambda: SGD([PARAMETER], lr=True), "lr=True is not a number"),
+        (lambda: SGD([PARAMETER], weight_decay="x"), "weight_decay='x' is not a number"),
         (lambda: SGD([PARAMETER], lr=float("nan")), "lr=nan; give a number that is finite"),
         (lambda: Module()(1), "has no method forward"),
     ],
 )
 def test_impossible_options_and_shapes_are_refused(wrong: Any, says: str) -> None:
-    with pytest.raises((TrainingError, HookOptionError, NotImplementedError), match=f"(?s){says}"):
+    with pytest.raises((TrainingError, HookOptionError, HookTypeError, NotImplementedError), match=f"(?s){says}"):
         wrong()
 
 

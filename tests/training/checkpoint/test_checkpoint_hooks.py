@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookOptionError, HookTypeError
+from aspecthook import HookOptionError, HookTypeError, hooks
 from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training.checkpoint import load
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
@@ -285,6 +285,9 @@ def test_the_loader_hook_loads_a_file_before_the_run(tmp_path: Path) -> None:
     run(tmp_path, CheckpointHook(), epochs=2)
     runner = run(None, CheckpointLoaderHook(tmp_path / "epoch_1.safetensors"), epochs=1)
     assert runner.resumed and runner.iter == 3
+    runner.max_epochs = 2
+    hooks(runner.load_checkpoint).pre(lambda: 1 / 0)  # a second run does not load it again
+    runner.fit([0, 1, 2])
     assert run(None, CheckpointLoaderHook(tmp_path), epochs=3).iter == 9
 
 
