@@ -89,6 +89,7 @@ class Setting:
     interval: int
     by_epoch: bool
     best: bool
+    keep: int | None
     others: frozenset[str] = frozenset()  # of `OTHERS`
 
 
@@ -165,7 +166,7 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
         CheckpointHook(
             setting.interval,
             by_epoch=setting.by_epoch,
-            max_keep=1,
+            max_keep=setting.keep,
             save_best="loss" if setting.best else None,
         ),
         OptimizerHook({"max_norm": 2.0}),
@@ -396,6 +397,7 @@ def settings_of(library: str) -> st.SearchStrategy[Setting]:
         interval=st.integers(1, 3),
         by_epoch=st.booleans(),
         best=st.booleans(),
+        keep=st.sampled_from([1, 2, None]),
         others=st.frozensets(
             st.sampled_from([name for name in OTHERS if library == "torch" or name not in OF_TORCH]), max_size=4
         ),
@@ -451,7 +453,7 @@ def property_of(library: str, examples: int) -> Callable[[], None]:
 
 CASES = {"numpy": property_of("numpy", 12)}
 if find_spec("torch") is not None:
-    CASES["torch"] = property_of("torch", 4)
+    CASES["torch"] = property_of("torch", 3)
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:

@@ -64,9 +64,7 @@ class TorchBackend(Backend):
         # The norm of a model that is divided among ranks, by `fully_shard`, is a tensor that is divided too.
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
-    def no_grad(self) -> AbstractContextManager[object]:
-        context: AbstractContextManager[object] = torch.no_grad()
-        return context
+    no_grad = torch.no_grad  # a class, which is given no `self`
 
     def amp(self, kind: bool | str, model: object) -> TorchAmp:
         """Return mixed precision: ``"fp16"``, ``"bf16"``, or with True fp16 on a GPU and bf16 elsewhere."""
@@ -123,16 +121,14 @@ class TorchBackend(Backend):
         torch.manual_seed(seed)  # those of all devices
 
     def rng_state(self) -> dict[str, Any]:
-        cuda: list[Tensor] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-        states = {"torch": self.to_array(torch.get_rng_state()), "cuda": [self.to_array(state) for state in cuda]}
-        return {**super().rng_state(), **states}
+        cuda = [self.to_array(state) for state in torch.cuda.get_rng_state_all()]
+        return {**super().rng_state(), "torch": self.to_array(torch.get_rng_state()), "cuda": cuda}
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `rng_state` returned; this machine may have fewer GPUs than the one that saved it."""
         super().set_rng_state(state)
         torch.set_rng_state(torch.tensor(state["torch"]))
-        count: int = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        for number, array in enumerate(state["cuda"][:count]):
+        for number, array in enumerate(state["cuda"][: torch.cuda.device_count()]):
             torch.cuda.set_rng_state(torch.tensor(array), number)
 
     def _device(self, model: object) -> Any:

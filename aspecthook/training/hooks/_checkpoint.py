@@ -139,8 +139,8 @@ class CheckpointHook(Hook):
 
     Example:
         >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
-        >>> hook.kept, hook.best, hook.best_score
-        ((), None, None)
+        >>> hook.best, hook.best_score
+        (None, None)
         >>> CheckpointHook(save_best="f1")
         Traceback (most recent call last):
           ...
@@ -174,11 +174,6 @@ class CheckpointHook(Hook):
         self._best = KeptFiles(self.out_dir, 1, with_optimizer=save_optimizer)  # its mark is the best score
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, mark=0, with_optimizer=save_optimizer)
-
-    @property
-    def kept(self) -> tuple[Path, ...]:
-        """The files that the hook keeps, the oldest first, without the best one."""
-        return tuple(self._files.folder / name for name in self._files.names)
 
     @property
     def best(self) -> Path | None:

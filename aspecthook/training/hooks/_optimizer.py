@@ -95,8 +95,8 @@ class AmpOptimizerHook(OptimizerHook):
         loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
-        kinds: list[bool | str] = [True, "fp16", "bf16"]
-        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, kinds)
+        one_of("AmpOptimizerHook", "kind", kind, (True, "fp16", "bf16"))
+        self.kind: bool | str = kind
         # The part of the scaler's state that a fixed loss scale replaces; with these factors, the scale never changes.
         self._fixed: dict[str, Any] = {}
         if loss_scale != "dynamic":
@@ -107,9 +107,8 @@ class AmpOptimizerHook(OptimizerHook):
         """Turn mixed precision on, and set the loss scale, if a number was given."""
         super().before_run(runner)
         self.after_load_checkpoint(runner)
-        if self._fixed:
-            state = runner.amp.state_dict()  # empty if the kind needs no loss scale
-            runner.amp.load_state_dict(state and {**state, **self._fixed})
+        state = runner.amp.state_dict()  # empty if the kind needs no loss scale
+        runner.amp.load_state_dict(state and {**state, **self._fixed})
 
     def after_load_checkpoint(self, runner: Runner) -> None:
         """Turn mixed precision on before the run is restored, since the checkpoint has a state of the scaler."""

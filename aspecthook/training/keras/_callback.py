@@ -55,8 +55,7 @@ class RunModel:
 
     def set_weights(self, weights: Iterable[Any]) -> None:
         """Set the parameters and buffers, in the order of `get_weights`; all or none."""
-        names = list(self.runner.backend.state(self.runner.model))
-        given = list(weights)
+        names, given = list(self.runner.backend.tensors(self.runner.model)), list(weights)
         if len(given) != len(names):
             raise TrainingError(
                 f"the model has {len(names)} weights, and {len(given)} were given; give those of its get_weights()"

@@ -205,11 +205,8 @@ class ReportHook(PlotHook):
             end=self.end,
             progress=self._progress(runner),
             curves=base64.b64encode(drawn(curves)).decode() if curves else "",
-            numbers=[
-                (base if mode == "train" else f"{mode}_{base}", number_text(curve[-1][1]))
-                for base, modes in curves.items()
-                for mode, curve in modes.items()
-            ],
+            numbers=curves,
+            shown=number_text,
             logs=_logs_of(runner, self.target(runner).parent),
             facts=_facts_of(runner),
         )
