@@ -101,6 +101,9 @@ def test_gradients_that_come_after_the_block_are_taken_too() -> None:
     assert seen["first"].gradient is None
     out.sum().backward()
     assert seen["first"].gradient.shape == (2, 5)
+    with capture(net, "first", gradients=True) as seen, torch.no_grad():
+        net(inputs())
+    assert seen["first"].gradient is None
 
 
 def test_conditions_hold_and_it_sees_what_other_hooks_have_made() -> None:
@@ -111,6 +114,9 @@ def test_conditions_hold_and_it_sees_what_other_hooks_have_made() -> None:
                 net(x)
         assert "forward" not in vars(net.first)  # it took itself off
     assert len(seen["first"].outputs) == 2 and seen["first"].output.abs().sum() == 0
+    with capture(net, "first", priority=0) as early, weave(net, "first", post=lambda result: result * 0):
+        net(x)
+    assert early["first"].output.abs().sum() > 0
 
 
 def test_names_that_are_not_captured_say_which_are() -> None:

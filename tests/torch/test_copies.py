@@ -10,7 +10,7 @@ import pytest
 
 from aspecthook import WeaveError, weave
 
-from .nets import Net, inputs, made, nn, state, torch, untouched
+from .nets import Net, gone_through, inputs, made, nn, same, state, torch, untouched
 
 pytestmark = pytest.mark.torch
 
@@ -18,7 +18,7 @@ EVERYTHING: dict[str, Any] = {
     "pre": lambda: None,
     "post": lambda result: result * 2,
     "backward_pre": lambda: None,
-    "backward": lambda: None,
+    "backward": lambda grad_input: grad_input[0] * 2,
 }
 
 
@@ -32,17 +32,22 @@ def shallow(module: Any) -> dict[str, Any]:
     [copy.deepcopy, copy.copy, lambda module: pickle.loads(pickle.dumps(module))],
     ids=["deepcopy", "copy", "pickle"],
 )
-def test_hooks_do_not_travel(copied: Any) -> None:
-    net, x = made(), inputs()
-    plain, bare = net(x), shallow(copied(net).first)
-    before = state(net)
-    weaving = weave(net, "*", **EVERYTHING)
-    woven = net(x)
-    twin = copied(net.first)
-    assert shallow(twin) == bare
-    assert torch.equal(twin(x), copied(made().first)(x)) and torch.equal(net(x), woven)  # the original keeps them
+@pytest.mark.parametrize(
+    ("net", "name", "names"),
+    [(made(), "first", "*"), (nn.TransformerEncoderLayer(4, 2, 5, batch_first=True).eval(), "linear1", "linear1")],
+    ids=["net", "encoder"],
+)
+def test_hooks_do_not_travel(net: Any, name: str, names: str, copied: Any) -> None:
+    x, original = inputs(), net.get_submodule(name)
+    plain, bare = gone_through(net, x), copied(original)
+    before, inside = state(net), shallow(bare)
+    weaving = weave(net, names, **EVERYTHING)
+    woven = gone_through(net, x)
+    twin = copied(original)
+    assert shallow(twin) == inside
+    assert torch.equal(twin(x), bare(x)) and same(gone_through(net, x), woven)  # the original keeps them
     weaving.remove()
-    assert untouched(net, before) and torch.equal(net(x), plain)
+    assert untouched(net, before) and same(gone_through(net, x), plain) and not same(woven, plain)
 
 
 def test_a_module_with_a_state_of_its_own_keeps_it() -> None:

@@ -49,10 +49,6 @@ def test_names_go_through_what_compiles() -> None:
     assert chosen(torch.compile(net, backend="eager"), "conv*, *.0.0") == ["conv_in", "blocks.0.0"]
 
 
-def test_names_go_through_data_parallel() -> None:
-    assert chosen(nn.DataParallel(made(Deep)), "conv*") == ["conv_in"]
-
-
 def test_wrapper_inside_a_model_has_the_name_of_its_module() -> None:
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 

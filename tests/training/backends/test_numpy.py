@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from aspecthook import HookOptionError
+from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import TrainingError
 from aspecthook.training.numpy import (
     SGD,
@@ -117,12 +117,7 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
 
 
 rates = st.sampled_from([0.001, 0.01, 0.1])
-decays = st.sampled_from([0.0, 0.01, 0.3])
-
-
-options_of_sgd = st.fixed_dictionaries(
-    {"lr": rates, "weight_decay": decays, "momentum": st.sampled_from([0.0, 0.5, 0.9])}
-)
+options_of_sgd = st.fixed_dictionaries({"lr": rates, "momentum": st.sampled_from([0.0, 0.5, 0.9])})
 
 
 @with_torch
@@ -148,32 +143,6 @@ def test_fifty_steps_along_the_same_gradients_are_those_of_pytorch(options: Any,
 
 
 # Gradients and losses
-
-
-@pytest.mark.parametrize("kind", ["mse", "classes", "probabilities"])
-def test_gradients_are_finite_differences(kind: str) -> None:
-    rng = np.random.default_rng(0)
-    model = Sequential(Linear(3, 4), Tanh(), Linear(4, 4), ReLU(), Linear(4, 2))
-    for parameter in model.parameters():
-        parameter.data = rng.normal(size=parameter.data.shape)
-    x, y = rng.normal(size=(5, 3)), rng.random((5, 2))
-    targets = {"mse": y, "classes": np.array([0, 1, 1, 0, 1]), "probabilities": y / y.sum(1, keepdims=True)}[kind]
-
-    def loss() -> Loss:
-        return (mse if kind == "mse" else cross_entropy)(model(x), targets)
-
-    loss().backward()
-    for parameter in model.parameters():
-        data = parameter.data
-        for place in np.ndindex(data.shape):
-            step = np.zeros_like(data)
-            step[place] = 1e-6
-            parameter.data = data + step
-            above = loss().item()
-            parameter.data = data - step
-            slope = (above - loss().item()) / 2e-6
-            assert parameter.grad is not None and parameter.grad[place] == pytest.approx(slope, rel=1e-4, abs=1e-8)
-        parameter.data = data
 
 
 def test_the_gradient_has_the_type_of_the_parameter() -> None:
@@ -241,12 +210,14 @@ def test_a_loss_without_parameters_has_no_backward() -> None:
         (lambda: SGD([1], lr=0.1), "was given"),
         (lambda: SGD([PARAMETER, PARAMETER]), "each only once"),
         (lambda: SGD([PARAMETER], lr=-1), "from 0 up"),
+        (lambda: SGD([PARAMETER], lr=True), "lr=True is not a number"),
+        (lambda: SGD([PARAMETER], weight_decay="x"), "weight_decay='x' is not a number"),
         (lambda: SGD([PARAMETER], lr=float("nan")), "lr=nan; give a number that is finite"),
         (lambda: Module()(1), "has no method forward"),
     ],
 )
 def test_impossible_options_and_shapes_are_refused(wrong: Any, says: str) -> None:
-    with pytest.raises((TrainingError, HookOptionError, NotImplementedError), match=f"(?s){says}"):
+    with pytest.raises((TrainingError, HookOptionError, HookTypeError, NotImplementedError), match=f"(?s){says}"):
         wrong()
 
 

@@ -63,6 +63,7 @@ def test_a_new_run_sets_the_checkpoints_of_the_one_before_aside(
     first = trained(tmp_path, 3)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     save(tmp_path / "nobody's.safetensors", {"model": {}})
+    save(tmp_path / ".saving-1" / "file", {})  # which a killed process has left
     (tmp_path / "notes.txt").write_text("mine")
     with caplog.at_level(logging.INFO):
         second = trained(tmp_path, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from itertools import count
@@ -121,8 +120,9 @@ def test_an_epoch_that_was_ended_early_is_not_validated() -> None:
 
 
 def test_numbers_are_averaged_over_samples_and_go_to_the_logs() -> None:
-    runner = make(0.5, 0.25, max_epochs=1)
+    runner = make(0.75, 0.75, 0.5, 0.25, max_epochs=2)
     hook = runner.register_hook(EvalHook([1.0, 3.0]))
+    hooks(runner.val_epoch).post(lambda: runner.log(val_once=1.0), times=1)  # no number of the next validation
     runner.fit([1.0])
     assert hook.metrics == {"val_acc": (0.5 + 3 * 0.25) / 4, "val_size": (1 + 9) / 4}
     assert runner.logs == {"loss": 1.0, "acc": -1.0, **hook.metrics}
@@ -181,6 +181,21 @@ def test_auto_means_the_first_number_and_those_of_the_whole_come_first(tmp_path:
     evaluate = iter([{"auc": 0.75}, {"auc": 0.25}])
     saved, hook, _ = best_of([1.0, 2.0], tmp_path / "2", save_best="auto", evaluate=lambda *_: next(evaluate))
     assert (saved, hook.best_score) == ([0], 0.75)
+
+
+@pytest.mark.parametrize("first", [45, 55])
+@pytest.mark.parametrize("rows", [[(0.9, 0.5)], [(0.5, 0.9)], [(0.1, 0.3), (0.2, 0.1)], [(0.1, 0.2), (0.3, 0.1)]])
+def test_the_best_is_that_of_all_validations_though_one_moment_has_several(
+    rows: list[tuple[float, float]], first: int, tmp_path: Path
+) -> None:
+    runner = make(*(score for row in rows for score in row), max_epochs=len(rows), work_dir=tmp_path)
+    best = runner.register_hook(CheckpointHook(0, save_best="acc"))
+    for name, priority in (("one", first), ("two", 50)):
+        runner.register_hook(EvalHook([1.0]), priority, name=name)
+    runner.fit([1.0])
+    assert best.best_score == max(map(max, rows)) and best.best is not None
+    assert load(best.best)["hooks"]["CheckpointHook"]["best"]["mark"] == best.best_score
+    assert [path.name for path in tmp_path.glob("*.safetensors")] == [best.best.name]
 
 
 def test_the_best_may_go_elsewhere_and_must_go_somewhere(tmp_path: Path) -> None:
@@ -245,19 +260,17 @@ def test_early_stopping_without_a_validation_warns_at_the_end(caplog: pytest.Log
 @pytest.mark.parametrize("case", REFERENCE["early"])
 def test_it_stops_where_mmengine_does(case: dict[str, Any]) -> None:
     hook = EarlyStoppingHook(**case["options"])
-    assert stopped(hook, case["scores"])[0] == case["seen"]
+    epochs, runner = stopped(hook, case["scores"])
+    assert epochs == case["seen"]
     assert (hook.best_score, hook.wait_count) == (case["best"], case["wait"])
+    hook.patience, runner.max_epochs = 99, epochs + 1
+    runner.fit([1.0], [1.0])
+    assert runner.epoch == epochs + 1 and hook.stop_reason is None
 
 
 @pytest.mark.parametrize("score", [nan, inf, -inf])
 def test_a_score_that_is_not_finite_stops_the_run(score: float) -> None:
     assert stopped(EarlyStoppingHook("acc"), [0.1, score, 0.2])[0] == 2
-
-
-def test_it_says_why_it_stops(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        stopped(EarlyStoppingHook("acc", patience=2), [0.5, 0.25, 0.25])
-    assert "acc did not improve in 2 validations; the best was 0.5; the run ends" in caplog.text
 
 
 # Options

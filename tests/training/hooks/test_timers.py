@@ -84,18 +84,19 @@ def test_validations_take_no_time_of_the_training(by_epoch: bool, priority: int,
     assert times.etas == [4.0 * (5 - iter) for iter in range(6)]
 
 
-def test_a_validation_that_fails_leaves_the_clock_running(clock: Clock) -> None:
+@pytest.mark.parametrize("entry", ["validate", "test", "predict"])
+def test_an_evaluation_that_fails_leaves_the_clock_running(entry: str, clock: Clock) -> None:
     runner, times = run(clock, max_epochs=1)
 
     class Tries(Hook):
         def after_train_iter(self, runner: Runner) -> None:
             kept = runner.mode, runner.data_loader, runner.inner_iter
             with pytest.raises(ZeroDivisionError):
-                runner.validate(Slow(clock, 9))
+                getattr(runner, entry)(Slow(clock, 9))
             runner.mode, runner.data_loader, runner.inner_iter = kept
 
     runner.register_hook(Tries())
-    hooks(runner.val_iter).pre(lambda: 1 / 0)
+    hooks(getattr(runner, f"{entry.removesuffix('idate')}_iter")).pre(lambda: 1 / 0)
     runner.fit(Slow(clock, 3))
     assert times.rows == [(1.0, 4.0)] * 3
 

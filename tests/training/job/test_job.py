@@ -113,15 +113,6 @@ def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
     assert not folder.exists()
 
 
-def test_an_error_of_a_hook_names_the_entry(tmp_path: Path) -> None:
-    # Only the hook was named, and a config may have many of its class.
-    file = tmp_path / "run.toml"
-    file.write_text('[[hooks]]\ntype = "EMAHook"\n[[hooks]]\ntype = "EMAHook"\nmomentum = 3')
-    with pytest.raises(ValueError, match="momentum=3") as caught:
-        train(load_settings(file, [f"run.work_dir='{tmp_path / 'run'}'"]))
-    assert caught.value.__notes__[-1].endswith("while building {'type': 'EMAHook', 'momentum': ...}")
-
-
 # The run
 
 

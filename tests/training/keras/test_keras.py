@@ -134,6 +134,14 @@ def test_the_numbers_of_an_eval_hook_of_any_priority_are_in_the_logs_of_its_epoc
     assert len(seen.told) == 6
 
 
+def test_a_validation_before_the_first_batch_is_not_of_the_epoch() -> None:
+    seen = recorder("on_epoch_end")
+    runner = run_of("numpy", hooks=[seen])
+    hooks(runner.train_epoch).add("pre", lambda: runner.validate(data(1)) and None, priority=60)
+    runner.fit(data(2))
+    assert epochs(seen.told) == [(0, ["loss"]), (1, ["loss"])]
+
+
 def test_all_tests_end_before_an_epoch_does() -> None:
     told: list[str] = []
 
@@ -293,7 +301,7 @@ class _Long(k.Callback):
         (_Misspelt, "'on_epoch_ends', .*; did you mean 'on_epoch_end'"),
         (_Lightning, "'on_train_epoch_end', .*; did you mean"),
         (_Short, r"is called as on_epoch_end\(epoch, logs\)"),
-        (_Long, "missing a required argument: 'more'"),
+        (_Long, r"on_train_begin\(logs: 'Any', more: 'Any'\).* is called as on_train_begin\(logs\)"),
     ],
 )
 def test_a_misspelt_method_or_one_with_wrong_parameters_is_refused(kind: Any, text: str) -> None:

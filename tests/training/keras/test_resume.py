@@ -11,7 +11,6 @@ import pytest
 from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Runner, TrainingError
 from aspecthook.training import keras as ours
-from aspecthook.training.checkpoint import load, save
 from tests.training.kit import data, registered, run_of, same, state, with_torch
 
 
@@ -163,28 +162,6 @@ def test_our_callbacks_resume_bit_by_bit_from_any_moment(name: str, tmp_path: Pa
 @with_torch
 def test_our_callbacks_resume_with_pytorch(tmp_path: Path) -> None:
     assert check("validates", tmp_path, "torch", MOMENTS[1::4]) >= 6
-
-
-def test_a_callback_that_cannot_load_its_state_is_named_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:
-    class Broken(Told):
-        def load_state_dict(self, state: Any) -> None:
-            super().load_state_dict(state)
-            if state["rows"]:
-                raise KeyError("half")
-
-    saved = run_of("numpy", None, [ours.EarlyStopping("loss"), Told()], max_epochs=2)
-    saved.fit(data(3))
-    saved.save_checkpoint(tmp_path / "run")
-    checkpoint = load(tmp_path / "run")
-    checkpoint["hooks"]["Broken"] = checkpoint["hooks"].pop("Told")
-    save(tmp_path / "run", checkpoint)
-    stopping, broken = ours.EarlyStopping("loss"), Broken()
-    runner = run_of("numpy", None, [stopping, broken], max_epochs=2)
-    before, kept = state(runner), dict(vars(stopping))
-    with pytest.raises(TrainingError, match="hook Broken cannot load its state.*KeyError: 'half'; nothing was"):
-        runner.resume(tmp_path / "run")
-    assert same(state(runner), before) and runner.iter == 0 and broken.rows == []
-    assert {name: vars(stopping).get(name) for name in ("wait", "best")} == {n: kept.get(n) for n in ("wait", "best")}
 
 
 def test_a_state_of_the_callbacks_that_no_run_saves_is_refused() -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from html import unescape
@@ -160,12 +159,6 @@ def test_a_full_disk_and_an_error_while_drawing_do_not_end_the_run(
     ]
 
 
-def test_the_package_imports_no_matplotlib() -> None:
-    code = "import sys, aspecthook.training as t; t.PlotHook, t.ReportHook; print({'matplotlib'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
-
-
 # Pictures
 
 HOSTILE = ("$\\frac{1", "漢字", "a" * 300, "</svg><script>", "_hidden", "val_", "x (y)")
@@ -271,15 +264,6 @@ def test_the_report_has_the_outcome_of_a_run_that_ends_early(tmp_path: Path, cas
 def test_the_report_has_the_reason_of_an_early_stop(tmp_path: Path) -> None:
     page = fit(tmp_path, EarlyStoppingHook("loss", patience=2, min_delta=0.0001), val=[1.0], max_epochs=9)
     assert "loss did not improve in 2 validations; the best was 1" in page.text
-
-
-def test_the_report_says_running_during_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_module, "PAUSE", 0)
-    seen: list[str] = []
-    runner = make(tmp_path, ReportHook())
-    hooks(runner.train_iter).pre(lambda runner: seen.append(read(runner).text) if runner.iter == 7 else None)
-    runner.fit(BATCHES)
-    assert " Running 1 of 3 epochs 6 iterations" in seen[0]
 
 
 # Safe

@@ -82,6 +82,14 @@ def test_hooks_without_a_state_need_no_names() -> None:
     assert [hook for hook in registered(run_of("numpy"), hooks).hooks if hook in hooks] == hooks
 
 
+def test_a_config_may_have_a_name_and_is_not_changed() -> None:
+    config = {"type": "EMAHook", "name": "a", "priority": 20}
+    for own, name in ((None, "a"), ("b", "b"), (None, "a")):
+        runner = run_of("numpy")
+        runner.register_hook(config, name=own)
+        assert list(runner.state_dict()["hooks"]) == [name]
+
+
 def test_a_removed_hook_leaves_its_name() -> None:
     runner = run_of("numpy")
     hook = runner.register_hook(Counter(1), name="a")

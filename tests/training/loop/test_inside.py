@@ -65,9 +65,10 @@ def test_a_run_with_hooks_is_the_loop_by_hand(library: str) -> None:
     assert same(state(runner), state(by_hand))
 
 
-def place(runner: Runner) -> list[Any]:
-    """Return where a run is, and the mode of each module."""
+def place(runner: Runner, **noted: float) -> list[Any]:
+    """Return where a run is, what it has logged, and the mode of each module."""
     return [
+        {**runner.logged, **noted},
         runner.mode,
         runner.inner_iter,
         id(runner.data_loader),
@@ -91,9 +92,13 @@ def test_an_evaluation_inside_a_stage_leaves_the_run_as_it_was(library: str, ent
 
     def evaluate(runner: Runner) -> None:
         if len(made) < 20:  # also inside the evaluation's own stages
-            before = place(runner)
+            before = place(runner, noted=len(made) + 1.0)  # what the iteration under way has logged meanwhile stays
             made.append(None)
-            made[-1] = getattr(runner, entry)(data(3, seed=5))
+            noted = float(len(made))
+            with hooks(getattr(runner, f"{entry.removesuffix('idate')}_iter")).add(
+                "post", lambda: runner.log(noted=noted)
+            ):
+                made[-1] = getattr(runner, entry)(data(3, seed=5))
             assert place(runner) == before
 
     hooks(getattr(runner, stage)).add(kind, evaluate, reentrant=False)

@@ -169,16 +169,11 @@ def test_the_command_exits_with_the_status_of_a_signal_that_came_at_the_end(
     assert not (folder / "interrupted.ckpt").exists()
 
 
-@pytest.mark.parametrize("session", [False, True])
-def test_a_finished_run_removes_the_checkpoint_of_its_interruption(session: bool, tmp_path: Path) -> None:
+def test_a_finished_session_removes_the_checkpoint_of_its_interruption(tmp_path: Path) -> None:
     runner = run_of("numpy", work_dir=tmp_path)
     hooks(runner.train_iter).post(lambda iter: os.kill(os.getpid(), signal.SIGINT) if iter == 1 else None)
     with pytest.raises(KeyboardInterrupt):
         runner.fit(data(2))
     again = run_of("numpy", work_dir=tmp_path)
-    if session:
-        drive(again, data(2), folder=tmp_path)
-    else:
-        again.resume(tmp_path / "interrupted.ckpt")
-        again.fit(data(2))
+    drive(again, data(2), folder=tmp_path)
     assert again.iter == 4 and not (tmp_path / "interrupted.ckpt").exists()

@@ -20,14 +20,17 @@ def test_the_hooks_of_a_usual_run_have_the_priorities_of_mmcv() -> None:
     class Own(Hook):
         def before_run(self) -> None: ...
 
-    runner.register_training_hooks(
-        lr_config={"policy": "step", "step": [8, 11]},
-        optimizer_config={"grad_clip": {"max_norm": 35}},
-        checkpoint_config={"interval": 1},
-        log_config={"interval": 50, "hooks": [{"type": "TextLoggerHook"}]},
-        momentum_config={"policy": "cyclic"},
-        custom_hooks=[Own(), {"type": "NanGuardHook", "priority": "LOWEST"}],
-    )
+    configs: dict[str, Any] = {
+        "lr_config": {"policy": "step", "step": [8, 11]},
+        "optimizer_config": {"grad_clip": {"max_norm": 35}},
+        "checkpoint_config": {"interval": 1},
+        "log_config": {"interval": 50, "hooks": [{"type": "TextLoggerHook"}]},
+        "momentum_config": {"policy": "cyclic"},
+        "custom_hooks": [Own(), {"type": "NanGuardHook", "priority": "LOWEST", "name": "guard"}],
+    }
+    before = repr(configs)
+    runner.register_training_hooks(**configs)
+    assert repr(configs) == before
     mounts = [hooks(getattr(runner, stage)) for stage in ("run", "train_iter", "optimizer_step")]
     priorities = {hook.name: hook.priority for mount in mounts for hook in (*mount.pre, *mount.post)}
     assert [(name, priorities[name]) for name in (type(hook).__name__ for hook in runner.hooks)] == [
@@ -41,6 +44,13 @@ def test_the_hooks_of_a_usual_run_have_the_priorities_of_mmcv() -> None:
         ("NanGuardHook", 100),
     ]
     assert runner.hooks[5].interval == 50
+    for options, by_epoch in (
+        ({}, True),
+        ({"max_epochs": None, "max_iters": 3}, False),
+    ):  # loggers count as the run does
+        runner = make(**options)
+        runner.register_training_hooks(log_config={"interval": 3})
+        assert runner.hooks[-1].by_epoch is by_epoch
 
 
 @pytest.mark.parametrize(
@@ -50,7 +60,6 @@ def test_the_hooks_of_a_usual_run_have_the_priorities_of_mmcv() -> None:
         ({"checkpoint_config": {"intervall": 1}}, "takes no 'intervall'.*did you mean 'interval'"),
         ({"custom_hooks": [{"type": "EMAHok"}]}, "'EMAHok' is not registered.*did you mean 'EMAHook'"),
         ({"log_config": {"intervall": 3}}, "takes no 'intervall'.*did you mean 'interval'"),
-        ({"log_config": 3}, "log_config=3: give a mapping with the options of the loggers, and 'hooks'"),
         ({"log_config": {"interval": 3, "hooks": ["TxtLoggerHook"]}}, "did you mean 'TextLoggerHook'"),
     ],
 )

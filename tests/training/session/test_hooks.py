@@ -143,6 +143,9 @@ def test_values_are_logged_every_so_many_iterations(caplog: pytest.LogCaptureFix
         "loss = 3, global_step = 3 (1.500 sec)",
         "loss = 6, global_step = 6 (1.500 sec)",
     ]
+    runner.max_epochs = 2
+    runner.fit([0.0])  # each run counts anew
+    assert lines(caplog)[3:] == ["loss = 0, global_step = 8"]
 
 
 def test_values_are_logged_every_so_many_seconds(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
