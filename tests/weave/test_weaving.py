@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Return, hookable, hooks, weave
+from aspecthook import hookable, hooks, weave
 
 log: list[object] = []
 
@@ -79,20 +79,6 @@ def noted(function: Callable[..., object] = double, *args: object) -> list[objec
     log.clear()
     function(*(args or (1,)))
     return log[:]
-
-
-# Several weavings
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
-@pytest.mark.parametrize("target", [double, "zlib:crc32"], ids=["function", "C"])
-def test_each_weaving_has_a_hook_of_its_own_and_they_go_in_any_order(target: Any, order: tuple[int, ...]) -> None:
-    call: Callable[[], list[object]] = (lambda: noted(zlib.crc32, b"")) if target == "zlib:crc32" else noted
-    weavings = [weave(target, pre=note) for _ in range(3)]
-    for left, place in zip((3, 2, 1), order, strict=True):
-        assert call() == ["note"] * left
-        weavings[place].remove()
-    assert call() == []
 
 
 def test_the_same_hook_twice_in_one_weaving_is_one() -> None:
@@ -164,9 +150,6 @@ def test_a_weaving_that_is_removed_and_kept_keeps_no_proxy_and_not_its_target(so
         gc.collect()
         assert target() is None
     assert weaving.state == "removed"
-
-
-# Blocks
 
 
 # Together with `hookable`
@@ -271,48 +254,6 @@ def test_a_context_that_outlives_a_block_keeps_nothing_of_it_alive(how: str) -> 
     del hook, weaving
     gc.collect()
     assert weak() is None
-
-
-# Threads and forks
-
-
-# How hooks are given
-
-
-def test_exception_takes_a_hook_a_list_and_a_mapping_with_types_and_tuples() -> None:
-    def risky(error: BaseException) -> None:
-        raise error
-
-    def first(exc: BaseException) -> Return[str] | None:
-        log.append("first")
-        return Return("first")
-
-    def second(exc: BaseException) -> Return[str] | None:
-        log.append("second")
-        return Return("second")
-
-    def passing(exc: BaseException) -> None:
-        log.append("passing")
-
-    call: Any = risky
-    with weave(risky, exception=first):
-        assert call(KeyError()) == "first"
-        with pytest.raises(KeyboardInterrupt):
-            call(KeyboardInterrupt())
-    with weave(risky, exception=[passing, first]):
-        assert call(KeyError()) == "first"
-    with weave(risky, exception={KeyError: first, (OSError, TypeError): [passing, second]}):
-        log.clear()
-        assert call(KeyError()) == "first"
-        assert call(TypeError()) == "second"
-        assert call(FileNotFoundError()) == "second"
-        with pytest.raises(ValueError, match="other"):
-            call(ValueError("other"))
-        assert log == ["first", "passing", "second", "passing", "second"]
-    with weave(risky, exception={KeyboardInterrupt: first}):
-        assert call(KeyboardInterrupt()) == "first"
-    with weave(risky, exception=types.MappingProxyType({KeyError: first})):
-        assert call(KeyError()) == "first"
 
 
 def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
