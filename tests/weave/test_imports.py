@@ -257,26 +257,9 @@ OWN_CLASS = """
         def __call__(self): return 5
     sys.modules[__name__].__class__ = Own
 """
-SEVEN = "from functools import partial\nseven = partial(int, '7')\nkept = [seven]\n"
 
 # Files, a pointcut, what is imported then, and what its uses give while it is woven and after.
 IMPORTED: dict[str, tuple[dict[str, str], str, str, dict[str, tuple[object, object]]]] = {
-    "code that imports the module": (
-        {"ahw_a.py": ONE, "ahw_user.py": "from ahw_a import one\nseen = one()\n"},
-        "ahw_a:one",
-        "ahw_user",
-        {"ahw_user.seen": (10, 10), "ahw_user.one()": (10, 1)},
-    ),
-    "a proxy is copied after the import": (
-        {"ahw_a.py": SEVEN, "ahw_b.py": "from ahw_a import seven\n"},
-        "ahw_a:seven",
-        "ahw_b",
-        {
-            "ahw_b.seven()": (70, 7),
-            "ahw_b.seven is ahw_a.seven": (True, True),
-            "ahw_b.seven is ahw_a.kept[0]": (False, True),
-        },
-    ),
     "two modules import each other": (
         {"ahw_a.py": "import ahw_b\n" + textwrap.dedent(ONE), "ahw_b.py": "import ahw_a\n" + textwrap.dedent(ONE)},
         "ahw_a:one, ahw_b:one",

@@ -361,27 +361,6 @@ def names(text: str) -> set[str]:
         return {f"{mount.function.__module__}:{mount.function.__qualname__}" for mount in weaving.mounts}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("wov:f", {"wov:f"}),
-        ("wov*:f", {"wov:f", "wov.a:f"}),
-        ("wov:*", {"wov:f", "wov:fa", "wov:A.m"}),
-        ("wov:_*", {"wov:_f"}),
-        ("wov:A", {"wov:A.m"}),
-        ("wov:A.*", {"wov:A.m", "wov:A.N.m"}),
-        ("wov:A._*", {"wov:A._m"}),
-        ("wov:*, !wov:f*", {"wov:A.m"}),
-        ("wov:*,!wov:A", {"wov:f", "wov:fa"}),
-        ("!wov:fa,wov:*", {"wov:f", "wov:A.m"}),
-        ("wov:f,wov.a:f", {"wov:f", "wov.a:f"}),
-        ("wov*:f, !wov:f", {"wov.a:f"}),
-    ],
-)
-def test_a_pointcut_chooses(world: types.SimpleNamespace, text: str, expected: set[str]) -> None:
-    assert names(text) == expected
-
-
 @given(st.text(alphabet="wov:*.,!?[] _fA", max_size=14))
 @settings(max_examples=300)
 def test_every_text_is_a_pointcut_or_is_refused_with_a_weave_error(text: str) -> None:
