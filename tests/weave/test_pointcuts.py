@@ -308,6 +308,8 @@ LOWEST = Tree(
 @example(HEIRS, ["wov*:A*.mn"], ["!wov:A.mn"])
 @example(LOWEST, ["wov:B.m", "wov:A.m"], ["!wov.a:AB.m"])
 @example(Tree((("wov", "f"),), (), ()), ["wov:f", "wov.a:*"], [])
+@example(Tree((("wov", "f"), ("wov.a", "f"), ("wovx", "f")), (), ()), ["wov*:f"], ["!wov:f"])
+@example(Tree((("wov", "_f"), ("wov", "__f"), ("wov", "f")), (), ()), ["wov:_*"], [])
 def test_a_pointcut_intercepts_just_the_calls_that_the_grammar_says_each_once(
     tree: Tree, terms: list[str], excluded: list[str]
 ) -> None:
