@@ -18,7 +18,7 @@ import pytest
 from aspecthook._errors import ConfigError
 from aspecthook.cli import main
 from aspecthook.cli._config import apply
-from aspecthook.cli._names import names_of
+from aspecthook.cli._names import names_of, of_main
 from aspecthook.cli._program import Program
 
 from .conftest import Run, environment
@@ -134,7 +134,7 @@ def test_without_click_one_line_says_what_to_install(
 
 
 def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, shop: Path) -> None:
-    done = aspecthook("match", "--all", "shop:*, !shop:Cart.clear, json:loads, shop:price")
+    done = aspecthook("match", "--all", "shop:o*, shop:*, !shop:Cart.clear, json:loads, shop:price")
     assert done.returncode == 0, done.stderr
     taken, _, left = done.stdout.partition(" selected, ")
     assert [line.partition("  ")[0] for line in taken.splitlines()[:-1]] == [
@@ -187,6 +187,8 @@ def test_doctor_prints_versions_and_extras(capsys: pytest.CaptureFixture[str]) -
         (["-X", "dev", "-W", "error", "-m", "http.server", "80"], ["http.server", "http.server.__main__"]),
         (["-um", "shop"], ["shop", "shop.__main__"]),
         (["-Wignore", "-mshop", "-c"], ["shop", "shop.__main__"]),
+        (["dir/app/"], ["app"]),
+        (["--check-hash-based-pycs", "always", "--", "-m.py"], ["-m"]),
         (["-c", "print()"], []),
         (["-cpass", "x.py"], []),
         (["-", "x.py"], []),
@@ -195,6 +197,12 @@ def test_doctor_prints_versions_and_extras(capsys: pytest.CaptureFixture[str]) -
 )
 def test_a_program_is_known_by_the_name_that_it_is_imported_by(words: list[str], names: list[str]) -> None:
     assert names_of(words) == names
+
+
+def test_a_pointcut_for_the_file_of_the_program_means_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["python", "dir/app.py"])
+    assert of_main("app:*, !app:f") == "app:*, !app:f, __main__:*, !__main__:f"
+    assert of_main("ap*:*, json:*") == "ap*:*, json:*, __main__:*"
 
 
 # What Windows lacks of the standard library, as far as it is known by name. A `sitecustomize` takes it away.

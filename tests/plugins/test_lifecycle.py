@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -19,30 +19,6 @@ from aspecthook import HookLookupError, on, pre
 from aspecthook.plugins import Plugin, Plugins
 from tests.plugins.shop import Seller, Shop, fresh_host, message, trace_left
 from tests.threads import at_once
-
-
-def test_a_disabled_plugin_keeps_its_place(shop: Any, plugins: Plugins) -> None:
-    for name in "abc":
-        plugins.register(Seller(name), name=name)
-    plugins.disable("b")
-    assert shop.sold("tea") == ["a", "c"] and plugins["b"].implements == ("sold",)
-    assert repr(plugins) == "<plugins of Shop: a, b, c>"
-    assert repr(plugins["b"]) == "<plugin 'b' of Shop: sold, disabled>" and [one.enabled for one in plugins] == [
-        True,
-        False,
-        True,
-    ]
-    plugins.disable(plugins["b"])
-    plugins.enable(plugins["b"].object)
-    assert shop.sold("tea") == ["a", "b", "c"] and all(one.enabled for one in plugins)
-    assert repr(plugins["b"]) == "<plugin 'b' of Shop: sold>"
-    seen: list[str] = []
-    watching = SimpleNamespace(sold=pre("sold")(lambda item: seen.append(item)))
-    plugins.register(watching, name="watching", enabled=False)
-    shop.sold("tea")
-    plugins.enable("watching")
-    shop.sold("cake")
-    assert seen == ["cake"]
 
 
 def test_a_plugin_is_found_by_its_name_its_object_and_its_handle(plugins: Plugins) -> None:

@@ -236,9 +236,6 @@ class Cart(Base):
     def __getitem__(self, n: int) -> int:
         return n * 3
 
-    def __contains__(self, n: int) -> bool:
-        return False
-
     def __iter__(self) -> Iterator[int]:
         yield 6
 
@@ -301,16 +298,6 @@ class Slotted:
 Pair = namedtuple("Pair", "left right")
 
 
-class Point(typing.NamedTuple):
-    """A named tuple with a method."""
-
-    x: int
-    y: int = 0
-
-    def far(self, n: int) -> int:
-        return n * 3
-
-
 class Colour(enum.Enum):
     """An enum with a method."""
 
@@ -318,10 +305,6 @@ class Colour(enum.Enum):
     BLUE = 2
 
     def shade(self, n: int) -> int:
-        return n * 3
-
-    @classmethod
-    def pick(cls, n: int) -> int:
         return n * 3
 
     @classmethod
@@ -377,25 +360,6 @@ class Meta(type):
 
 class Kind(metaclass=Meta):
     """Has methods by its metaclass."""
-
-
-class Guarded(type):
-    """A metaclass that forbids changes."""
-
-    def __setattr__(cls, name: str, value: object) -> None:
-        raise AttributeError("closed")
-
-    def __delattr__(cls, name: str) -> None:
-        raise AttributeError("closed")
-
-
-class Closed(metaclass=Guarded):
-    """A class that cannot be changed in the usual way."""
-
-    kept = staticmethod(functools.partial(price, by=3))
-
-    def total(self, n: int) -> int:
-        return n * 3
 
 
 class Empty:

@@ -257,26 +257,9 @@ OWN_CLASS = """
         def __call__(self): return 5
     sys.modules[__name__].__class__ = Own
 """
-SEVEN = "from functools import partial\nseven = partial(int, '7')\nkept = [seven]\n"
 
 # Files, a pointcut, what is imported then, and what its uses give while it is woven and after.
 IMPORTED: dict[str, tuple[dict[str, str], str, str, dict[str, tuple[object, object]]]] = {
-    "code that imports the module": (
-        {"ahw_a.py": ONE, "ahw_user.py": "from ahw_a import one\nseen = one()\n"},
-        "ahw_a:one",
-        "ahw_user",
-        {"ahw_user.seen": (10, 10), "ahw_user.one()": (10, 1)},
-    ),
-    "a proxy is copied after the import": (
-        {"ahw_a.py": SEVEN, "ahw_b.py": "from ahw_a import seven\n"},
-        "ahw_a:seven",
-        "ahw_b",
-        {
-            "ahw_b.seven()": (70, 7),
-            "ahw_b.seven is ahw_a.seven": (True, True),
-            "ahw_b.seven is ahw_a.kept[0]": (False, True),
-        },
-    ),
     "two modules import each other": (
         {"ahw_a.py": "import ahw_b\n" + textwrap.dedent(ONE), "ahw_b.py": "import ahw_a\n" + textwrap.dedent(ONE)},
         "ahw_a:one, ahw_b:one",
@@ -322,14 +305,6 @@ def test_module_is_woven_when_its_import_ends(
         assert_clean(module)
 
 
-def test_one_weaving_whose_name_is_wrong_does_not_keep_another_from_its_module(write: Write, woven: Weave) -> None:
-    write({"ahw_a.py": ONE})
-    wrong, right = woven("ahw_a:onne", post=ten), woven("ahw_a:one", post=ten)
-    with pytest.warns(WeaveWarning, match="onne"):
-        a = load("ahw_a")
-    assert (a.one(), right.state, wrong.mounts) == (10, "woven", ())
-
-
 # Removal, pause
 
 
@@ -364,23 +339,6 @@ def test_nothing_stands_in_a_spec_or_for_a_finder_once_the_last_weaving_is_gone(
         assert list(map(id, sys.meta_path)) == list(map(id, finders))
         assert "__setattr__" not in vars(ModuleSpec) and type(a.__spec__) is ModuleSpec
         weaving.remove()
-
-
-def test_what_is_imported_already_needs_no_finder_and_all_that_follows_a_reload_goes_with_the_weaving(
-    write: Write, woven: Weave
-) -> None:
-    write({"ahw_a.py": ONE})
-    gc.collect()
-    a, finders, code = load("ahw_a"), list(sys.meta_path), importlib.reload.__code__
-    kind = type(vars(importlib.reload))  # a weaving that an earlier test has dropped may still have its hook there
-    weaving = woven("ahw_a:one", post=ten)
-    other = woven("ahw_a:*", post=ten)
-    assert list(map(id, sys.meta_path)) == list(map(id, finders))
-    weaving.remove()
-    assert importlib.reload(a).one() == 10
-    other.remove()
-    assert importlib.reload.__code__ is code or kind is not dict  # the code of other hooks is compiled anew
-    assert vars(importlib.reload) == {} and type(vars(importlib.reload)) is kind
 
 
 def test_a_finder_that_asks_all_but_itself_is_not_asked_by_the_one_in_its_place(write: Write, woven: Weave) -> None:
@@ -422,58 +380,6 @@ def test_a_weaving_removed_while_importlib_asks_the_finders_has_none_of_them_pas
         assert sys.meta_path[-1] is path_finder
     finally:
         sys.meta_path[:] = finders
-
-
-def test_a_weaving_paused_while_it_waits_is_woven_paused(write: Write, woven: Weave) -> None:
-    write({"ahw_a.py": ONE})
-    weaving = woven("ahw_a:one", post=ten)
-    weaving.pause()
-    a = load("ahw_a")
-    assert (a.one(), weaving.state) == (1, "woven")
-    weaving.resume()
-    assert a.one() == 10
-    weaving.remove()
-    assert_clean(a)
-
-
-# Reload
-
-
-def test_a_reload_weaves_again_each_time(write: Write, woven: Weave) -> None:
-    write({"ahw_a.py": ONE})
-    weaving = woven("ahw_a:one", post=ten)
-    a = load("ahw_a")
-    kept = []
-    for _ in range(2):
-        kept.append((a.one, a.made))
-        assert importlib.reload(a) is a
-        assert a.one is not kept[-1][0]
-        assert a.one() == 10
-    assert [function() for function, _ in kept] == [10, 10]
-    assert weaving.state == "woven"
-    weaving.remove()
-    assert_clean(a)
-    for function, code in kept:
-        assert function.__code__ is code
-        assert vars(function) == {} and type(vars(function)) is dict
-
-
-def test_a_failed_reload_keeps_what_was_woven_and_the_next_weaves_again(write: Write, woven: Weave) -> None:
-    write({"ahw_a.py": ONE + "    from ahw_box import fine; fine()\n", "ahw_box.py": "fine = lambda: None\n"})
-    box = load("ahw_box")
-    weaving = woven("ahw_a:one", post=ten)
-    a = load("ahw_a")
-    first = a.one
-    box.fine = lambda: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        importlib.reload(a)
-    assert first() == 10
-    box.fine = lambda: None
-    importlib.reload(a)
-    assert a.one() == 10
-    weaving.remove()
-    assert_clean(a)
-    assert first() == 1
 
 
 # Circular imports, and weaving from inside

@@ -259,33 +259,6 @@ def test_a_hook_acts_where_a_block_of_its_weaving_is_open(steps: list[tuple[str,
         weaving.remove()
 
 
-# Blocks in blocks, and blocks of the same weaving
-
-
-def test_the_same_hook_in_two_tasks_acts_in_each_while_its_own_block_lasts() -> None:
-    def note() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        log.append(task.get_name())
-
-    async def work(times: int, step: asyncio.Barrier) -> None:
-        with weave(double, pre=note, scope="context"):
-            for _ in range(times):
-                await step.wait()
-                double(1)
-        for _ in range(4 - times):
-            await step.wait()
-            double(1)
-
-    async def main() -> None:
-        step = asyncio.Barrier(2)
-        tasks = [asyncio.create_task(work(times, step), name=f"{times} times") for times in (1, 3)]
-        await asyncio.gather(*tasks)
-
-    asyncio.run(main())
-    assert sorted(map(str, log)) == ["1 times"] + ["3 times"] * 3
-
-
 # Threads may inherit the context from 3.14 on, and do without the GIL; who has copied it cannot be told there.
 COPIED = [] if getattr(sys.flags, "thread_inherit_context", False) else ["pre"]
 
