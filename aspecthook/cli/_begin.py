@@ -57,11 +57,10 @@ def _begin(settings: dict[str, Any], *, named: bool) -> None:
 
 def _record(options: dict[str, Any]) -> None:
     """Record calls until the process ends; also those of functions that other exit handlers call."""
-    from aspecthook import weave
     from aspecthook.record import record
     from aspecthook.record._json_lines import JsonLines
 
-    from ._tracebacks import hide_frames
+    from ._tracebacks import before, hide_frames
 
     targets = [of_main(target) for target in options.pop("targets")]
     # The number of a process is not enough: one that replaces itself keeps it.
@@ -77,8 +76,12 @@ def _record(options: dict[str, Any]) -> None:
     # A recorded call takes two frames, and three if it is of an `lru_cache`; what records it takes some more.
     sys.setrecursionlimit(3 * sys.getrecursionlimit() + 100)
     atexit.register(tape.stop)
-    # A process that ends so, as those of `multiprocessing` do, runs no exit handlers.
-    _kept.extend((tape, hide_frames(), weave("os:_exit", pre=tape._recorder.close)))
+    _kept.extend((tape, hide_frames()))
+    # A process that ends so, as those of `multiprocessing` do, or replaces itself runs no exit handlers.
+    write_rest = tape._recorder.write_rest
+    before("_exit", lambda: write_rest(ended=True))
+    for name in ("execv", "execve"):
+        before(name, lambda: write_rest(ended=False))
 
 
 def noted(path: str) -> WarningsTo:

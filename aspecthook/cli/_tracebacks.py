@@ -7,12 +7,19 @@ The exceptions themselves are not touched. Their tracebacks are cleaned where th
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
-from types import TracebackType
+from collections.abc import Callable
+from functools import update_wrapper
+from types import CodeType, TracebackType
 
 from aspecthook import Args, weave
 from aspecthook._errors import is_inner_frame
+from aspecthook._hints import Any
+
+# The code of the functions that `before` puts in the place of C functions, which have no frames.
+_in_place_of_c: set[CodeType] = set()
 
 
 def hide_frames() -> object:
@@ -20,6 +27,21 @@ def hide_frames() -> object:
     if sys.version_info < (3, 13):
         sys.excepthook, threading.excepthook = _excepthook, _in_thread
     return weave("traceback:TracebackException.__init__", pre=_clean)  # as soon as the program needs it
+
+
+def before(name: str, act: Callable[[], object]) -> None:
+    """Call something before a C function of `os`.
+
+    This is no weaving: to hook a C function takes wrapt, which imports asyncio, for longer than all that we import.
+    """
+    function = getattr(os, name)
+
+    def acting(*args: Any, **kwargs: Any) -> Any:
+        act()
+        return function(*args, **kwargs)
+
+    _in_place_of_c.add(acting.__code__)
+    setattr(os, name, update_wrapper(acting, function))
 
 
 def _clean(exc_traceback: TracebackType | None) -> Args:
@@ -30,7 +52,8 @@ def _cleaned(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without our frames; the last one stays, as the exception was raised there."""
     kept: list[TracebackType] = []
     while trace is not None:
-        if trace.tb_next is None or not is_inner_frame(trace.tb_frame):
+        frame = trace.tb_frame
+        if frame.f_code not in _in_place_of_c and (trace.tb_next is None or not is_inner_frame(frame)):
             kept.append(trace)
         trace = trace.tb_next
     for one in reversed(kept):

@@ -1,7 +1,7 @@
 """Recording the calls of a program with their arguments and outcomes, as a tree, a table or files.
 
 For maintainers: `_hooks` note begins, turns and ends; `_recorder` makes `_calls` of the notes, and keeps them or passes
-them on to one of the `_sinks`. `_tape` is what users see; `_functions` and `_saving` show it in other ways.
+them on to a sink. `_tape` is what users see; `_functions` and `_saving` show it in other ways.
 `_json_lines` is the format on disk, which `_reading` reads.
 """
 
@@ -13,8 +13,8 @@ from aspecthook._lazy import load_lazily
 if TYPE_CHECKING:
     from ._calls import RecordedCall, RecordedError
     from ._reading import RecordingError, read
-    from ._sinks import RecordWarning, Sink
-    from ._tape import Tape, record
+    from ._recorder import RecordWarning
+    from ._tape import Sink, Tape, record
 
 __all__ = [
     "RecordWarning",
@@ -32,7 +32,7 @@ load_lazily(
     {
         "_calls": "RecordedCall RecordedError",
         "_reading": "RecordingError read",
-        "_sinks": "RecordWarning Sink",
-        "_tape": "Tape record",
+        "_recorder": "RecordWarning",
+        "_tape": "Sink Tape record",
     },
 )

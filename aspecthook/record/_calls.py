@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
-from aspecthook._hints import Any, cast, final
-from aspecthook._values import PLAIN, Redaction, Shown
+from aspecthook._hints import Any, final
+from aspecthook._values import PLAIN, Redaction
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
 _MOST_TURNS = 1_000
@@ -22,17 +22,20 @@ class Function:
         self.file: str | None = file
         self.line: int | None = line
         self.site: Site | None = site
-        # The name of its ``**kwargs``.
-        self.extra: str | None = None if site is None else site.signature.extra
-        # Whether the arguments of a call are noted as args and kwargs, and not as args alone.
-        self.named: bool = True
+        # The names of its parameters, if all of them are passed by position, as most are: that is quicker read.
+        self._names: tuple[str, ...] = ()
+        if site is not None and site.signature.positional == len(site.signature.names) and site.shown() is None:
+            self._names = site.signature.names
 
-    def arguments(self, given: Any) -> dict[str, Any]:
-        """Return arguments by name, from those that were noted."""
+    def arguments(self, given: Any, redaction: Redaction) -> dict[str, Any]:
+        """Return arguments by name, without what is redacted, from those that were noted."""
+        args, kwargs = given
         if self.site is None:
             return {}
-        args, kwargs = cast("tuple[Any, Any]", given if self.named else (given, {}))
-        return self.site.arguments(self.site.signature.join(args, kwargs))
+        if self._names and not redaction.active:
+            return dict(zip(self._names, args))  # noqa: B905  # the function has checked how many there are
+        arguments = self.site.arguments(self.site.signature.join(args, kwargs))
+        return redaction.arguments(arguments, self.site.signature.extra)
 
 
 @final
@@ -98,8 +101,7 @@ class RecordedCall:
     _result: Any = None
     _end: float | None = None
     _labels: frozenset[str] | None = None
-    # The recorder's own: that it is not only counted, and what ran in this context before.
-    counted: None = None
+    # The recorder's own: which one, and what ran in this context before.
     _recorder: object = None
     _outer: RecordedCall | None = None
 
@@ -125,8 +127,8 @@ class RecordedCall:
     def arguments(self) -> dict[str, Any]:
         """The arguments by name; empty if they were not recorded."""
         if self._arguments is None:
-            arguments = {} if self._raw is None else self.function.arguments(self._raw)
-            self._arguments, self._raw = self._redaction.arguments(arguments, self.function.extra), None
+            self._arguments = {} if self._raw is None else self.function.arguments(self._raw, self._redaction)
+            self._raw = None
         return self._arguments
 
     @property
@@ -151,10 +153,6 @@ class RecordedCall:
         while parent is not None:
             depth, parent = depth + 1, parent.parent
         return depth
-
-    def has_name(self, name: str) -> bool:
-        """Whether a name means this function: the whole label, or its end after a dot."""
-        return name == self.label or f".{self.name}".endswith(f".{name}")
 
     def shown_arguments(self) -> dict[str, str]:
         """Return the arguments as shortened texts, without redacted values."""
@@ -205,12 +203,6 @@ class RecordedCall:
         self.begin += seconds
         self._end = None if self._end is None else self._end + seconds
         self.turns = [(begin + seconds, length) for begin, length in self.turns]
-
-    def set_texts(self, arguments: dict[str, str], result: str | None) -> None:
-        """Set the texts of the arguments and of the result."""
-        self.has_values = True
-        self._arguments = {name: Shown(text) for name, text in arguments.items()}
-        self._result = None if result is None else Shown(result)
 
     def add_turn(self, begin: float, end: float) -> None:
         """Record a turn of a generator or a coroutine."""

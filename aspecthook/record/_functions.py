@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from array import array
-from base64 import b64decode, b64encode
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from operator import sub
 
 from aspecthook._hints import Any, NamedTuple, final
 from aspecthook._values import columns, shown_time
 
-from ._calls import Function, RecordedCall
+from ._calls import RecordedCall
 
 
 class Row(NamedTuple):
@@ -34,13 +32,7 @@ class Row(NamedTuple):
 
 @final
 class Table(list[Row]):
-    """Rows, the longest own time first; ``print(table)`` aligns them.
-
-    Example:
-        >>> print(Table([Row("shop:price", 3, 0, 0.25, 0.25, 0.001, 0.2)]))
-        function    calls  errors   total     own   p50     p99
-        shop:price      3       0  250 ms  250 ms  1 ms  200 ms
-    """
+    """Rows, the longest own time first; ``print(table)`` aligns them."""
 
     def __str__(self) -> str:
         heads = ("function", "calls", "errors", "total", "own", "p50", "p99")
@@ -48,25 +40,20 @@ class Table(list[Row]):
         return "\n".join(columns([heads, *rows]))
 
 
+_SUMS = ("calls", "errors", "total", "own")
+
+
 @final
 class Total:
-    """The sums of one function, of all its calls or of those in one thread, in memory that does not grow with them."""
+    """The sums of one function, in memory that does not grow with its calls."""
 
-    kept = True  # as a call is that no limit has left out
-    __slots__ = ("calls", "counted", "durations", "errors", "lengths", "own", "running", "total", "written")
-
-    def __init__(self, counted: Function | None = None) -> None:
-        # The function, where these are the sums of one thread; a frame of its stack may have them in place of a call.
-        self.counted = counted
+    def __init__(self) -> None:
         self.calls = self.errors = 0
         self.total = self.own = 0.0
-        # How long those calls took that have ended since the durations were counted, or written.
+        # How long those calls took whose durations are not counted yet.
         self.lengths: list[float] = []
         # How many calls took how long, see `_halves`.
         self.durations: Counter[int] = Counter()
-        # In a thread: how many calls run, and what of its sums is written.
-        self.running = 0
-        self.written: tuple[float, float, float] = (0, 0.0, 0.0)
 
     def add(self, duration: float | None, own: float, *, failed: bool, recursive: bool) -> None:
         """Add a call."""
@@ -77,39 +64,36 @@ class Total:
             self.lengths.append(duration)
             if not recursive:
                 self.total += duration
-            if self.counted is None and len(self.lengths) > _MOST_WAITING:
-                self.durations.update(_halves(self.lengths))
-                self.lengths.clear()
+            if len(self.lengths) > _MOST_WAITING:
+                self._count()
 
     def add_call(self, call: RecordedCall) -> None:
         """Add a call that was recorded."""
         self.add(call.duration, call.own, failed=call.exc is not None, recursive=call.recursive)
 
-    def line(self, number: int) -> str:
-        """Return what has come since the last line as one; another thread may add to it meanwhile."""
-        lengths = self.lengths.copy()
-        del self.lengths[: len(lengths)]
-        before, self.written = self.written, (self.errors, self.total, self.own)
-        errors, total, own = map(sub, self.written, before)
-        sums = f'"calls":{len(lengths)},"errors":{errors},"total":{total},"own":{own}'
-        return f'{{"counted":{number},{sums},"durations":"{b64encode(_halves(lengths)).decode()}"}}\n'
+    def _count(self) -> None:
+        self.durations.update(_halves(self.lengths))
+        self.lengths.clear()
 
-    def add_line(self, entry: dict[str, Any]) -> None:
-        """Add what such a line has."""
-        self.calls += entry["calls"]
-        self.errors += entry["errors"]
-        self.total += entry["total"]
-        self.own += entry["own"]
-        self.durations.update(array("H", b64decode(entry["durations"])))
+    def entry(self) -> dict[str, Any]:
+        """Return the sums as an entry of a file."""
+        self._count()
+        return {name: getattr(self, name) for name in (*_SUMS, "durations")}
+
+    def add_entry(self, entry: dict[str, Any]) -> None:
+        """Add what such an entry has."""
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + entry[name])
+        self.durations.update({int(half): many for half, many in entry["durations"].items()})
 
     def quantile(self, share: float) -> float:
         """Return the shortest time that at least this share of the calls does not exceed (nearest rank)."""
-        durations = self.durations + Counter(_halves(self.lengths))
-        rank = share * durations.total()
-        for half in sorted(durations):
-            rank -= durations[half]
+        self._count()
+        rank = share * self.durations.total()
+        for half in sorted(self.durations):
+            rank -= self.durations[half]
             if rank <= 0:
-                return _shortest(half)
+                return array("f", array("I", [half << 16 | 1 << 15]).tobytes())[0]  # the middle of these numbers
         return 0.0  # none has ended
 
 
@@ -123,13 +107,6 @@ def _halves(lengths: Iterable[float]) -> array[int]:
     To cut the lower half off takes a tenth of the time that rounding takes.
     """
     return array("H", array("f", lengths).tobytes())[sys.byteorder == "little" :: 2]
-
-
-def _shortest(half: int) -> float:
-    """Return the number with the fewest digits of those with this half: most people sleep 0.1 s, not 0.0999 s."""
-    middle = array("f", array("I", [half << 16 | 1 << 15]).tobytes())[0]
-    values = [float(f"{middle:.{digits}g}") for digits in (1, 2, 3)]
-    return next((value for value in values if _halves([value])[0] == half), values[-1])
 
 
 @final

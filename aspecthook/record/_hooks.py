@@ -6,10 +6,10 @@ coroutines and generators there is a third, which notes their turns.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 
 from aspecthook._core.law.call import Call
+from aspecthook._core.law.callables import identity
 from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
@@ -25,17 +25,18 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 # Before and after all hooks that users add.
 _FIRST, _LAST = -1, 101
 
+_Make = Callable[..., Callable[..., Any]]
+
 
 @final
-class _Recording(Maker):
-    """A hook that is made for each function of some styles."""
+class Recording(Maker):
+    """A hook that is made for each function, and notes what happens; `keep`: whether with arguments and results."""
 
-    def __init__(self, kind: Kind, make: Callable[[MountPoint], Callable[..., Any]]) -> None:
-        super().__init__(make)
+    def __init__(self, kind: Kind, recorder: Recorder, *, keep: bool) -> None:
+        super().__init__(_MAKERS[kind][0])
         self.kind = kind
         self.priority = _LAST if kind == "always" else _FIRST
-        self._make = make
-        self._made: weakref.WeakKeyDictionary[MountPoint, Callable[..., Any]] = weakref.WeakKeyDictionary()
+        self._recorder, self._keep = recorder, keep
 
     def fits(self, mount: MountPoint) -> bool:
         """Whether it is for such a function: the hook that sees turns is for those that run in turns."""
@@ -43,131 +44,93 @@ class _Recording(Maker):
 
     def _is_on(self, mount: MountPoint) -> bool:
         """Whether an earlier target has meant this function: a call of it is recorded once."""
-        made = self._made.get(mount)
-        return made is not None and any(one.function is made and one.gate is None for one in mount.members)
+        own = self.kind, identity(mount.unbound(self))
+        return any((one.kind, one.identity) == own and one.gate is None for one in mount.members)
 
     def make(self, mount: MountPoint, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
         """Make the hook of one function."""
         if self._is_on(mount):
             return lambda: None
-        made = self._made[mount] = self._make(mount)
-        return made
-
-
-@final
-class Hooks:
-    """Makes the hooks of one recorder.
-
-    Args:
-        recorder: Where they note what happens.
-        arguments: Whether arguments and results are kept.
-    """
-
-    def __init__(self, recorder: Recorder, *, arguments: bool) -> None:
-        self._recorder = recorder
-        self._arguments = arguments
-        self._functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
-        self._key = f"tape {id(recorder)}"  # in the `state` of a call that has turns: the recorded one
-        self.pre = _Recording("pre", self._pre)
-        self.around = _Recording("around", self._around)
-        self.always = _Recording("always", self._always)
-
-    def _function(self, mount: MountPoint) -> Function:
-        found = self._functions.get(mount)
-        if found is None:
-            site = mount.site()
+        site, functions = mount.site(), self._recorder.functions
+        function = functions.get(mount)
+        if function is None:
             file, line = site.definition() or (None, None)
-            found = self._functions[mount] = Function(site.label, file, line, site)
-            signature = site.signature
-            has_names = signature.regular > signature.positional or signature.varkw is not None
-            found.named = has_names or signature.style != "function" or self._recorder.live
-        return found
+            function = functions[mount] = Function(site.label, file, line, site)
+        of_function, of_turns = _MAKERS[self.kind]
+        make = of_function if site.signature.style == "function" else of_turns
+        return make(self._recorder, function, site.signature.style, self._keep)
 
-    def _pre(self, mount: MountPoint) -> Callable[..., None]:
-        function, recorder, key, keep = self._function(mount), self._recorder, self._key, self._arguments
-        if mount.site().signature.style == "function":
-            return _begin(recorder, function, keep=keep)
 
-        # The hooks of functions with turns find their call in `call.state`.
-        def start(call: Call) -> None:
-            if recorder.here.note is not IGNORED and is_watched():
-                # Known before it is noted, since a RecursionError may come in between.
-                given = (call.args, call.kwargs) if keep else None
-                recorded = call.state[key] = recorder.start(function, given)
-                recorder.note("start", recorded)
+# The hooks of functions with turns. They find their call in `call.state`.
 
-        return start
 
-    def _always(self, mount: MountPoint) -> Callable[..., None]:
-        recorder, key, keep = self._recorder, self._key, self._arguments
-        style = mount.site().signature.style
-        if style == "function":
-            return _end(recorder, self._function(mount), keep=keep)
+def _start(recorder: Recorder, function: Function, _: str, keep: bool) -> Callable[[Call], None]:
+    def start(call: Call) -> None:
+        if recorder.here.note is not IGNORED and is_watched():
+            # Known before it is noted, since a RecursionError may come in between.
+            given = (call.args, call.kwargs) if keep else None
+            recorded = call.state[recorder.key] = recorder.start(function, given)
+            recorder.note("start", recorded)
 
-        def stop(call: Call, result: object, exc: BaseException | None) -> None:
-            recorded = call.state.get(key)
-            if recorded is not None and not recorded.ended:
-                recorder.note("stop", recorded, failure(style, exc), result if keep else None)
+    return start
 
-        return stop
 
-    def _around(self, mount: MountPoint) -> Callable[..., Any]:
-        recorder, key = self._recorder, self._key
+def _stop(recorder: Recorder, _: Function, style: str, keep: bool) -> Callable[[Call, object, Any], None]:
+    def stop(call: Call, result: object, exc: BaseException | None) -> None:
+        recorded = call.state.get(recorder.key)
+        if recorded is not None and not recorded.ended:
+            recorder.note("stop", recorded, failure(style, exc), result if keep else None)
 
-        def turns_of(recorded: RecordedCall) -> Callable[..., Any]:
-            def turn(step: Callable[..., Any], *args: Any) -> Any:
-                recorded._outer = current.get()
-                current.set(recorded)
-                recorder.note("enter", recorded)
-                try:
-                    return step(*args)
-                finally:
-                    recorder.note("leave", recorded)
-                    current.set(recorded._outer)
+    return stop
 
-            return turn
 
-        def stream(call: Call, proceed: Callable[[], Any]) -> Any:
-            recorded, source = call.state.get(key), proceed()
-            if recorded is None:
-                return source
-            turn = turns_of(recorded)
-            if style == "generator":
-                return stepped(source, turn)
+def _turns(recorder: Recorder, _: Function, style: str, __: bool) -> Callable[[Call, Any], Any]:
+    def turns_of(recorded: RecordedCall) -> Callable[..., Any]:
+        def turn(step: Callable[..., Any], *args: Any) -> Any:
+            recorded._outer = current.get()
+            current.set(recorded)
+            recorder.note("enter", recorded)
+            try:
+                return step(*args)
+            finally:
+                recorder.note("leave", recorded)
+                current.set(recorded._outer)
 
-            def take(step: Callable[..., Any], *args: Any) -> Any:
-                return awaited(step(*args), turn)
+        return turn
 
-            return astepped(source, take)
+    def stream(call: Call, proceed: Callable[[], Any]) -> Any:
+        recorded, source = call.state.get(recorder.key), proceed()
+        if recorded is None:
+            return source
+        turn = turns_of(recorded)
+        if style == "generator":
+            return stepped(source, turn)
 
-        async def coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
-            recorded, source = call.state.get(key), proceed()
-            # Of what is awaited and is no coroutine, such as a future, there are no turns.
-            if recorded is None or not hasattr(source, "send"):
-                return await source
-            return await awaited(source, turns_of(recorded))
+        def take(step: Callable[..., Any], *args: Any) -> Any:
+            return awaited(step(*args), turn)
 
-        style = mount.site().signature.style
-        return coroutine if style == "coroutine" else stream
+        return astepped(source, take)
+
+    async def coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+        recorded, source = call.state.get(recorder.key), proceed()
+        # Of what is awaited and is no coroutine, such as a future, there are no turns.
+        if recorded is None or not hasattr(source, "send"):
+            return await source
+        return await awaited(source, turns_of(recorded))
+
+    return coroutine if style == "coroutine" else stream
 
 
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.
 
 
-def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
+def _begin(recorder: Recorder, function: Function, _: str, keep: bool) -> Callable[..., None]:
     here, clock, outer, read = recorder.here, CLOCK[0], current.get, recorder.read_now
-
-    def unnamed(*args: Any) -> None:
-        try:
-            around = outer()
-        except RecursionError:  # which may need a frame more than the end of this call, see `variable`
-            around = None
-        here.note(("begin", function, clock(), around, args))
 
     def named(*args: Any, **kwargs: Any) -> None:
         try:
             around = outer()
-        except RecursionError:  # likewise
+        except RecursionError:  # which may need a frame more than the end of this call, see `variable`
             around = None
         here.note(("begin", function, clock(), around, (args, kwargs)))
 
@@ -179,16 +142,12 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
         here.note(("begin", function, clock(), around, None))
 
     def live(*args: Any, **kwargs: Any) -> None:
-        counting = here.counting
-        if counting is not None:
-            try:
-                total = counting.totals.get(function) or counting.total_of(function)
-                total.running += 1
-                counting.stack.append([total, clock(), 0.0])
-            except RecursionError:  # likewise
-                pass
-            return
         try:
+            counting = here.counting
+            if counting is not None:
+                counting.running[function] += 1  # as `push` does, of which no frame is made
+                counting.stack.append([function, clock(), 0.0])
+                return
             around = outer()
         except RecursionError:  # likewise
             around = None
@@ -200,12 +159,10 @@ def _begin(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..
 
     if recorder.live:
         return live
-    if not keep:
-        return timed
-    return named if function.named else unnamed
+    return named if keep else timed
 
 
-def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[..., None]:
+def _end(recorder: Recorder, function: Function, _: str, keep: bool) -> Callable[..., None]:
     here, clock, read = recorder.here, CLOCK[0], recorder.read_now
 
     def kept(result: object, exc: BaseException | None) -> None:
@@ -217,14 +174,12 @@ def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[...,
     def live(result: object, exc: BaseException | None) -> None:
         now, counting = clock(), here.counting
         try:
-            if counting is not None:
-                total = counting.totals.get(function)
-                if counting.pop(total, now) is not None:
-                    if exc is not None and total is not None:
-                        total.errors += 1
-                    if now >= recorder.due:
-                        recorder.write_counts()
-                    return
+            if counting is not None and counting.pop(function, now) is not None:
+                if exc is not None:
+                    counting.totals[function].errors += 1
+                if now >= counting.due:
+                    read(now)
+                return
             here.note(("end", function, now, exc, result if keep else None))
             read()
         except RecursionError:  # as for the begin; what was to be counted is so when the call around it ends
@@ -233,3 +188,12 @@ def _end(recorder: Recorder, function: Function, *, keep: bool) -> Callable[...,
     if recorder.live:
         return live
     return kept if keep else timed
+
+
+# What makes the hook of each kind: for a plain function, and for one that runs in turns.
+
+_MAKERS: dict[str, tuple[_Make, _Make]] = {
+    "pre": (_begin, _start),
+    "around": (_turns, _turns),
+    "always": (_end, _stop),
+}

@@ -13,14 +13,14 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from json.encoder import encode_basestring as quoted
 from math import inf
 from os import PathLike
 from threading import Lock
 
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any
 
 from ._calls import Function, RecordedCall
 from ._functions import Total
@@ -51,39 +51,43 @@ class JsonLines:
         self._started = started
         self._last = last
         self.whole = whole
-        self._file: _File | None = None
-        self._open(self._first, None)
+        self._begin(self._first, None)
 
-    def _open(self, path: str, parent: int | None) -> None:
+    def _begin(self, path: str, parent: int | None) -> None:
         self.path = path
-        self._file = _File(path, os.O_CREAT | os.O_TRUNC)
+        self._is_closed = False
+        self._open(os.O_CREAT | os.O_TRUNC)
         self._functions: dict[Function, int] = {}
         self._numbers = count()
         # The lines that wait, and the block of them that is being written.
         self._lines: deque[str] = deque(maxlen=self._last)
-        self._block = _header(os.getpid(), parent, self._started).encode(*_ENCODING)
+        self._block = _line(_header(os.getpid(), parent, self._started)).encode(*_ENCODING)
         self._writing = Lock()
         self._due = 0.0
         self._write()
+
+    def _open(self, flags: int) -> None:
+        number = os.open(self.path, os.O_WRONLY | os.O_APPEND | flags | getattr(os, "O_BINARY", 0), 0o600)
+        self.number = _moved_up(number)
+        self._which = _which(self.number)
 
     def write(self, call: RecordedCall) -> None:
         """Write one call, now or with later ones."""
         self._lines.append(_call_line(call, self._number(call.function)))
         end, around = call._end or call.begin, call.parent
         outermost = around is None or around.process != call.process
-        if self._last is None and (outermost or end >= self._due or len(self._lines) > _MOST_WAITING):
+        if outermost or end >= self._due or len(self._lines) > _MOST_WAITING:
             self._due = end + _SECONDS
             try:
-                self._flush()
+                self.flush()
             except RecursionError:  # there is no room here, and the line waits; a second attempt would write it twice
                 pass
 
     def count(self, totals: Mapping[Function, Total]) -> None:
-        """Write what has been counted in one thread since the last time."""
+        """Write what has been counted."""
         for function, total in totals.items():
-            if total.lengths:
-                self._lines.append(total.line(self._number(function)))
-        self._flush()
+            self._lines.append(_line({"counted": self._number(function), **total.entry()}))
+        self.flush()
 
     def _number(self, function: Function) -> int:
         number = self._functions.get(function)
@@ -94,8 +98,10 @@ class JsonLines:
             self._functions[function] = number  # after its line: two threads may write one each, but none too late
         return number
 
-    def _flush(self, wait: float = -1) -> None:
+    def flush(self, wait: float = -1) -> None:
         """Write the lines that wait, unless another thread does, or what is interrupted in this thread."""
+        if self._is_closed or (self._last is not None and wait < 0):  # the last calls are known at the end
+            return
         while (self._lines or self._block) and self._writing.acquire(wait > 0, wait):
             try:
                 # Once a line is taken, no call of ours comes in between, for which there may be no room.
@@ -105,86 +111,59 @@ class JsonLines:
                 self._writing.release()
 
     def _write(self) -> None:
-        file = self._file
-        if file is not None and not file.is_ours():
-            file.number = -1  # which is nobody's: the file that is opened now may get the number again
-            file = self._file = _File(self.path, 0)  # with what was written before; if it is gone, this raises
+        if _which(self.number) != self._which:
+            self._open(0)  # with what was written before; if it is gone, this raises
         while self._block:  # a full disk raises at the next attempt
-            self._block = self._block[os.write(file.number, self._block) :] if file is not None else b""
+            self._block = self._block[os.write(self.number, self._block) :]
 
     def forked(self) -> None:
         """Go on in a file of its own, in the child of a fork; the lines that wait are for the parent to write."""
-        if self._file is not None:
+        if not self._is_closed:
+            if _which(self.number) == self._which:
+                os.close(self.number)
             stem, suffix = os.path.splitext(self._first)
-            self._open(f"{stem}.{os.getpid()}{suffix}", os.getppid())
+            self._begin(f"{stem}.{os.getpid()}{suffix}", os.getppid())
 
     def close(self) -> None:
         """Close the file."""
         if self._last is not None:
             self._block += "".join([_function_line(*row) for row in self._functions.copy().items()]).encode(*_ENCODING)
-        self._flush(wait=1)
-        self._file = None
+        self.flush(wait=1)
+        self._is_closed = True
+        # It stays open where a thread writes to it right now: what the program opens may get its number.
+        if self._writing.acquire(blocking=False) and _which(self.number) == self._which:
+            os.close(self.number)
 
 
 # Programs that close a range of descriptors, such as `os.closerange(3, 256)`, seldom reach so far.
 _HIGH = 512
 
 
-@final
-class _File:
-    """A file that is open for appending, closed when no thread writes to it any more.
-
-    It knows which file its number was for: the program may have closed it, and opened another one that got the number.
-    """
-
-    __slots__ = ("_which", "number")
-
-    def __init__(self, path: str, flags: int) -> None:
-        number = os.open(path, os.O_WRONLY | os.O_APPEND | flags | getattr(os, "O_BINARY", 0), 0o600)
-        self.number = _moved_up(number)
-        which = os.fstat(self.number)
-        self._which = which.st_dev, which.st_ino
-
-    # The functions are defaults, since a file may be closed as the interpreter ends, when modules are empty.
-    def is_ours(self, fstat: Callable[[int], os.stat_result] = os.fstat) -> bool:
-        """Whether its number is still that of its file."""
-        try:
-            now = fstat(self.number)
-        except OSError:  # it is closed
-            return False
-        return self._which == (now.st_dev, now.st_ino)
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        if hasattr(self, "_which") and self.is_ours():  # otherwise it could not be opened, or is another file by now
-            close(self.number)
+def _which(number: int) -> tuple[int, int] | None:
+    """Return which file a descriptor is for: the program may have closed ours, and its next file gets the number."""
+    try:
+        now = os.fstat(number)
+    except OSError:  # it is closed
+        return None
+    return now.st_dev, now.st_ino
 
 
 def _moved_up(number: int) -> int:
     """Return a high descriptor of the same file, if the process may have one; the low one is closed then."""
     try:
         import fcntl
-    except ImportError:  # on Windows
-        return number
-    try:
+
         high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-    except OSError:  # the process may open fewer files
+    except (ImportError, OSError):  # on Windows; or the process may open fewer files
         return number
     os.close(number)
     return high
 
 
-def _header(process: int, parent: int | None, started: float) -> str:
+def _header(process: int, parent: int | None, started: float) -> dict[str, object]:
     command = [sys.executable, *sys.orig_argv[1:]]
-    return _line(
-        {
-            "aspecthook": "calls",
-            "version": VERSION,
-            "process": process,
-            "parent": parent,
-            "command": command,
-            "started": started,
-        }
-    )
+    first: dict[str, object] = {"aspecthook": "calls", "version": VERSION}
+    return first | {"process": process, "parent": parent, "command": command, "started": started}
 
 
 def _function_line(function: Function, number: int) -> str:
@@ -242,8 +221,7 @@ def lines(calls: Iterable[RecordedCall], started: float, headers: Mapping[int, d
     for call in calls:
         by_process.setdefault(call.process, []).append(call)
     for process, own in (by_process or {os.getpid(): []}).items():
-        header = headers.get(process)
-        yield _header(process, None, started) if header is None else _line(header | {"started": started})
+        yield _line((headers.get(process) or _header(process, None, started)) | {"started": started})
         numbers: dict[Function, int] = {}
         for call in own:
             if call.function not in numbers:

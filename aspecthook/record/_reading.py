@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, cast
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import AspecthookError, brief, printable
+from aspecthook._values import Shown
 
 from ._calls import Function, RecordedCall, RecordedError
 from ._functions import Table, Totals
@@ -62,12 +63,11 @@ def read(*paths: str | PathLike[str]) -> Tape:
     if not files:
         shown = ", ".join(map(str, paths)) or "no path"
         raise RecordingError(f"{shown}: there are no recordings here; give a file of JSON lines, or a folder of them")
-    reader = _Reader()
-    for file in files:
-        reader.read(file)
     tape = Tape()
     recorder = tape._recorder
-    recorder.calls, recorder.started, recorder.headers = reader.calls(), min(reader.starts), reader.headers
+    found: _Found = {}
+    recorder.started = min([start for file in files for start in _read(file, found, recorder.headers)])
+    recorder.calls = _tree(found, recorder.started)
     return tape
 
 
@@ -85,12 +85,12 @@ def summary(path: str | PathLike[str]) -> Table:
             took = None if duration == "null" else int(duration) / 1e9
             failed = '"error":{"' in values  # no text in it has a quotation mark without a backslash
             totals[labels[of]].add(took, int(own) / 1e9, failed=failed, recursive=recursive is not None)
-        elif line.startswith('{"function":'):
-            entry = json.loads(line)
+            continue
+        entry: dict[str, Any] = json.loads(line)
+        if "function" in entry:
             labels[str(entry["function"])] = printable(entry["name"])
-        elif line.startswith('{"counted":'):
-            entry = json.loads(line)
-            totals[labels[str(entry["counted"])]].add_line(entry)
+        elif "counted" in entry:
+            totals[labels[str(entry["counted"])]].add_entry(entry)
     return totals.table()
 
 
@@ -120,67 +120,63 @@ def _files(path: str | PathLike[str]) -> list[Path]:
 
 
 _LONGEST = 1e12  # seconds
+# By process, start and number, with the key of the call around it: a process that replaces itself keeps its number and
+# counts its calls anew, and the child of a fork writes the start of its parent.
 _Key = tuple[int, float, int]
+_Found = dict[_Key, tuple[RecordedCall, _Key | None]]
 
 
-@final
-class _Reader:
-    """Puts the calls of several processes together."""
+def _tree(found: _Found, first: float) -> list[RecordedCall]:
+    """Return all calls, each below its parent; times are from when the first process began to record."""
+    for (_, started, _), (call, parent) in found.items():
+        call.shift(started - first)
+        if parent in found:
+            call.parent = found[parent][0]
+    calls = sorted([row[0] for row in found.values()], key=lambda call: call.begin)
+    for number, call in enumerate(calls, 1):  # a tape is saved with one header for each process
+        call.number = number
+        if call.parent is not None:
+            call.parent.add_child(call)
+    reached = [call for call in calls if call.parent is None]
+    for call in reached:
+        reached.extend(call.children)
+    if len(reached) < len(calls):  # who walks from a call to the outermost one would never arrive
+        raise RecordingError("the recording has calls that are inside themselves; record anew")
+    return calls
 
-    def __init__(self) -> None:
-        self.headers: dict[int, dict[str, Any]] = {}
-        # By process, start and number: a process that replaces itself keeps its number and counts its calls anew, and
-        # the child of a fork writes the start of its parent.
-        self._found: dict[_Key, tuple[RecordedCall, _Key | None]] = {}
-        self.starts: list[float] = []  # when each process began to record
 
-    def calls(self) -> list[RecordedCall]:
-        """Return all calls, each below its parent; times are from when the first process began to record."""
-        first = min(self.starts)
-        for (_, started, _), (call, parent) in self._found.items():
-            call.shift(started - first)
-            found = None if parent is None else self._found.get(parent)
-            if found is not None:
-                call.parent = found[0]
-        calls = sorted([row[0] for row in self._found.values()], key=lambda call: call.begin)
-        for number, call in enumerate(calls, 1):  # a tape is saved with one header for each process
-            call.number = number
-            if call.parent is not None:
-                call.parent.add_child(call)
-        reached = [call for call in calls if call.parent is None]
-        for call in reached:
-            reached.extend(call.children)
-        if len(reached) < len(calls):  # who walks from a call to the outermost one would never arrive
-            raise RecordingError("the recording has calls that are inside themselves; record anew")
-        return calls
-
-    def read(self, path: Path) -> None:
-        """Read one file."""
-        process, started = -1, 0.0
-        functions: dict[int, Function] = {}
-        for number, entry in enumerate(_entries(path), 1):
-            try:
-                if "aspecthook" in entry:
-                    process, started = _header(entry, path)
-                    self.headers[process] = entry
-                    self.starts.append(started)
-                    functions = {}
-                elif process < 0:
-                    raise RecordingError(f"{path} is not a recording of calls: it does not begin with a header")
-                elif "function" in entry:
-                    name, line = printable(str(entry["name"])), entry.get("line")
-                    line = None if line is None else int(line)
-                    functions[entry["function"]] = Function(name, _text(entry.get("file")), line)
-                elif "call" in entry:
-                    call, parent = call_of(entry, functions[entry["of"]], process)
-                    above = None if parent is None else (parent[0], started, parent[1])
-                    self._found[process, started, call.number] = (call, above)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                if isinstance(error, RecordingError):
-                    raise
-                raise RecordingError(f"{path}:{number} is not an entry of a recording: {error!r}") from error
-        if process < 0:
-            raise RecordingError(f"{path} is not a recording of calls: it is empty")
+def _read(path: Path, found: _Found, headers: dict[int, dict[str, Any]]) -> Iterator[float]:
+    """Read one file; yield when each process in it began to record."""
+    process, started = -1, 0.0
+    functions: dict[int, Function] = {}
+    for number, entry in enumerate(_entries(path), 1):
+        try:
+            if "aspecthook" in entry:
+                if entry["aspecthook"] != "calls" or entry.get("version") != VERSION:
+                    version = brief(entry.get("version"))
+                    raise RecordingError(
+                        f"{path} has the version {version}, and this aspecthook reads version {VERSION}"
+                    )
+                process, started = int(entry["process"]), _seconds(entry["started"])
+                headers[process] = entry
+                functions = {}
+                yield started
+            elif process < 0:
+                raise RecordingError(f"{path} is not a recording of calls: it does not begin with a header")
+            elif "function" in entry:
+                name, line = printable(str(entry["name"])), entry.get("line")
+                line = None if line is None else int(line)
+                functions[entry["function"]] = Function(name, _text(entry.get("file")), line)
+            elif "call" in entry:
+                call, parent = call_of(entry, functions[entry["of"]], process)
+                above = None if parent is None else (parent[0], started, parent[1])
+                found[process, started, call.number] = (call, above)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            if isinstance(error, RecordingError):
+                raise
+            raise RecordingError(f"{path}:{number} is not an entry of a recording: {error!r}") from error
+    if process < 0:
+        raise RecordingError(f"{path} is not a recording of calls: it is empty")
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
@@ -198,14 +194,6 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
             yield cast("dict[str, Any]", entry)
 
 
-def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:
-    if entry["aspecthook"] != "calls" or entry.get("version") != VERSION:
-        raise RecordingError(
-            f"{path} has the version {brief(entry.get('version'))}, and this aspecthook reads version {VERSION}"
-        )
-    return int(entry["process"]), _seconds(entry["started"])
-
-
 def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:
     """Return the call of an entry, and the process and the number of the call around it."""
     call = RecordedCall(function, _seconds(entry["begin"] / 1e9))
@@ -218,8 +206,10 @@ def call_of(entry: dict[str, Any], function: Function, process: int) -> tuple[Re
     if entry["duration"] is not None:
         call.end(call.begin + _seconds(entry["duration"] / 1e9), exc)
     if "arguments" in entry or "result" in entry:
-        arguments = {printable(name): printable(str(text)) for name, text in entry.get("arguments", {}).items()}
-        call.set_texts(arguments, _text(entry.get("result")))
+        arguments = entry.get("arguments", {}).items()
+        result = _text(entry.get("result"))
+        call._arguments = {printable(name): Shown(printable(str(text))) for name, text in arguments}
+        call._result, call.has_values = None if result is None else Shown(result), True
     parent: Any = entry["parent"]
     if parent is None:
         return call, None

@@ -15,13 +15,16 @@ import os
 import sys
 import threading
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
 from itertools import count
 from math import inf
 from operator import attrgetter
 from time import perf_counter, time
 
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WarningsTo, listener, warn
 from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
@@ -29,7 +32,6 @@ from aspecthook._watching import UNWATCHED, current
 
 from ._calls import Function, RecordedCall
 from ._functions import Total
-from ._sinks import RecordWarning, To, sink_of
 
 # In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
 CLOCK: tuple[Callable[[], float]] = (perf_counter,)
@@ -54,6 +56,24 @@ Note: TypeAlias = tuple[str, Any, float, Any, Any]
 IGNORED: Callable[[Note], None] = deque[Any](maxlen=0).extend
 
 
+class RecordWarning(UserWarning):
+    """A sink has failed, and gets no more calls. The program continues.
+
+    Example:
+        >>> import shlex, types, warnings
+        >>> from aspecthook.record import record
+        >>> full = types.SimpleNamespace(write=lambda call: 1 / 0, close=lambda: None)
+        >>> with warnings.catch_warnings(record=True, action="always") as caught:
+        ...     with record("shlex:quote", to=full):
+        ...         word = shlex.quote("my file")
+        >>> [warning.category.__name__ for warning in caught]
+        ['RecordWarning']
+    """
+
+
+RecordWarning.__module__ = "aspecthook.record"  # where users import it, and what filters name
+
+
 @final
 class Strand:
     """What a recorder knows of one thread: the notes that are not read yet, and what runs.
@@ -63,51 +83,54 @@ class Strand:
 
     def __init__(self, recorder: Recorder) -> None:
         self.notes: list[Any] = []
-        # What runs, as frames of three: the call, or the sums of its function where it is only counted; when it began,
-        # or its turn; and how long others have run inside it.
+        # What runs, as frames of three: the call, or the function if it is only counted; when it began, or its turn;
+        # and how long others have run inside it.
         self.stack: list[list[Any]] = []
-        # The sums of the calls that are only counted.
-        self.totals: dict[Function, Total] = {}
-        thread = self.thread = threading.current_thread()
-        self.name = thread.name
+        self.running: defaultdict[Function, int] = defaultdict(int)  # how many frames each function has
+        # The sums of the calls that are only counted, since they were written; and when they are written next.
+        self.totals: defaultdict[Function, Total] = defaultdict(Total)
+        self.due = 0.0
+        thread = threading.current_thread()
+        self.name, self.ident = thread.name, thread.ident
         if not recorder.live:
             recorder.strands.append(self)
 
-    def total_of(self, function: Function) -> Total:
-        """Return the sums of a function whose calls are only counted."""
-        total = self.totals.get(function)
-        if total is None:
-            total = self.totals[function] = Total(function)
-            total.running = sum([what.counted is None and what.function is function for what, _, _ in self.stack])
-        return total
+    def push(self, what: RecordedCall | Function, function: Function, now: float) -> None:
+        """Put a call or its turn, or a function whose call is only counted, on the stack."""
+        self.running[function] += 1
+        self.stack.append([what, now, 0.0])
 
-    def pop(self, ended: RecordedCall | Total | None, now: float) -> float | None:
-        """Take a call, or one that is only counted, from the stack, and what is above it.
+    def pop(self, ended: RecordedCall | Function, now: float) -> float | None:
+        """Take what has ended from the stack, and what is above it, whose ends an interrupt has hidden.
 
-        An interrupt has kept the ends of what is above it from being noted. Return when it began, or its turn; None if
-        it is not there.
+        Return when it began; None if it is not there.
         """
         stack = self.stack
         if not stack or (stack[-1][0] is not ended and all(what is not ended for what, _, _ in stack)):
             return None
         while True:
-            begin: float
-            what, begin, inside = stack.pop()
-            length = now - begin
-            if what.counted is not None:
-                what.running -= 1
-                what.lengths.append(length)
-                if not what.running:
-                    what.total += length
-            elif what.function in self.totals:
-                self.totals[what.function].running -= 1
-            if what.kept:
-                what.own += length - inside
+            what, begin, inside = stack[-1]
+            length: float = now - begin
+            if type(what) is Function:
+                total = self.totals[what]  # while it is on the stack: there may be no room to make the total
+                stack.pop()
+                total.calls += 1
+                total.lengths.append(length)
+                total.own += length - inside
+                self.running[what] -= 1
+                if not self.running[what]:
+                    total.total += length
                 inside = length
+            else:
+                stack.pop()
+                self.running[what.function] -= 1
+                if what.kept:
+                    what.own += length - inside
+                    inside = length
             if stack:
                 stack[-1][2] += inside
             if what is ended:
-                return begin
+                return float(begin)
 
 
 @final
@@ -125,15 +148,13 @@ class Here(threading.local):
 class Recorder:
     """Makes recorded calls of what hooks note."""
 
-    def __init__(
-        self, redaction: Redaction, max_depth: int | None = None, to: To = None, last: int | None = None
-    ) -> None:
+    def __init__(self, redaction: Redaction, max_depth: int | None = None, sink: Any = None) -> None:
         self.started = time()
         self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
         self._max_depth = max_depth
-        self.sink = sink_of(to, self.started, last)
+        self.sink = sink
         # Whether calls are made at once and go to a sink, and are not kept until somebody looks.
         self.live = self.sink is not None
         # For the sink: the calls that have not ended.
@@ -141,7 +162,6 @@ class Recorder:
         # How many calls it gets; each thread counts from the next time on that it notes something.
         self._whole: float = getattr(self.sink, "whole", inf)
         self._is_counting = False
-        self.due = 0.0  # when what is counted is written
         self._listener = listener()  # of warnings
         self.calls: list[RecordedCall] = []
         self._fresh: list[RecordedCall] = []  # not among `calls` yet
@@ -150,6 +170,8 @@ class Recorder:
         self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
         self._numbers = count(1)
+        self.functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
+        self.key = f"tape {id(self)}"  # in the `state` of a call that has turns: the recorded one
         self.here = Here(self)
         _recorders.add(self)
 
@@ -188,11 +210,8 @@ class Recorder:
     def collect(self) -> list[RecordedCall]:
         """Return the calls, in the order in which they began."""
         with self._collecting:
-            for strand in list(self.strands):
-                has_ended = not _is_alive(strand.thread)
+            for strand in () if self.live else self.strands.copy():
                 self._read(strand)
-                if has_ended and not self.live:
-                    self.strands.remove(strand)
             fresh, self._fresh = sorted(self._fresh, key=attrgetter("begin")), []
             for call in fresh:
                 if call.parent is not None:
@@ -201,19 +220,30 @@ class Recorder:
                 self.calls = sorted([*self.calls, *fresh], key=attrgetter("begin"))
             return self.calls.copy()
 
-    def read_now(self) -> None:
-        """Read the notes of this thread at once. What a sink, a predicate or a `repr` calls is not recorded."""
+    def read_now(self, now: float = 0.0) -> None:
+        """Read the notes of this thread at once, and write what it has counted when that is due.
+
+        What a sink, a predicate or a `repr` calls meanwhile is not recorded.
+        """
         here = self.here
-        note = here.note
-        if note is not IGNORED:
-            here.note = IGNORED
-            try:
-                self._read(here.strand)
-            finally:
-                here.note = note
-            if self._is_counting and here.counting is None and not here.strand.notes:
-                self.strands.append(here.strand)
-                here.counting = here.strand
+        note, counting = here.note, here.counting
+        if note is IGNORED:
+            return
+        here.note, here.counting, strand = IGNORED, None, here.strand
+        try:
+            self._read(strand)
+            if counting is None and self._is_counting and not strand.notes:
+                # The thread that had this number before has ended.
+                for ended in [one for one in self.strands if one.ident == strand.ident]:
+                    self._write_counts(ended)
+                    self.strands.remove(ended)
+                self.strands.append(strand)
+                counting = strand
+            elif counting is not None and now >= strand.due and _has_room(_ROOM):
+                self._write_counts(strand)
+                strand.due = now + _SECONDS
+        finally:
+            here.note, here.counting = note, counting
 
     def _read(self, strand: Strand) -> None:
         """Read the notes of a thread.
@@ -246,7 +276,7 @@ class Recorder:
                 if why is not None:
                     call.parent = self._innermost(why)
                 self._add(strand, call)
-            strand.stack.append([call, now, 0.0])
+            strand.push(call, about, now)
         elif what in ("end", "stop"):
             if what == "end":
                 about = self._running(strand, about, now)
@@ -254,11 +284,12 @@ class Recorder:
                 rows[place : place + 2] = "stop", about
             strand.pop(about, now)
             if about.kept:
-                self._finish(strand, about, now, why, given)
+                about.end(now - self.epoch, why, given)
+                self._finish(strand, about)
         elif what == "start":
             self._add(strand, about)
         elif what == "enter":
-            strand.stack.append([about, now, 0.0])
+            strand.push(about, about.function, now)
         else:
             begin = strand.pop(about, now)
             if begin is not None:
@@ -266,7 +297,9 @@ class Recorder:
 
     def _add(self, strand: Strand, call: RecordedCall) -> None:
         """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
-        top: RecordedCall | None = strand.stack[-1][0] if strand.stack and not self._is_counting else None
+        top: Any = strand.stack[-1][0] if strand.stack else None
+        if type(top) is Function:
+            top = None
         parent = call.parent = top if call.parent is None else _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
         if call.number >= self._whole:
@@ -289,53 +322,31 @@ class Recorder:
     def _running(self, strand: Strand, function: Function, now: float) -> RecordedCall:
         """Return the innermost call of a function that runs in a thread."""
         for what, _, _ in reversed(strand.stack):
-            if what.counted is None and what.function is function:
-                call: RecordedCall = what
-                return call
+            if type(what) is RecordedCall and what.function is function:
+                return what
         # An earlier pre hook has ended the call before it was seen to begin.
         call = RecordedCall(function, now - self.epoch, None, self.redaction)
         self._add(strand, call)
         return call
 
-    def _finish(self, strand: Strand, call: RecordedCall, now: float, exc: BaseException | None, result: Any) -> None:
-        """Record the end of a call."""
-        call.end(now - self.epoch, exc, result)
+    def _finish(self, strand: Strand, call: RecordedCall) -> None:
+        """Write a call that has ended, or count it."""
         if self.redaction.active:
-            call.result  # noqa: B018  # likewise
+            call.result  # noqa: B018  # as in `_add`
         # In the child of a fork, what had begun before is for the parent to write.
         if self.live and call.process == self.process:
             if call.number > self._whole:
-                strand.total_of(call.function).add_call(call)
+                strand.totals[call.function].add_call(call)
             else:
                 self._send("write", call)
             self._open.pop(call.number, None)
 
-    def write_counts(self) -> None:
-        """Write what has been counted, unless another thread does. What the sink calls is not counted."""
-        here, collecting = self.here, self._collecting
-        if not _has_room(_ROOM) or not collecting.acquire(blocking=False):
-            return
-        note, counting = here.note, here.counting
-        here.note, here.counting = IGNORED, None
-        try:
-            for strand in self.strands.copy():
-                has_ended = not _is_alive(strand.thread)
-                self._send("count", strand.totals.copy())
-                if self.sink is None:  # it has failed, and takes nothing any more
-                    strand.totals.clear()
-                if has_ended:
-                    self.strands.remove(strand)
-            self.due = CLOCK[0]() + _SECONDS
-        finally:
-            here.note, here.counting = note, counting
-            collecting.release()
+    def _write_counts(self, strand: Strand) -> None:
+        """Write what has been counted in a thread."""
+        totals, strand.totals = strand.totals, defaultdict(Total)
+        self._send("count", totals)
 
     # The sink
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its calls go nowhere any more."""
-        return self.live and self.sink is None
 
     def _send(self, what: str, *given: object) -> None:
         """Call this method of the sink, if it has it."""
@@ -349,11 +360,9 @@ class Recorder:
             sink, self.sink = self.sink, None
             if sink is not None:  # otherwise another thread has dropped it meanwhile
                 self._complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
-                if what != "close":
-                    try:
+                with suppress(Exception):  # that it does not work any more has been said
+                    if what != "close":
                         sink.close()
-                    except Exception:  # that it does not work any more has been said
-                        pass
 
     def _complain(self, message: str) -> None:
         """Warn; where warnings are errors, which must not reach the program, log."""
@@ -365,21 +374,21 @@ class Recorder:
 
             logging.getLogger("aspecthook").warning(message)
 
-    def close(self) -> None:
-        """Write what has not ended, and close the sink."""
+    def write_rest(self, *, ended: bool) -> None:
+        """Write what waits, as before the program is replaced; in the end, also what runs, and close the sink."""
         here = self.here
         here.note = IGNORED
         try:
-            for call in list(self._open.values()):
+            for call in list(self._open.values()) if ended else ():
                 self._send("write", call)
-            if self._is_counting:
-                with self._collecting:
-                    for strand in self.strands:
-                        while strand.stack:
-                            strand.pop(strand.stack[-1][0], CLOCK[0]())
-                    self.write_counts()
-            self._send("close")
-            self.sink = None
+            for strand in self.strands.copy() if self.live else ():
+                if ended and strand.stack:
+                    last = copy(strand)
+                    last.stack = strand.stack.copy()  # its thread may go on
+                    last.pop(last.stack[0][0], CLOCK[0]())
+                self._write_counts(strand)
+            self._send("close" if ended else "flush")
+            self.sink = None if ended else self.sink
         finally:
             here.note = here.strand.notes.extend
 
@@ -394,13 +403,13 @@ class Recorder:
         self._open.clear()
         strand.totals.clear()
         for frame in strand.stack:
-            if frame[0].counted is not None:
-                frame[0] = RecordedCall(frame[0].counted, 0.0)
-                frame[0].kept = False
+            if type(frame[0]) is Function:
+                call = frame[0] = RecordedCall(frame[0], 0.0)
+                call.kept = False
         self._send("forked")
 
 
-# A process that is killed has not written what it has counted since then.
+# A thread writes what it has counted so often; what a process that is killed has not written is lost.
 _SECONDS = 0.5
 
 # How many frames a sink may need. One that needs more fails by a recursion of its own.
@@ -418,30 +427,19 @@ def _has_room(frames: int) -> bool:
 def _deeper(top: RecordedCall | None, outer: RecordedCall) -> RecordedCall:
     """Return which of two calls is inside the other: what runs in this thread, or in this context."""
     inner: RecordedCall | None = outer
-    while inner is not None:
-        if inner is top:
-            return outer
+    while inner is not None and inner is not top:
         inner = inner.parent
-    return outer if top is None else top
-
-
-def _is_alive(thread: threading.Thread) -> bool:
-    try:
-        return thread.is_alive()
-    except (AssertionError, RuntimeError):  # it has ended, and was not started by `threading`; the first one up to 3.12
-        return False
+    return outer if inner is not None or top is None else top
 
 
 def _task() -> str | None:
     """Return the name of the current task, of whatever library runs it."""
     for library in ("asyncio", "trio.lowlevel"):
         module: Any = sys.modules.get(library)
-        try:
+        with suppress(RuntimeError):  # no loop of it runs in this thread
             task = None if module is None else module.current_task()
-        except RuntimeError:  # no loop of it runs in this thread
-            continue
-        if task is not None:
-            return str(task.get_name() if library == "asyncio" else task.name)
+            if task is not None:
+                return str(task.get_name() if library == "asyncio" else task.name)
     return None
 
 

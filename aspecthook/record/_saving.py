@@ -27,28 +27,18 @@ from ._json_lines import CALL
 def save(lines: Iterable[str], path: str | PathLike[str]) -> None:
     """Write JSON lines, those after a header being of its process, in the format that the suffix of the path names."""
     name = os.fspath(path)
-    if name.endswith(".jsonl"):
-        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.writelines(lines)
-    elif name.endswith(".html"):
-        before, _, after = (files("aspecthook.record") / "page.html").read_text("utf-8").partition("{{rows}}")
-        # The hashes in its policy are those of lines that end with "\n"; a test tells which ones are right.
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(before)
-            file.writelines(_compressed(lines))
-            file.write(after)
-    elif name.endswith(".json"):
-        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-            for number, event in enumerate(_events(lines)):
-                file.write(f",{event}\n" if number else f"{event}\n")
-            file.write("]}\n")
-    else:
+    formats = [of for suffix, of in ((".jsonl", iter), (".html", _page), (".json", _trace)) if name.endswith(suffix)]
+    if not formats:
         raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of .jsonl, .html, .json")
+    # The hashes in the policy of a page are those of lines that end with "\n"; a test tells which ones are right.
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        file.writelines(formats[0](lines))
 
 
-def _compressed(lines: Iterable[str]) -> Iterator[str]:
-    """Yield compressed lines in base64: a browser reads a tenth of the text, and unpacks it faster than it reads it."""
+def _page(lines: Iterable[str]) -> Iterator[str]:
+    """Yield a page. Its lines are compressed, in base64: a browser reads a tenth of the text, and unpacks it faster."""
+    before, _, after = (files("aspecthook.record") / "page.html").read_text("utf-8").partition("{{rows}}")
+    yield before
     compressor, waiting = zlib.compressobj(), b""
     for line in lines:
         waiting += compressor.compress(f"{line.rstrip()}\n".encode("utf-8", "backslashreplace"))
@@ -56,6 +46,15 @@ def _compressed(lines: Iterable[str]) -> Iterator[str]:
         yield b64encode(waiting[:whole]).decode()
         waiting = waiting[whole:]
     yield b64encode(waiting + compressor.flush()).decode()
+    yield after
+
+
+def _trace(lines: Iterable[str]) -> Iterator[str]:
+    between = '{"displayTimeUnit": "ns", "traceEvents": [\n'
+    for event in _events(lines):
+        yield f"{between}{event}\n"
+        between = ","
+    yield f"{between if between != ',' else ''}]}}\n"
 
 
 def _events(lines: Iterable[str]) -> Iterator[str]:

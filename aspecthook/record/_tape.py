@@ -5,21 +5,65 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from os import PathLike
+from time import time
 
+from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookOptionError, brief, entrance, plural
-from aspecthook._hints import TYPE_CHECKING, Any, Self, cast, final
+from aspecthook._hints import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, cast, final
 from aspecthook._values import Redact, Redaction, same, shown_time
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
-from ._hooks import Hooks
+from ._hooks import Recording
 from ._recorder import Recorder
-from ._sinks import To
 
 if TYPE_CHECKING:
     from ._functions import Table
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+class Sink(Protocol):
+    """A destination of recorded calls: an object with these two methods.
+
+    They may be called from several threads at once. If the object has a method ``forked()`` too, that is called in the
+    child of a fork. A sink that raises gets no more calls, and there is one warning.
+
+    Example:
+        >>> import shlex
+        >>> from aspecthook.record import record
+        >>> class Names(list):
+        ...     def write(self, call):
+        ...         self.append(call.name)
+        ...
+        ...     def close(self): ...
+        >>> with record("shlex:quote", to=(names := Names())):
+        ...     word = shlex.quote("my file")
+        >>> names
+        ['quote']
+    """
+
+    def write(self, call: RecordedCall, /) -> object:
+        """Take a call that has ended."""
+        ...
+
+    def close(self) -> object:
+        """Take no more calls. Those that have not ended are written before."""
+        ...
+
+
+To: TypeAlias = "str | PathLike[str] | Sink | None"
+
+
+def _sink_of(to: To) -> Any:
+    """Return a sink, that of a path being JSON lines; None if calls are kept instead."""
+    if isinstance(to, (str, PathLike)):
+        from ._json_lines import JsonLines
+
+        return JsonLines(to, time())
+    if to is not None and not all(callable(getattr(to, name, None)) for name in ("write", "close")):
+        raise HookOptionError(f"to={brief(to)}; give a path, or an object with write(call) and close()")
+    return to
 
 
 @final
@@ -36,7 +80,6 @@ class Tape:
             ``(name, value) -> bool``; ``result`` and ``error`` are names too.
         max_depth: The greatest number of levels of a tree that are recorded.
         to: Where calls go as they end, instead of into memory: a path, for JSON lines, or a `Sink`.
-        last: Write only this many calls, those that ended last, when the recording ends; by default all.
 
     Raises:
         WeaveError: A target cannot be woven, or does not exist; then nothing is recorded.
@@ -64,13 +107,12 @@ class Tape:
         redact: Redact = None,
         max_depth: int | None = None,
         to: To = None,
-        last: int | None = None,
     ) -> None:
-        for name, limit in (("max_depth", max_depth), ("last", last)):
-            if limit is not None and (not isinstance(cast("object", limit), int) or limit < 1):
-                raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
-        self._recorder = Recorder(Redaction(redact), max_depth, to, last)
-        self._hooks = Hooks(self._recorder, arguments=arguments)
+        if max_depth is not None and (not isinstance(cast("object", max_depth), int) or max_depth < 1):
+            raise HookOptionError(f"max_depth={brief(max_depth)}; give a number of 1 or more, or None for no limit")
+        self._recorder = Recorder(Redaction(redact), max_depth, _sink_of(to))
+        kinds: tuple[Kind, ...] = ("pre", "around", "always")
+        self._hooks: dict[str, Any] = {kind: Recording(kind, self._recorder, keep=arguments) for kind in kinds}
         self._woven = ExitStack()
         try:
             for target in targets:
@@ -90,17 +132,16 @@ class Tape:
             WeaveError: The target cannot be woven, or does not exist.
             HookOptionError: The tape has stopped, and its files are closed.
         """
-        hooks = self._hooks
-        if self._recorder.is_closed:
+        if self._recorder.live and self._recorder.sink is None:
             raise HookOptionError("this tape has stopped, and where its calls went is closed; make a new one")
-        woven = weave(target, pre=hooks.pre, around=hooks.around, always=hooks.always, where=where, name="tape")
+        woven = weave(target, **self._hooks, where=where, name="tape")
         self._woven.callback(woven.remove)
         return self
 
     def stop(self) -> None:
         """Stop recording, and keep the calls. A sink gets those that still run, and is closed."""
         self._woven.close()
-        self._recorder.close()
+        self._recorder.write_rest(ended=True)
 
     # The calls
 
@@ -120,7 +161,7 @@ class Tape:
             name: The name of the function, the end of that name, or the whole label (``"shop:Cart.save"``).
             arguments: The values of some arguments; other arguments may have any value.
         """
-        named = [call for call in self if name is None or call.has_name(name)]
+        named = [call for call in self if name in (None, call.label) or f".{call.name}".endswith(f".{name}")]
         for word, value in arguments.items():
             named = [call for call in named if word in call.arguments and same(call.arguments[word], value)]
         return named
@@ -135,8 +176,7 @@ class Tape:
         if found:
             return found[0]
         wanted = f"{name or 'a call'}({', '.join([f'{word}={brief(value)}' for word, value in arguments.items()])})"
-        names = list(dict.fromkeys(call.name for call in self))
-        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        known = ", ".join(dict.fromkeys(call.name for call in self))
         raise LookupError(
             f"{wanted} is not on the tape, which has {plural(len(self), 'call')}, of {known or 'nothing'}"
         )
@@ -154,15 +194,7 @@ class Tape:
         return calls[-1]
 
     def functions(self) -> Table:
-        """Return a table of the functions, with the calls, errors and times of each.
-
-        Example:
-            >>> import shlex
-            >>> with record("shlex:join, shlex:quote") as tape:
-            ...     line = shlex.join(["cat", "my file"])
-            >>> [(row.name, row.calls, row.errors) for row in sorted(tape.functions())]
-            [('shlex:join', 1, 0), ('shlex:quote', 2, 0)]
-        """
+        """Return a table of the functions, with the calls, errors and times of each."""
         from ._functions import Totals
 
         return Totals(self).table()

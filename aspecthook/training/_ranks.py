@@ -30,7 +30,7 @@ def rank_and_world_size() -> tuple[int, int]:
 # Any: this file has the same types whether or not PyTorch is installed.
 def process_group() -> Any:
     """Return torch.distributed if this process is one of several in a process group, else None."""
-    distributed: Any = sys.modules.get("torch.distributed")  # nobody can have joined a group before it is imported
+    distributed = sys.modules.get("torch.distributed")  # nobody can have joined a group before it is imported
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     return distributed if distributed.get_world_size() > 1 else None
@@ -66,7 +66,7 @@ def highest(number: int) -> int:
     group = process_group()
     if group is None:
         return number
-    torch: Any = import_module("torch")
+    torch = import_module("torch")
     # A tensor: this runs in every step, and pickling an object would take longer.
     numbers = torch.tensor([number], dtype=torch.int32, device="cuda" if group.get_backend() == "nccl" else "cpu")
     work = group.all_reduce(numbers, op=group.ReduceOp.MAX, async_op=True)

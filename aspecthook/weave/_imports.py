@@ -128,8 +128,12 @@ def _is_imported(name: str) -> bool:
 def notify(name: str) -> None:
     """Notify the watchers that the import of a module has ended, well or not; without the lock."""
     errors: list[Exception] = []
-    for watcher in [one for one in list(_watchers.values()) if one.wants(name)]:
-        _look(watcher)  # first: to look for what is woven may import something, and so lead here again
+    watchers = [one for one in list(_watchers.values()) if one.wants(name)]
+    for watcher in watchers:
+        # First, for all of them: to weave may import something, whose search would find this module waited for, and so
+        # lead here again without end.
+        _look(watcher)
+    for watcher in watchers:
         module = _module(name)
         try:
             if module is not None:

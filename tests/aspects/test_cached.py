@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, weave
 from aspecthook.aspects import cached
 from tests.aspects.conftest import Clock, Targets
 
+STEPS = st.lists(
+    st.tuples(st.sampled_from([0, 1]), st.integers(0, 3) | st.sampled_from(["fill", "clear"]), st.floats(0, 50)),
+    max_size=15,
+)
+
 
 @pytest.mark.parametrize("style", ["function", "coroutine"])
-def test_the_second_call_with_the_same_arguments_is_answered_from_the_cache(style: str) -> None:
-    targets = Targets()
-    target, call = targets.all[style]
-    prices = cached()
-    with weave(target, aspect=prices):
-        assert [call(1), call(1), call(2), call(1)] == [1, 1, 2, 1]
-    assert targets.calls == [1, 2]
-
-
-def test_results_are_kept_for_the_time_to_live(clock: Clock) -> None:
-    targets = Targets()
-    target, call = targets.all["function"]
-    with weave(target, aspect=cached(ttl=60, clock=clock)):
-        call(1)
-        clock.now += 59.9
-        call(1)
-        assert targets.calls == [1]
-        clock.now += 0.2
-        call(1)
-    assert targets.calls == [1, 1]
+@given(STEPS, st.sampled_from([None, 1, 2]), st.sampled_from([None, 60]))
+@settings(max_examples=25)
+def test_each_mount_point_answers_from_a_cache_of_its_own(
+    style: str, steps: list[tuple[int, int | str, float]], maxsize: int | None, ttl: float | None
+) -> None:
+    clock = Clock()
+    several = [Targets(lambda n: n or None), Targets(lambda n: -n)]
+    prices = cached(ttl, maxsize=maxsize, clock=clock)
+    # When each result was kept, the one that was used last at the end.
+    known: list[dict[int, float]] = [{}, {}]
+    wanted: list[list[int]] = [[], []]
+    with ExitStack() as stack:
+        for targets in several:
+            stack.enter_context(weave(targets.all[style][0], aspect=prices))
+        for which, step, gap in steps:
+            clock.now += gap
+            if step == "clear":
+                prices.clear()
+                known = [{}, {}]
+                continue
+            for n in range(200) if step == "fill" else [int(step)]:
+                kept = {one: since for one, since in known[which].items() if ttl is None or clock.now < since + ttl}
+                if n not in kept:
+                    wanted[which].append(n)
+                kept[n] = kept.pop(n, clock.now)
+                known[which] = dict([*kept.items()][-(maxsize or 1000) :])
+                assert several[which].all[style][1](n) == ((n or None) if which == 0 else -n)
+    assert [targets.calls for targets in several] == wanted
 
 
 def test_the_key_is_made_of_the_arguments_that_are_named_however_they_are_passed() -> None:
@@ -77,15 +94,3 @@ def test_a_key_that_names_no_argument_is_refused_when_it_is_woven() -> None:
 def test_generators_are_refused(style: str) -> None:
     with pytest.raises(HookTypeError, match=f"cached cannot be woven on this {style}: its items can be taken once"):
         weave(Targets().all[style][0], aspect=cached())
-
-
-def test_each_mount_point_has_a_cache_of_its_own_and_all_can_be_cleared() -> None:
-    one, other = Targets(), Targets(lambda n: -n)
-    both = cached()
-    with weave(one.all["function"][0], aspect=both), weave(other.all["function"][0], aspect=both):
-        for _ in range(2):
-            assert one.all["function"][1](1) == 1 and other.all["function"][1](1) == -1
-        assert one.calls == other.calls == [1]
-        both.clear()
-        assert one.all["function"][1](1) == 1
-    assert one.calls == [1, 1] and other.calls == [1]

@@ -11,24 +11,20 @@ from aspecthook.aspects import LimitError, limited
 from tests.aspects.conftest import Clock, Targets
 
 
-@given(
-    gaps=st.lists(st.floats(0, 3), min_size=1, max_size=20),
-    rate=st.integers(1, 4),
-    per=st.floats(0.5, 3),
-)
-def test_no_more_calls_begin_in_any_stretch_of_time(gaps: list[float], rate: int, per: float) -> None:
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=20), st.integers(1, 4), st.integers(1, 3))
+def test_a_call_begins_as_soon_as_the_limit_of_its_mount_point_lets_it(
+    steps: list[tuple[bool, int]], rate: int, per: int
+) -> None:
     clock = Clock()
-    begun: list[float] = []
-
-    def search() -> None:
-        begun.append(clock.now)
-
-    with weave(search, aspect=limited(rate, per=per, clock=clock, sleep=clock.sleep)):
-        for gap in gaps:
+    begun: dict[bool, list[float]] = {False: [], True: []}
+    several = {key: (lambda key=key: begun[key].append(clock.now)) for key in begun}
+    aspect = limited(rate, per=per, clock=clock, sleep=clock.sleep)
+    with weave(several[False], aspect=aspect), weave(several[True], aspect=aspect):
+        for key, gap in steps:
             clock.now += gap
-            search()
-    for first, later in zip(begun, begun[rate:], strict=False):
-        assert later - first >= per - 1e-9
+            soonest = clock.now if len(begun[key]) < rate else max(clock.now, begun[key][-rate] + per)
+            several[key]()
+            assert begun[key][-1] == soonest
 
 
 def test_calls_wait_until_there_is_room(style: str, clock: Clock) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aspecthook import HookTypeError, weave
 from aspecthook.aspects import retry
@@ -37,29 +41,41 @@ def failing(*outcomes: object) -> Callable[[int], object]:
     return act
 
 
-def test_what_fails_is_called_again_with_the_same_arguments(kind: str, clock: Clock) -> None:
-    targets = Targets(failing(ConnectionError(1), ConnectionError(2), "page"))
+OUTCOMES = st.lists(st.sampled_from(["page", "bad", ConnectionError, KeyError]), min_size=10, max_size=10)
+LIMITS = st.sampled_from([{"attempts": 1}, {"attempts": 3, "timeout": 1000}, {"attempts": 5}, {"timeout": 1000}])
+
+
+@given(OUTCOMES, LIMITS, st.booleans(), st.booleans())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_call_is_made_again_for_what_is_worth_it_until_the_limit(
+    kind: str, drawn: list[Any], limits: dict[str, Any], minds: bool, sleeps_async: bool
+) -> None:
+    outcomes = [one() if isinstance(one, type) else one for one in [*drawn, "page"]]
+    targets, clock = Targets(failing(*outcomes)), Clock()
     target, call = targets.all[kind]
-    with weave(target, aspect=retry(on=ConnectionError, sleep=clock.sleep)):
-        assert call(5) == "page"
-    assert targets.calls == [5, 5, 5] and len(clock.naps) == 2
 
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(0)
+        clock.sleep(seconds)
 
-def test_the_last_exception_reaches_the_caller_as_the_same_object(kind: str, clock: Clock) -> None:
-    last = ConnectionError("last")
-    targets = Targets(failing(ConnectionError("first"), last))
-    target, call = targets.all[kind]
-    with weave(target, aspect=retry(attempts=2, sleep=clock.sleep)), pytest.raises(ConnectionError) as caught:
-        call(5)
-    assert caught.value is last and len(clock.naps) == 1
-
-
-def test_other_exceptions_pass_at_once(kind: str, clock: Clock) -> None:
-    targets = Targets(failing(KeyError("tea")))
-    target, call = targets.all[kind]
-    with weave(target, aspect=retry(on="ConnectionError", sleep=clock.sleep)), pytest.raises(KeyError):
-        call(5)
-    assert not clock.naps
+    waits = {"sleep": sleep if sleeps_async and kind == "coroutine" else clock.sleep}
+    on_result = (lambda result: result == "bad") if minds else None
+    with weave(target, aspect=retry(on="ConnectionError", on_result=on_result, **{"attempts": None} | limits, **waits)):
+        while len(targets.calls) < 8:
+            begun, naps = len(targets.calls), len(clock.naps)
+            left = outcomes[begun : begun + (limits.get("attempts") or 100)]
+            worth = [isinstance(one, ConnectionError) or (minds and one == "bad") for one in left]
+            last = left[worth.index(False) if False in worth else -1]
+            if isinstance(last, Exception):
+                with pytest.raises(type(last)) as caught:
+                    call(5)
+                assert caught.value is last  # the very object, or the last result, as it is
+            else:
+                assert call(5) == last
+            tries = len(targets.calls) - begun
+            assert tries == (worth.index(False) + 1 if False in worth else len(left))
+            assert len(clock.naps) - naps == tries - 1
+    assert {*targets.calls} == {5}
 
 
 def test_no_attempt_follows_what_is_no_exception_of_a_program(kind: str, clock: Clock) -> None:
@@ -68,14 +84,6 @@ def test_no_attempt_follows_what_is_no_exception_of_a_program(kind: str, clock: 
     with weave(target, aspect=retry(sleep=clock.sleep)), pytest.raises(KeyboardInterrupt):
         call(5)
     assert targets.calls == [5]
-
-
-def test_results_can_be_worth_another_attempt(kind: str, clock: Clock) -> None:
-    targets = Targets(failing(503, 503, 503))
-    target, call = targets.all[kind]
-    with weave(target, aspect=retry(on_result=lambda result: result == 503, sleep=clock.sleep)):
-        assert call(5) == 503  # the last one, as it is
-    assert targets.calls == [5, 5, 5]
 
 
 def test_waits_double_up_to_the_most_and_the_jitter_is_added(clock: Clock) -> None:

@@ -41,22 +41,27 @@ def test_the_time_of_a_generator_is_that_of_its_own_steps(clock: Clock) -> None:
     assert [row.total for row in timings.table()] == [6.0]
 
 
+@pytest.mark.parametrize(("is_through", "total"), [(False, 20.0), (True, 23.0)])
 @pytest.mark.parametrize("style", ["function", "generator"])
-def test_time_inside_measured_calls_is_not_counted_twice(style: str, clock: Clock) -> None:
-    def act(n: int) -> int:
+def test_time_inside_measured_calls_is_not_counted_twice(
+    style: str, is_through: bool, total: float, clock: Clock
+) -> None:
+    def act(n: int) -> object:
         clock.now += n
-        leaf(5)
-        return call(n - 1) if n > 1 else n
+        leaf(n - 1 if is_through else 0)
+        return call(n - 1) if n > 1 and not is_through else n
 
     def leaf(n: int) -> None:
-        clock.now += n
+        clock.now += 5
+        if n:
+            call(n)
 
     target, call = Targets(act).all[style]
     timings = timed(clock=clock)
     with weave(target, aspect=timings), weave(leaf, aspect=timings):
         call(3)
         call(1)
-    assert [row[1:5] for row in timings.table()] == [(4, 0, 20.0, 20.0), (4, 0, 27.0, 7.0)]
+    assert [row[1:5] for row in timings.table()] == [(4, 0, total, 20.0), (4, 0, 27.0, 7.0)]
 
 
 def test_timings_stay_when_the_weaving_is_removed_and_a_wrong_label_names_the_nearest() -> None:

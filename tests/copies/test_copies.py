@@ -167,6 +167,8 @@ READINGS: dict[str, Callable[[dict[str, Any]], object]] = {
     "stars": lambda space: {**space},
     "fromkeys": dict.fromkeys,
     "copy": dict.copy,
+    "equal": lambda space: space == {"a": 1, "b": 2},
+    "unequal": lambda space: space != {"a": 1, "b": 2},
 }
 
 

@@ -518,39 +518,6 @@ def test_an_exception_that_ends_a_generator_passes_a_one_yield_hook_as_it_is(
     assert caught.value is error
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_one_yield_hook_that_yields_again_is_refused_and_closed(style: str, fails: bool) -> None:
-    for hook_is_async in (False, True)[: 1 + ("async" in style or style == "coroutine")]:
-        case = Case(style, hook_is_async)
-        case.failure = Boom() if fails else None
-
-        def hook(case: Case = case) -> Any:
-            try:
-                yield
-            except Boom:
-                pass
-            try:
-                yield
-            finally:
-                case.log.append("closed")
-
-        async def async_hook(case: Case = case) -> Any:
-            try:
-                yield
-            except Boom:
-                pass
-            try:
-                yield
-            finally:
-                case.log.append("closed")
-
-        hooks(case.f).add("around", async_hook if hook_is_async else hook)
-        with pytest.raises(HookAnswerError, match="yielded twice"):
-            case.call()
-        assert case.log[-1] == "closed"
-
-
 def test_an_always_hook_sees_no_result_of_a_call_that_its_post_hook_has_failed() -> None:
     target, seen = hookable(lambda: 5), []
 

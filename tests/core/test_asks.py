@@ -21,10 +21,11 @@ from aspecthook import (
     HookSignatureError,
     HookWarning,
     MountError,
-    MountPoint,
     Return,
+    event,
     hookable,
     hooks,
+    weave,
 )
 from aspecthook._core.law.order import Chain
 from tests.oracle import law as _law
@@ -95,15 +96,6 @@ def asking(shop: Shop, parameters: str, kind: str) -> Any:
 # The parameters of the target
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("name", "value"), [("rate", 2.0), ("rest", (7,)), ("extra", {"colour": "green"}), ("qty", {"exception": -1})]
-)
-def test_every_kind_can_ask_for_the_parameters_of_the_target(shop: Shop, kind: str, name: str, value: Any) -> None:
-    shop.run(kind, asking(shop, name, kind))
-    assert shop.seen == [{name: value.get(kind, 1) if name == "qty" else value}]
-
-
 def test_a_hook_sees_what_earlier_pre_hooks_have_replaced(shop: Shop) -> None:
     shop.price.pre(lambda: Args(qty=5, rest=(8, 9), colour="red"))
     shop.run("post", asking(shop, "qty, rest, extra, args, kwargs", "post"))
@@ -144,96 +136,28 @@ def test_call_is_the_call(shop: Shop, kind: str) -> None:
     ]
 
 
-@pytest.mark.filterwarnings("ignore::aspecthook.HookWarning")
-@pytest.mark.parametrize("word", RESERVED)
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "exception"])
-def test_a_reserved_word_means_the_reserved_thing_whatever_the_target_has(kind: str, word: str) -> None:
-    first, last = ("proceed, ", "; return proceed()") if kind == "around" and word != "proceed" else ("", "")
-    space: dict[str, Any] = {"seen": []}
-    exec(
-        f"def target({word}): yield 'first'\n"
-        f"def plain({first}{word}): seen.append({word}){last}\n"
-        f"def with_default({first}{word}='kept'): seen.append({word}){last}",
-        space,
-    )
-    mount: MountPoint = hooks(hookable(space["target"]))
-    if kind in RESERVED[word]:
-        mount.add(kind, space["plain"])  # type: ignore[arg-type]
-        list(space["target"]("argument"))
-        assert len(space["seen"]) == 1
-        assert space["seen"] != ["argument"]
-    elif word == "item":
-        mount.add(kind, space["plain"])  # type: ignore[arg-type]
-        list(space["target"]("argument"))
-        assert space["seen"] == ["argument"]
-    else:
-        with pytest.raises(HookSignatureError, match=rf"the argument of that name is call\.arguments\['{word}'\]"):
-            mount.add(kind, space["plain"])  # type: ignore[arg-type]
-        mount.add(kind, space["with_default"])  # type: ignore[arg-type]
-        list(space["target"]("argument"))
-        assert space["seen"] == ["kept"]
-
-
 # Defaults, *args and **kwargs, positional-only
 
 
-def test_a_parameter_with_a_default_that_matches_nothing_keeps_it(shop: Shop) -> None:
-    shop.run("pre", asking(shop, "rate, other='kept', qty=0, *, third='kept', args=()", "pre"))
-    assert shop.seen == [dict(rate=2.0, other="kept", qty=1, third="kept", args=("tea", 1, 7))]
-
-
-@given(signatures(), st.data())
-def test_star_kwargs_take_the_keywords_that_are_not_asked_for_by_name(
-    drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
-) -> None:
-    text, names, args, kwargs = drawn
-    asked = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
-    space: dict[str, Any] = {}
-    exec(f"def target({text}): return {', '.join([*names, 'None'])}", space)
-    exec(f"def hook({', '.join([*asked, 'zz=0', '**others'])}): seen.append((zz, others))", space)
-    bound = inspect.signature(space["target"]).bind(*args, **kwargs)
-    bound.apply_defaults()
-    seen = space["seen"] = []
-    target = hookable(space["target"])
-    hooks(target).pre(space["hook"])
-    target(*args, **kwargs)
-    # No parameter is called `zz`, so the hook has its default, though the call may have a keyword of that name.
-    assert seen == [(0, {name: value for name, value in bound.kwargs.items() if name not in (*asked, "zz")})]
-
-
-def subject(kind: str, given: Any) -> bool:
-    """Say whether this is what hooks of the kind are about."""
-    return {
-        "pre": given == dict(item="tea", qty=1, rest=(7,), rate=2.0, extra={"colour": "green"}),
-        "item": given == 2.0,
-        "exception": isinstance(given, ValueError),
-        "post": given == 2.0,
-        "around": callable(given),
-        "always": isinstance(given, Call),
-    }[kind]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_builtin_and_a_positional_only_parameter_are_given_the_subject_of_their_kind(shop: Shop, kind: str) -> None:
-    seen: list[Any] = []
-
-    def hook(it: Any, /, rate: float) -> Any:
-        seen.extend((it, rate))
-        return it() if kind == "around" else None
-
-    shop.run(kind, hook)
-    Shop().run(kind, seen.append)
-    assert len(seen) == 3 and seen[1] == 2.0
-    assert subject(kind, seen[0]) and subject(kind, seen[2])
-
-
-def test_a_second_positional_only_parameter_keeps_its_default(shop: Shop) -> None:
-    # The parameter behind it was given by position, and so in the place of the second one.
-    def hook(it: Any, second: str = "kept", /, rate: float = 0.0) -> None:
-        shop.note(it=it, second=second, rate=rate)
-
-    shop.run("post", hook)
-    assert shop.seen == [dict(it=2.0, second="kept", rate=2.0)]
+@pytest.mark.parametrize(
+    ("takes", "given"),
+    [
+        ("item", 1),
+        ("self, item", 2),
+        ("item, qty", {"item": 1, "qty": 2}),
+        ("*items", {"items": (1,)}),
+        ("item, *more", {"item": 1, "more": (2,)}),
+        ("item, **more", {"item": 1, "more": {}}),
+        ("*, item", 1),
+    ],
+)
+def test_a_subscriber_that_takes_anything_is_given_the_one_argument_of_its_event(takes: str, given: object) -> None:
+    space, seen = dict[str, Any](), list[object]()
+    exec(f"def sold({takes}): ...", space)
+    sold = event(space["sold"])
+    sold.on(seen.append)
+    sold(item=1) if takes == "*, item" else sold(*[1, 2][: 1 + (", " in takes and "**" not in takes)])
+    assert seen == [given]
 
 
 def test_a_second_positional_only_parameter_without_default_is_refused(shop: Shop) -> None:
@@ -255,6 +179,9 @@ class Counter:
 
     def __call__(self, rate: float) -> Return[object]:
         return Return(("called", self.qty, rate))
+
+    def open(*args: object, rate: float) -> Return[object]:
+        return Return((*args[1:], rate))
 
     @classmethod
     def from_class(cls, rate: float) -> Return[object]:
@@ -278,6 +205,7 @@ HOOKS: dict[str, tuple[Callable[..., Any], object]] = {
     "lambda": (lambda qty: Return(-qty), -1),
     "lambda without parameters": (lambda: Return("none"), "none"),
     "bound method": (Counter(5).method, ("method", 5, 1)),
+    "bound method with its object among the rest": (Counter(5).open, ("tea", 1, 7, 2.0)),
     "bound classmethod": (Counter.from_class, ("Counter", 2.0)),
     "staticmethod": (staticmethod(lambda rate: Return(-rate)), -2.0),
     "callable object": (Counter(5), ("called", 5, 2.0)),
@@ -321,12 +249,15 @@ def test_an_around_hook_that_asks_for_the_outcome_is_told_where_it_has_it(shop: 
 
 @pytest.mark.parametrize("word", ["result", "exc", "proceed"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_reserved_word_of_other_kinds_is_refused_with_their_names(shop: Shop, kind: str, word: str) -> None:
-    f = shop.prices if kind == "item" else shop.price
+def test_a_reserved_word_of_other_kinds_is_refused_with_their_names(kind: Any, word: str) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def target({word}): yield\ndef hook({word}): pass", space)
+    mount = hooks(hookable(space["target"]))
+    message = rf"'{word}', which only {' and '.join(RESERVED[word])} .* of that name is call\.arguments\['{word}'\]"
     if kind not in RESERVED[word]:
-        with pytest.raises(HookSignatureError, match=f"asks for '{word}', which only {' and '.join(RESERVED[word])}"):
-            hooks(f).add(kind, eval(f"lambda {word}: None"))  # type: ignore[arg-type]
-        assert len(hooks(f)) == 0
+        with pytest.raises(HookSignatureError, match=f"asks for {message}"):
+            mount.add(kind, space["hook"])
+        assert len(mount) == 0
 
 
 def test_a_keyword_only_parameter_may_have_any_name_that_python_allows() -> None:
@@ -374,9 +305,29 @@ def test_hooks_ask_for_what_a_method_provides() -> None:
     mount.add("pre", lambda: Args(batch=7), when=lambda epoch: epoch == 3)
     mount.add("around", lambda proceed, epoch: proceed() + epoch)
     mount.add("post", lambda result, epoch, *, call: seen.append((result, epoch)))
-    mount.add("always", lambda epoch, exc: seen.append(epoch))
+    mount.add("always", lambda trainer, epoch, name, exc: seen.append((trainer, epoch, name, exc)))
     assert trainer.step(1) == 10
-    assert seen == [(trainer, 3, "net"), (10, 4), 4]
+    assert seen == [(trainer, 3, "net"), (10, 4), (trainer, 4, "net", None)]
+    mount.add("always", lambda: 1 // 0, priority=0)  # what comes behind it is interpreted
+    with pytest.raises(ZeroDivisionError) as caught:
+        trainer.step(1)
+    assert seen[3:] == [(trainer, 4, "net"), (5, 5), (trainer, 5, "net", caught.value)]
+
+
+def test_a_method_that_is_woven_already_may_provide() -> None:
+    class Woven:
+        epoch = 3
+
+        def step(self, batch: int) -> int:
+            return batch
+
+    seen: list[int] = []
+    with weave(Woven.step, pre=lambda: None):
+        hookable(provides="epoch")(Woven.step)
+        hooks(Woven.step).add("pre", lambda epoch: seen.append(epoch))
+        assert Woven().step(1) == 1
+    hooks(Woven.step).add("post", lambda epoch: seen.append(epoch))
+    assert Woven().step(1) == 1 and seen == [3, 3, 3]
 
 
 def test_parameter_outranks_provided_attribute_and_default_does_not() -> None:
@@ -440,6 +391,14 @@ def with_hidden_parameters(function: Any) -> Any:  # as beartype makes them
     return wrapper
 
 
+def with_one_of_its_own(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, gift: bool = False, **kwargs: Any) -> Any:
+        return function(*args, gift=gift, **kwargs)
+
+    return wrapper
+
+
 def with_a_signature(function: Any) -> Any:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -448,7 +407,8 @@ def with_a_signature(function: Any) -> Any:
     return wrapper
 
 
-WRAPPERS = [plainly, with_self, with_hidden_parameters, with_a_signature, lambda function: plainly(plainly(function))]
+WRAPPERS = [plainly, with_self, with_hidden_parameters, with_one_of_its_own, with_a_signature]
+WRAPPERS += [lambda function: plainly(plainly(function))]
 
 
 def sold(item: str, qty: int = 1, *, gift: bool = False) -> tuple[str, int, bool]:
@@ -562,17 +522,18 @@ def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with
 
 
 @pytest.mark.parametrize(
-    ("wrap", "changes"),
+    ("wrap", "changes", "args"),
     [
-        (by_position_alone, {"gift": True}),
-        (by_position_alone, {"rest": 3}),
-        (by_position_alone, {"extra": {"wrap": True}}),
-        (plainly, {"extra": 3}),
-        (plainly, {"rest": 3}),
+        (by_position_alone, {"gift": True}, ("tea",)),
+        (by_position_alone, {"rest": 3}, ("tea",)),
+        (by_position_alone, {"extra": {"wrap": True}}, ("tea",)),
+        (plainly, {"extra": 3}, ("tea",)),
+        (plainly, {"rest": 3}, ("tea",)),
+        (plainly, {"rest": (3,)}, ()),  # the parameter before it has no argument
     ],
     ids=lambda case: getattr(case, "__name__", str(case)),
 )
-def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(wrap: Any, changes: Any) -> None:
+def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(wrap: Any, changes: Any, args: Any) -> None:
     def many(item: str, *rest: int, gift: bool = False, **extra: bool) -> None: ...
 
     target = hookable(wrap(many), name="shop:many")
@@ -581,7 +542,7 @@ def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(wrap: Any, chang
         HookAnswerError,
         match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', which this call has no place for",
     ):
-        target("tea")
+        target(*args)
 
 
 def test_a_wrapper_whose_signature_cannot_be_read_offers_its_own_parameters() -> None:
@@ -594,19 +555,6 @@ def test_a_wrapper_whose_signature_cannot_be_read_offers_its_own_parameters() ->
         target.pre(lambda item: None)
     target.pre(lambda args: Args(args=(*args, 2)))
     assert target(1) == (1, 2)
-
-
-def test_a_positional_predicate_of_an_around_hook_is_given_the_arguments() -> None:
-    seen: list[Any] = []
-    target = hookable(lambda item, qty=1: item * qty)
-
-    def due(arguments: Any, /) -> bool:
-        seen.append(arguments)
-        return bool(arguments["qty"] > 1)
-
-    hooks(target).add("around", lambda proceed: proceed() + "!", when=due)
-    assert (target("a"), target("a", 2)) == ("a", "aa!")
-    assert seen == [{"item": "a", "qty": 1}, {"item": "a", "qty": 2}]
 
 
 # Reserved words that are parameters too
@@ -632,13 +580,16 @@ def test_a_reserved_word_that_the_target_has_a_parameter_called_like_is_warned_o
     exec(f"def target({word}): return {word}", space)
     exec(f"def hook({word}): return None", space)
     target = hookable(wrap(space["target"]), name="shop:price")
-    message = (
-        rf"^shop:price: {kind} hook 'hook' \(.*\) asks for '{word}' and is given {given}; shop:price has a parameter "
-        rf"called '{word}' too, which is call.arguments\['{word}'\]$"
-    )
-    with pytest.warns(HookWarning, match=message) as caught:
-        hooks(target).add(kind, space["hook"])
-    assert [one.filename for one in caught] == [__file__]
+    says = [
+        f"shop:price: {kind} hook 'hook' (<string>:1){its} asks for '{word}' and is given {given}; shop:price has a "
+        f"parameter called '{word}' too, which is call.arguments['{word}']"
+        for its in ("", ": its `when`")
+    ]
+    options = {} if kind == "around" else {"when": space["hook"]}
+    with pytest.warns(HookWarning) as caught:
+        hooks(target).add(kind, space["hook"], **options)
+    assert [str(one.message) for one in caught] == says[: 1 + len(options)]
+    assert {one.filename for one in caught} == {__file__}
 
 
 @pytest.mark.parametrize("lead", ["", "self, "])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Generator
 from functools import lru_cache, partial, partialmethod
+from itertools import combinations
 from operator import attrgetter
 from typing import Any
 
@@ -211,6 +212,10 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda price: hooks(price).add("exception", clamp, "KeyError"),
         "'KeyError' is not an exception type; give classes such as KeyError",
     ),
+    "types in a tuple": (
+        lambda price: hooks(price).add("exception", clamp, (KeyError, OSError)),  # type: ignore[arg-type]
+        "(<class 'KeyError'>, <class 'OSError'>) is not an exception type",
+    ),
     "types that are no types": (lambda price: hooks(price).add("exception", clamp, KeyError, 3), "3 is not an exc"),
     "a class in the place of an exception's": (lambda price: price.exception(int), "<class 'int'> is not an exception"),
     "types of a hook that takes none": (
@@ -235,6 +240,41 @@ def test_refusal_changes_nothing_and_names_the_mount_point(price: Any, what: str
     assert price("tea") == 1 + is_hooked
 
 
+# The faults of a hook, and what is said of it. Of several, the one that stands first here is told.
+FAULTS: dict[str, dict[str, Any]] = {
+    "again='yes'; give True or False": {"again": "yes"},
+    "there are no 'never' hooks": {"kind": "never"},
+    "only exception hooks take exception types": {"types": (KeyError,)},
+    "has the name 3": {"name": 3},
+    "has an option 'prioritty'": {"prioritty": 3},
+    "has the priority 101": {"priority": 101},
+    "has before=3": {"before": 3},
+    "has times=0": {"times": 0},
+    "has once=True and times=2": {"once": True, "times": 2},
+    "asks for 'qyt', but": {"asks": "qyt"},
+    "is async, but": {"style": "async def"},
+    "contains a yield": {"does": "yield"},
+    "neither asks for `proceed`": {"kind": "around", "asks": ""},
+    "cannot be isolated": {"kind": "around", "asks": "proceed", "isolate": True},
+    "its `when` asks for 'nobodys'": {"when": lambda nobodys: True},
+    "its `when` is async": {"when": wait},
+    "these hooks cannot be ordered": {"after": "hook"},
+}
+
+
+@pytest.mark.parametrize(("first", "second"), [*combinations(FAULTS, 2)])
+def test_of_two_faults_the_first_is_told(price: Any, first: str, second: str) -> None:
+    if (first, second) == ("contains a yield", "neither asks for `proceed`"):
+        pytest.skip("together they are none")
+    given = {**FAULTS[first], **FAULTS[second], **FAULTS[first]}
+    style, asks, does = given.pop("style", "def"), given.pop("asks", ""), given.pop("does", "pass")
+    space: dict[str, Any] = {}
+    exec(f"{style} hook({asks}): {does}", space)
+    kind, types = given.pop("kind", "pre"), given.pop("types", ())
+    with unchanged(price), pytest.raises(AspecthookError, match=f"^shop:price.*{re.escape(first)}"):
+        hooks(price).add(kind, space["hook"], *types, **given)
+
+
 @pytest.mark.parametrize(
     ("habit", "kind"),
     [("after", "post"), ("Error", "exception"), ("finally", "always"), ("wrap", "around"), ("pots", "post")],
@@ -247,17 +287,20 @@ def test_a_kind_by_the_name_of_another_library_is_answered_with_ours(price: Any,
             weave(price, **{habit: clamp})
 
 
-def test_a_name_of_hooks_of_several_modules_removes_none_of_them(price: Any) -> None:
+@pytest.mark.parametrize("made", [lambda audit: audit, partial], ids=["function", "partial"])
+def test_a_name_of_hooks_of_several_modules_removes_none_of_them(price: Any, made: Any) -> None:
     # It took every module's `audit`.
-    spaces: list[dict[str, Any]] = [{"__name__": "shop"}, {"__name__": "tax"}]
-    for space in spaces:
+    audits: list[Any] = []
+    for module in ("shop", "tax"):
+        space: dict[str, Any] = {"__name__": module}
         exec("def audit(): pass", space)
-        hooks(price).add("pre", space["audit"])
-    hooks(price).add("post", spaces[0]["audit"])
+        audits.append(made(space["audit"]))
+        hooks(price).add("pre", audits[-1])
+    hooks(price).add("post", audits[0])
     with pytest.raises(HookLookupError, match=r"price has hooks 'audit' of several modules: .*; give the function"):
         hooks(price).remove("audit")
     assert len(hooks(price)) == 3
-    hooks(price).remove(spaces[1]["audit"])
+    hooks(price).remove(audits[1])
     hooks(price).remove("audit")
     assert not hooks(price)
 
@@ -300,15 +343,41 @@ def test_what_is_no_stream_is_refused_around_an_async_generator() -> None:
         asyncio.run(collect())
 
 
-@pytest.mark.parametrize(("yields", "message"), [(0, "returned without a yield"), (2, "yielded twice")])
-def test_a_one_yield_hook_that_does_not_yield_once_is_refused(price: Any, yields: int, message: str) -> None:
-    def hook() -> Generator[None, None, None]:
-        for _ in range(yields):
-            yield
+TARGETS = [
+    ("def price(): {}", ""),
+    ("async def price(): {}", "async "),
+    ("def price(): yield {}", ""),
+    ("async def price(): yield {}", "async "),
+]
 
-    price.around(hook)
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(("target", "own"), [*TARGETS, *((target, "") for target, own in TARGETS if own)])
+@pytest.mark.parametrize(("yields", "message"), [(0, "returned without a yield"), (2, "yielded twice")])
+def test_a_one_yield_hook_that_does_not_yield_once_is_refused_and_closed(
+    target: str, own: str, yields: int, message: str, fails: bool
+) -> None:
+    space: dict[str, Any] = {"ended": []}
+    exec(target.format(f"1 // {1 - fails}"), space)
+    exec(
+        f"{own}def hook():\n"
+        f" try:\n  for _ in range({yields}):\n   try: yield\n   except ArithmeticError: pass\n"
+        f" finally: ended.append(1)\n",
+        space,
+    )
+    price = hookable(name="shop:price")(space["price"])
+    price.around(space["hook"])
+
+    async def run() -> None:
+        made = price()
+        if hasattr(made, "__aiter__"):
+            made = [item async for item in made]
+        await made if hasattr(made, "__await__") else list(made)
+
+    # In an event loop, which would else close an async hook long after.
     with pytest.raises(HookAnswerError, match=f"^shop:price: around hook 'hook' .* {message}"):
-        price("tea")
+        asyncio.run(run())
+    assert space["ended"] == [1]
 
 
 # Mount points

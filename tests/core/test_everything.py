@@ -43,7 +43,8 @@ def test_the_table_names_each_hook_of_the_process_with_its_mount_point(till_clas
     with weave(json.loads, post=note), hooks(till_class.ring).add("pre", note):
         expected = [("json:loads", 1), ("ring", 1), ("ring of one Till", 1), ("sold", 1)]
         assert listed() == expected
-        assert len(hooks()) >= len(expected)
+        names = [mount.name for mount in hooks()]
+        assert len(hooks()) == len(names) >= len(expected) and names == sorted(names)
         lines = [line.split() for line in str(hooks()).splitlines()]
         assert lines[0][1:] == ["hooks", "on", str(len(hooks())), "mount", "points"]
         assert ["json:loads", "post", "note", "NORMAL"] in [line[1:5] for line in lines]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookTypeError, hookable, hooks
+from aspecthook import hookable, hooks
 
 log: list[object] = []
 
@@ -302,18 +302,3 @@ def test_a_one_yield_hook_of_a_generator_begins_before_the_hooks_inside_it(due: 
 
     assert list(count()) == [1]
     assert log == ["outer", "inner", "target"]
-
-
-def test_every_item_hook_is_given_each_item_and_async_ones_are_refused() -> None:
-    @hookable
-    def numbers() -> Iterator[int]:
-        yield 1
-        yield 2
-
-    async def later(item: int) -> None: ...
-
-    numbers.item(lambda item: item + 1)
-    numbers.item(lambda item: item * 10)
-    assert list(numbers()) == [20, 30]
-    with pytest.raises(HookTypeError, match="async"):
-        numbers.item(later)

@@ -173,6 +173,18 @@ def test_a_hookable_class_mounts_the_public_methods_that_it_defines() -> None:
 # When a change counts
 
 
+@pytest.mark.parametrize("sort", [classmethod, staticmethod])
+def test_a_method_that_has_its_sort_already_offers_its_hooks_in_the_class_body(sort: Callable[..., Any]) -> None:
+    class Shop:
+        price = hookable(sort(lambda *_: 1))
+
+        @price.post
+        def more(result: int) -> int:
+            return result + 1
+
+    assert Shop.price() == Shop().price() == 2
+
+
 def test_a_hook_added_or_removed_during_a_call_counts_from_the_next_call(target: types.FunctionType) -> None:
     def swap() -> None:
         hooks(target).remove("old")
@@ -414,9 +426,3 @@ def test_a_block_that_raises_removes_its_hook(target: types.FunctionType) -> Non
     with pytest.raises(KeyError), hooks(target).add("pre", noting("block")):
         raise KeyError
     assert not hooks(target).members
-
-
-def test_one_function_for_other_exceptions_is_another_hook(target: types.FunctionType) -> None:
-    mount, hook = hooks(target), noting("failed")
-    first, second = mount.add("exception", hook, KeyError), mount.add("exception", hook, ValueError)
-    assert mount.members == (first, second) and mount.add("exception", hook, KeyError) is first

@@ -220,6 +220,8 @@ def test_a_callable_that_is_added_twice_is_one_hook(
     assert [*point] == [first]
     again = point.add("pre", made(), again=True, **options)
     assert [*point] == [first, again]
+    more = point.pre(again=True, **options)
+    assert more(made()) == more(made()) == made() and len(point) == 4
     first.remove()
     assert point.add("pre", made(), **options) is not first
 
@@ -251,11 +253,29 @@ def test_a_callable_that_is_added_again_with_other_options_is_refused(
     assert len(point) == 2
 
 
-def test_options_that_come_to_the_same_make_one_hook(point: MountPoint) -> None:
-    first = point.add("pre", print, every=1, priority="normal", before=[])
-    same: Any = {"every": None, "priority": Priority.NORMAL, "before": None}
-    assert point.add("pre", print, **same) is first
-    assert type(first.priority) is type(point.add("pre", bool, **same).priority) is int
+SPELLINGS: list[list[dict[str, Any]]] = [
+    [
+        {},
+        {"every": 1, "before": []},
+        {"every": None, "after": None, "when": None},
+        {"priority": "normal", "times": None},
+    ],
+    [{"priority": 50}, {"priority": Priority.NORMAL}, {"once": False, "isolate": False, "reentrant": True}],
+    [{"before": ["x", "y"]}, {"before": ("y", "x")}, {"before": {"x", "y"}}, {"before": frozenset("xy")}],
+    [{"after": print}, {"after": [print, print]}, {"after": frozenset([print])}],
+    [{"once": True}, {"times": 1}, {"once": True, "times": 1}],
+]
+
+
+@pytest.mark.parametrize("spellings", SPELLINGS, ids=lambda spellings: str(spellings[0]))
+def test_options_that_come_to_the_same_make_one_hook(point: MountPoint, spellings: list[dict[str, Any]]) -> None:
+    handles = [point.add("exception", bool, KeyError, OSError, **one) for one in spellings]
+    handles += [point.add("exception", bool, OSError, KeyError, **one) for one in spellings]
+    assert {*handles} == {*point} and len(point) == 1
+    assert type(handles[0].priority) is int
+    assert point.add("exception", bool, KeyError, **spellings[0]) not in handles
+    assert point.add("post", bool, **spellings[0]) not in handles
+    assert len(point) == 3
 
 
 def test_a_method_of_the_instance_itself_that_is_added_twice_is_one_hook() -> None:
@@ -347,7 +367,11 @@ def test_members_are_in_the_order_in_which_they_were_added() -> None:
 
     late = hooks(target).add("pre", lambda: None, name="late", priority=90)
     early = hooks(target).add("pre", lambda: None, name="early", priority=10)
-    assert hooks(target).members == (late, early) and list(hooks(target)) == [early, late]
+    other = hooks(target).add("always", lambda: None, name="other", priority=0)
+    assert hooks(target).members == (late, early, other) and list(hooks(target)) == [early, late, other]
+    assert list(target.pre) == [target.pre[0], target.pre[-1]] == [early, late] and len(target.pre) == 2
+    for hook in (early, late, other):
+        assert {one in target.pre for one in (hook, hook.name, hook.function)} == {hook is not other}
 
 
 def test_pausing_one_hook_leaves_those_that_were_added_after_it() -> None:

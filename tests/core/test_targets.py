@@ -340,6 +340,7 @@ QUESTIONS: list[Callable[[typing.Any], object]] = [
     lambda function: getattr(function, "__isabstractmethod__", None),
     lambda function: bool(function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE),
     *(operator.attrgetter(f"__{name}__") for name in ATTRIBUTES),
+    lambda function: [getattr(inspect.unwrap(function), f"__{name}__", None) for name in ATTRIBUTES],
 ]
 
 

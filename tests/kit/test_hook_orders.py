@@ -125,6 +125,35 @@ def test_what_fails_in_the_order_of_adding_too_is_reported_as_ever(shop):
         assert "fails when" not in text and "no shop" in text
 
 
+def test_setups_and_teardowns_depend_on_orders_too_and_hooks_of_one_name_are_to_get_names(shop):
+    text = outcome(
+        shop(
+            """
+            @aspecthook.hookable
+            def f(n): return n
+            f.post(lambda result: result + 1)
+            f.post(lambda result: result * 2)
+            @pytest.fixture
+            def before(): assert f(1) == 4
+            @pytest.fixture
+            def after():
+                yield
+                assert f(1) == 4
+            def test_before(before): pass
+            def test_after(after): pass
+            """,
+            "--hook-orders=all",
+        ),
+        passed=1,
+        errors=2,
+    )
+    for name in ("before", "after"):
+        told = (
+            f"test_{name} fails when '<lambda>' runs before '<lambda>' on test_it:f, and passes in the order of adding"
+        )
+        assert f"{told}; give them names by name=, and the second after= the first" in text
+
+
 def test_a_test_that_fails_now_and_then_is_not_blamed_on_a_pair(shop):
     text = outcome(
         shop(

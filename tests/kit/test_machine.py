@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
-from aspecthook import Hook, HookLookupError, HookTypeError, Return, hookable, hooks, post
+from aspecthook import Hook, HookLookupError, HookTypeError, Return, exception, hookable, hooks, post
 from aspecthook.testing import Candidate, HookMachine, LawError, Trace, before, commutes, law
 
 # What Hypothesis explains of a failure takes seconds.
@@ -141,11 +143,23 @@ class Fourth(Total):
         return trace.names != ("total", "c", "a", "d", "b")
 
 
+class Tidy(Forgetful):
+    """The same hook, removed by code that takes its mark away."""
+
+    def detach(self, hook: Hook) -> None:
+        self.volume = 0
+        super().detach(hook)
+
+
 FOUND: dict[type[HookMachine], list[str]] = {
     Cached: ["add('pre cached')", "add('post fee')", "add('post keep')", "call((0,))", "call((0,))"],
     Forgetful: ["add('post loud')", "remove('post loud')", "call((0,))"],
     Fourth: ["add('post c')", "add('post a')", "add('post d')", "add('post b')", "call((0,))"],
 }
+
+
+def test_hooks_are_removed_by_the_code_of_the_user() -> None:
+    Tidy.TestCase().runTest()
 
 
 @pytest.mark.parametrize("machine", FOUND, ids=lambda machine: machine.__name__)
@@ -160,7 +174,77 @@ def test_a_ready_law_that_makes_the_call_again_works_in_a_machine() -> None:
     assert story_of(Commuting)[-1] == "call((9,))"
 
 
+def test_a_ready_law_makes_an_async_call_again_in_the_loop_of_the_machine() -> None:
+    class Fetching(Taxed):
+        def make(self) -> Any:
+            self.loops: set[object] = set()
+
+            @hookable
+            async def fetch(n: int) -> int:
+                self.loops.add(asyncio.get_running_loop())
+                return n
+
+            return fetch
+
+        any_order = commutes("tax", "tax2")
+        candidates = posts(tax=lambda result: result + 1, tax2=lambda result: result + 2)
+
+        @law
+        def there_is_one_loop(self, trace: Trace) -> bool:
+            return len(self.loops) == 1
+
+    Fetching.TestCase().runTest()
+
+
 # What it passes
+
+
+class Account:
+    @hookable
+    def pay(self, n: int) -> int:
+        return n
+
+
+# Targets of every shape: the arguments that a machine draws by itself fit.
+SHAPES: list[Callable[..., Any]] = [
+    lambda n, /, by=2: n,
+    lambda *, n, by=2: n,
+    lambda n, *rest, by=2, **more: n,
+    lambda: 0,
+    (lambda size: lambda n: n * size)(3),
+    Account().pay,
+]
+
+
+@pytest.mark.parametrize("target", SHAPES)
+def test_without_arguments_of_its_own_a_machine_calls_targets_of_every_shape(target: Any) -> None:
+    class Shaped(Total):
+        candidates = posts(one=lambda result: result + 1)
+
+        def make(self) -> Any:
+            hooks(target if isinstance(target, MethodType) else hookable(target)).clear()
+            return target
+
+        @law
+        def it_fits(trace: Trace) -> bool:
+            return trace.exc is None and trace.result == trace.steps[0].answer + trace.ran("one")
+
+    Shaped.TestCase().runTest()
+
+
+def test_ctrl_c_in_the_target_ends_a_machine() -> None:
+    class Stopped(Taxed):
+        def make(self) -> Any:
+            @hookable
+            def stop(n: int) -> int:
+                raise KeyboardInterrupt
+
+            return stop
+
+    with pytest.raises(KeyboardInterrupt):
+        Stopped.TestCase().runTest()
+    with pytest.raises(KeyboardInterrupt):
+        Stopped().call((1,))
 
 
 def test_constraints_that_uphold_a_law_hold() -> None:
@@ -193,20 +277,26 @@ def test_a_machine_may_check_the_hooks_that_its_target_has_already() -> None:
             calls.append(trace)
             return trace.ran("tax")
 
+    hooks(till.total).post(lambda result: result, name="own")
     Ready.TestCase().runTest()
     assert 0 < len(calls) < 100
+    assert [hook.name for hook in (*hooks(Till.total), *hooks(till.total))] == ["tax", "own"]
 
 
-def test_hooks_that_contradict_each_other_or_run_once_are_no_failure() -> None:
+def test_hooks_that_contradict_each_other_or_run_once_or_are_isolated_are_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Odd(Total):
         candidates = (
             Candidate("pre", lambda: None, name="x", once=True, before="y"),
             Candidate("pre", lambda: None, name="y", before="z"),
             Candidate("pre", lambda: None, name="z", before="x"),
+            Candidate("pre", lambda: 1 // 0, name="isolated", isolate=True),
         )
 
     Odd.TestCase().runTest()
     run_state_machine_as_test(Odd, settings=settings(MANY, max_examples=10, stateful_step_count=10))
+    assert not caplog.records and not logging.getLogger("aspecthook").disabled
 
 
 def test_a_function_that_outlives_the_machine_is_left_as_it_was() -> None:
@@ -366,11 +456,19 @@ def test_a_hook_that_a_story_misspells_is_refused_with_the_nearest(method: str, 
         getattr(Taxed(), method)("post tx")
 
 
-def test_marked_functions_are_candidates() -> None:
-    @post
+def test_candidates_are_named_by_kind_and_name_and_each_mark_of_a_function_is_one() -> None:
+    @post(priority="LOW")
+    @exception(KeyError, OSError, name="other")
     def marked() -> None: ...
 
-    assert list(refused(candidates=(marked,))()._keys) == ["post marked"]
+    candidates = (marked, *posts(marked=lambda: None), Candidate("pre", marked), Candidate("post", marked))
+    assert {key: (one.types, one.options) for key, one in refused(candidates=candidates)()._keys.items()} == {
+        "exception other": ((KeyError, OSError), {"name": "other"}),
+        "post marked": ((), {"priority": "LOW"}),
+        "post marked#2": ((), {"name": "marked"}),
+        "pre marked": ((), {}),
+        "post marked#3": ((), {}),
+    }
 
 
 def test_a_target_that_has_the_candidates_already_is_refused():

@@ -261,12 +261,15 @@ def test_arguments_that_cannot_be_copied_are_passed_as_they_are() -> None:
     assert items == []
 
 
-def test_hooks_that_count_run_in_each_call_and_are_not_used_up() -> None:
+@pytest.mark.parametrize(
+    ("options", "then"), [({"once": True}, [4, 2, 2]), ({"times": 2}, [4, 4, 2]), ({"every": 2}, [2, 4, 2])]
+)
+def test_hooks_that_count_run_in_each_call_and_are_not_used_up(options: Any, then: list[int]) -> None:
     target = arithmetic([("add", 1)])
-    target.pre(lambda n: Args(n=n * 2), name="once", once=True)
-    with pytest.raises(AssertionError, match="pre: add0, once"):
+    target.pre(lambda n: Args(n=n * 2), name="counts", **options)
+    with pytest.raises(AssertionError, match="pre: add0, counts"):
         assert_order_free(target, args=(1,))
-    assert [target(1), target(1)] == [4, 2]
+    assert [target(1) for _ in then] == then
 
 
 def test_ctrl_c_ends_it() -> None:

@@ -118,6 +118,7 @@ def test_spies_are_tapes_of_their_own(shop):
 
 def test_faults_by_number_by_predicate_and_by_probability(shop):
     result = shop("""
+        import traceback
         def run(n=1, **given):
             found = []
             for _ in range(n):
@@ -133,6 +134,9 @@ def test_faults_by_number_by_predicate_and_by_probability(shop):
             assert (two, three, five) == (error, 2.5, 2.5) and type(one) is type(four) is KeyError
             assert (fault.calls, fault.failed, fault.delayed, fault.replaced) == (5, 3, 0, 0)
             assert "5 calls, 3 failed" in repr(fault)
+            fault.fail(error)
+            traces = [len(traceback.extract_tb(one.__traceback__)) for _ in range(4) for one in run()]
+            assert len({*traces[1:]}) == 1  # the first call links the chain
         def test_predicate(inject):
             fault = inject(kit_shop.price).replace(0, when=lambda qty: qty > 1).replace(1, call=3)
             assert run() + run(qty=2) + run() == [2.5, 0, 1] and fault.replaced == 2
@@ -142,6 +146,11 @@ def test_faults_by_number_by_predicate_and_by_probability(shop):
             found = run(100)
             assert seen.setdefault("first", found) == found and found.count(0) == fault.replaced
             assert 10 < fault.replaced < 50
+            inject(kit_shop.charge).replace(0, probability=0.3, seed=1, call=range(51, 151))
+            charged = [kit_shop.charge(1) for _ in range(150)]
+            assert charged == ["paid"] * 50 + ["paid" if one else 0 for one in found]
+            inject(kit_shop.total).replace(0, probability=0.3, seed=2)
+            assert [kit_shop.total(2.5) for _ in range(100)] != found
         def test_clean():
             assert not hasattr(kit_shop.price, "hooks")
     """)
@@ -182,8 +191,11 @@ def test_a_delay_waits_before_the_target_runs(shop):
                 return await asyncio.gather(kit_shop.fetch("slow"), kit_shop.fetch("fast"))
             assert asyncio.run(both()) == ["slow", "fast"]
             assert kit_shop.sent == ["fast", "slow"] and (fault.calls, fault.delayed) == (2, 1)
-        def test_stream(inject):
+        def test_stream(inject, monkeypatch):
             kit_shop.sent.clear()
+            waits = []
+            async def pause(seconds): waits.append(seconds)
+            monkeypatch.setattr("aspecthook.testing._inject._pause", pause)
             fault = inject("kit_shop:anumbers").delay(0)
             async def consume():
                 stream = kit_shop.anumbers(3)
@@ -194,7 +206,8 @@ def test_a_delay_waits_before_the_target_runs(shop):
                     await anext(other)
                     await other.athrow(KeyError())
                 return found
-            assert asyncio.run(consume()) == [0, 1] and kit_shop.sent == ["sent"] and fault.delayed == 2
+            assert asyncio.run(consume()) == [0, 1] and kit_shop.sent == ["sent"]
+            assert fault.delayed == 2 and waits == [0, 0]
     """)
     outcome(result, passed=3)
 
@@ -251,8 +264,20 @@ def test_a_fault_that_makes_no_sense_is_refused_at_once(shop):
 
 
 def test_a_test_that_leaves_a_hook_behind_fails_and_is_told_where_it_was_attached(shop):
-    text = outcome(shop(LEAK, "--hook-leaks=error"), passed=1, errors=1)
+    more = """
+@pytest.fixture(params=["tea"], scope="module")
+def kept(request):
+    return aspecthook.hookable(lambda: request.param)
+def test_wide(kept):
+    kept.pre(lambda: None, name="wide")
+def test_many():
+    for number in range(25):
+        kit_shop.total.pre(lambda: None, name=f"hook {number}")
+"""
+    text = outcome(shop(LEAK + more, "--hook-leaks=error"), passed=3, errors=3)
     assert "test_it.py::test_leak has left 1 hook behind:" in text
+    assert "pre hook 'wide' on test_it:kept.<locals>.<lambda>, attached at test_it.py:" in text
+    assert "pre hook 'hook 19' on kit_shop:total" in text and "  ... and 5 more" in text and "'hook 20'" not in text
     assert "  pre hook 'spied' on kit_shop:price, attached at test_it.py:5" in text
     assert "ERROR at teardown of test_leak" in text
 
@@ -446,9 +471,10 @@ CALLED = [
     ("hooks(globals()['second']).add('post', lambda: None)\n    assert 0", ["second"]),
     ("deep(5)", ["second"]),
     ("third.pre(lambda: 1 / 0)\n    third()", ["third"]),
-    ("assert kit_shop.total(1) == 0", ["total"]),
-    ("try:\n        first.missing\n    except AttributeError as error:\n        raise KeyError from error", ["first"]),
-    ("raise ExceptionGroup('several', [failed_in(second)])", ["second"]),
+    ("kit_shop.total(1)\n    raise KeyError", ["total"]),
+    ("raise KeyError from failed_in(globals()['second'])", ["second"]),
+    ("try:\n        globals()['second'](True)\n    except AssertionError:\n        raise KeyError", ["second"]),
+    ("raise ExceptionGroup('several', [failed_in(globals()['second'])])", ["second"]),
 ]
 
 

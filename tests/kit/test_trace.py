@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import math
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given as drawing
 
 from aspecthook import Args, HookLookupError, HookTypeError, Return, hookable, hooks, weave
 from aspecthook.testing import assert_order, trace_of
 from aspecthook.testing._trace import draw_chain
+from tests.properties.signatures import signatures
 
 
 def make() -> Any:
@@ -52,6 +55,27 @@ def test_the_steps_are_those_of_the_call_in_the_order_in_which_they_began() -> N
     assert trace["at_least_one"].given == {"qty": 0}
     assert trace["at_least_one"].answer == Args(qty=1)
     assert (trace.result, trace.exc) == (6.0, None)
+
+
+@drawing(signatures())
+def test_a_trace_has_the_arguments_as_python_binds_them(
+    drawn: tuple[str, list[str], list[int], dict[str, int]],
+) -> None:
+    text, names, args, kwargs = drawn
+    space: dict[str, Any] = {}
+    exec(f"def target({text}): return {', '.join([*names, 'None'])}", space)
+    bound = inspect.signature(space["target"]).bind(*args, **kwargs)
+    bound.apply_defaults()
+    result = space["target"](*args, **kwargs)
+    target = hookable(space["target"])
+    given = {name: value for name, value in bound.arguments.items() if name not in ("rest", "extra")}
+    given |= {"rest": bound.arguments["rest"]} if bound.arguments.get("rest") else {}
+    given |= bound.arguments.get("extra", {})
+    assert trace_of(target)(*args, **kwargs).arguments == dict(bound.arguments)
+    hooks(target).add("pre", lambda: None)
+    trace = trace_of(target)(*args, **kwargs)
+    assert (trace.args, trace.kwargs, trace.arguments) == (tuple(args), kwargs, dict(bound.arguments))
+    assert (trace["target"].given, trace.result, trace.exc) == (given, result, None)
 
 
 def test_hooks_that_take_all_arguments_are_traced() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import Parameter as P
 from typing import Any
 
@@ -103,14 +105,28 @@ def plain(value: object) -> object:
     return "proceed" if inspect.isfunction(value) else value
 
 
+# What a hook returns whose `when` is asked: by whether it is an around hook, and whether it waits.
+ACTS = {(False, False): None, (False, True): None, (True, False): "proceed()", (True, True): "await proceed()"}
+
+
+def throw(error: Exception) -> None:
+    raise error
+
+
 @pytest.mark.parametrize("kind", ["pre", "around", "item", "exception", "post", "always"])
 @settings(max_examples=2 * settings().max_examples)
-@given(signatures(["item", "result", "exc"]), st.data())
+@given(signatures(RESERVED), st.data())
 def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
     kind: Any, drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
 ) -> None:
     text, names, args, kwargs = drawn
     is_when, is_method = data.draw(st.booleans(), label="when"), data.draw(st.booleans(), label="method")
+    # Whether the target is a coroutine function, and whoever asks; what its `when` answers; and whether another hook
+    # fails before, so that the rest of the chain is interpreted.
+    waits = kind != "item" and data.draw(st.booleans(), label="target waits")
+    asker_waits = waits and ((kind == "around" and not is_when) or data.draw(st.booleans(), label="hook waits"))
+    holds = not is_when or data.draw(st.booleans(), label="holds")
+    is_late = kind in ("exception", "always") and data.draw(st.booleans(), label="late")
     offered = [word for word in WORDS.get(kind, ()) if not (is_when and word == "proceed")]
     strange = [word for word in RESERVED[3:] if word not in offered]
     strange = ["proceed"] if "proceed" in strange and kind == "around" else [*strange, NOBODYS]
@@ -119,14 +135,14 @@ def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
     replaced = data.draw(st.permutations([*names, NOBODYS]))[: data.draw(st.integers(0, 3), label="changes")]
     changes: dict[str, Any] = {name: {"rest": (98, 99), "extra": {"yy": 98}}.get(name, 99) for name in replaced}
     changes = changes if kind in ("pre", "around") and not is_when else {}
-    error, seen = PlannedError("planned"), list[Any]()
+    error, seen, acted = PlannedError("planned"), list[Any](), list[Any]()
 
     def note(values: dict[str, Any]) -> Any:
         values.pop("self_", None)
         seen.append({name: plain(value) for name, value in values.items()})
         if kind == "around" and not is_when:
             return next(value for value in values.values() if inspect.isfunction(value))(**changes)
-        return is_when or None
+        return holds if is_when else None
 
     def outcome(values: dict[str, object]) -> object:
         seen.append(values)
@@ -135,14 +151,21 @@ def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
         return MARK
 
     space: dict[str, Any] = {"note": note, "outcome": outcome, "changes": changes, "Args": Args, "LATER": LATER}
+    space["acted"] = acted
     answer = "note(locals()) or Args(**changes)" if kind == "pre" and changes else "note(locals())"
+    answer = f"await {answer}" if asker_waits and kind == "around" and not is_when else answer
     shown = str(inspect.Signature(asks)).replace(repr(LATER), "LATER")
-    exec(f"def target({text}): {'yield' if kind == 'item' else 'return'} outcome(dict(locals()))", space)
-    exec(f"def hook{'(self_, ' if is_method else '('}{shown[1:]}: return {answer}", space)
+    a = "async " * waits
+    exec(f"{a}def target({text}): {'yield' if kind == 'item' else 'return'} outcome(dict(locals()))", space)
+    exec(f"{'async ' * asker_waits}def hook{'(self_, ' if is_method else '('}{shown[1:]}: return {answer}", space)
+    exec(
+        f"{a}def act({'proceed' * (kind == 'around')}):\n acted.append(1)\n return {ACTS[kind == 'around', waits]}",
+        space,
+    )
     hook = space["hook"].__get__(object()) if is_method else space["hook"]
     bound = inspect.signature(space["target"]).bind(*args, **kwargs)
     bound.apply_defaults()
-    result, exc = (None, error) if fails else (MARK, None)
+    result, exc = (None, error) if fails or is_late else (MARK, None)
     call = [dict(bound.arguments), result if kind in ("post", "always") else None, exc]
     words: dict[str, object] = dict(call=call, args=bound.args, kwargs=bound.kwargs)
     known = dict(proceed="proceed", item=MARK, exc=exc, result=result)
@@ -155,8 +178,7 @@ def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
         warnings.simplefilter("ignore")
         try:
             if is_when:
-                acts: Any = (lambda proceed: proceed()) if kind == "around" else lambda: None
-                hooks(target).add(kind, acts, when=hook)
+                hooks(target).add(kind, space["act"], when=hook)
             else:
                 hooks(target).add(kind, hook)
         except (HookSignatureError, HookTypeError) as error_of_adding:
@@ -165,38 +187,71 @@ def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
             return
     assert should is not None and not is_refused
     after = list[Any]()
-    target.always(lambda call: after.append(dict(call.arguments)))
+    if is_late:
+        hooks(target).add(kind, partial(throw, error), priority=0)
+    target.always(lambda call, /: after.append(dict(call.arguments)))
     values = changed(bound, changes)
     try:
         made = target(*args, **kwargs)
+        made = asyncio.run(made) if waits else made
         assert (list(made) if kind == "item" else made) == ([MARK] if kind == "item" else MARK)
-        assert not fails
+        assert exc is None
     except PlannedError:
-        assert fails
+        assert exc is error
     except HookAnswerError:
         assert values is None
     steps = [dict(bound.arguments) if values is None else values]
     steps.insert(1 if kind in ("item", "exception", "post", "always") else 0, should)
     assert seen == (steps[:1] if values is None else steps)
+    assert len(acted) == (is_when and holds)
     assert after == [values if kind == "pre" and values is not None else dict(bound.arguments)]
 
 
 STYLES = {"function": "def", "generator": "def", "coroutine": "async def", "async generator": "async def"}
 
 
-@pytest.mark.parametrize("kind", ["pre", "item", "exception", "post", "always"])
+# The styles of around hooks that work on a target, and whether they ask for `proceed`.
+AROUND = {
+    "function": {("function", True), ("generator", False)},
+    "generator": {("function", True), ("generator", False), ("generator", True)},
+    "coroutine": {("coroutine", True), ("generator", False), ("async generator", False)},
+    "async generator": {
+        ("function", True),
+        ("generator", False),
+        ("async generator", False),
+        ("async generator", True),
+    },
+}
+
+
+def works(style: str, own: str, role: str) -> bool:
+    """Whether a callable of a style can be a hook, or the `when` of one, on a target of another."""
+    waits = style in ("coroutine", "async generator")
+    if role.startswith("when"):
+        return own == "function" or (own == "coroutine" and waits and (style == "coroutine" or role == "when post"))
+    if role.startswith("around"):
+        return (own, role == "around proceed") in AROUND[style]
+    return "generator" not in own and (role != "item" or "generator" in style) and (waits or own == "function")
+
+
+@pytest.mark.parametrize(
+    "role", ["pre", "item", "exception", "always", "around", "around proceed", "when post", "when around"]
+)
 @pytest.mark.parametrize("own", STYLES)
 @pytest.mark.parametrize("style", STYLES)
-def test_a_hook_that_could_never_work_is_refused(style: str, own: str, kind: Any) -> None:
+def test_a_hook_that_could_never_work_is_refused(style: str, own: str, role: str) -> None:
     space: dict[str, Any] = {}
-    for name, how in (("target", style), ("hook", own)):
-        exec(f"{STYLES[how]} {name}(): {'yield' if 'generator' in how else 'pass'}", space)
+    first, _, last = role.partition(" ")
+    for name, how, asks in (("target", style, ""), ("hook", own, "proceed" * (last == "proceed"))):
+        exec(f"{STYLES[how]} {name}({asks}): {'yield' if 'generator' in how else 'pass'}", space)
+    wait = "await " * (style == "coroutine")
+    exec(f"{'async ' * bool(wait)}def around(proceed): return {wait}proceed()\ndef post(): pass", space)
     target = hookable(space["target"])
-    yields_nothing = kind == "item" and "generator" not in style
-    cannot_wait = own == "coroutine" and style in ("function", "generator")
-    if "generator" in own or yields_nothing or cannot_wait:
-        with pytest.raises(HookTypeError):
-            hooks(target).add(kind, space["hook"])
-        assert len(hooks(target)) == 0
+    kind: Any = last if first == "when" else first
+    hook, options = (space[last], {"when": space["hook"]}) if first == "when" else (space["hook"], {})
+    if works(style, own, role):
+        assert hooks(target).add(kind, hook, **options) in list(hooks(target))
     else:
-        assert hooks(target).add(kind, space["hook"]) in list(hooks(target))
+        with pytest.raises(HookTypeError):
+            hooks(target).add(kind, hook, **options)
+        assert len(hooks(target)) == 0

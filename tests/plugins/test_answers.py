@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import HookOrderError, PluginError, Return, hooks, on
+from aspecthook import HookOrderError, PluginError, Return, hooks, on, post, pre
 from aspecthook.plugins import Plugins
 from tests.plugins.shop import fresh_host, message, trace_left, unchanged
 
@@ -33,6 +33,13 @@ ORDERS = st.fixed_dictionaries(
 )
 
 
+class Sale:
+    """An answer that could be awaited, which the event does not do."""
+
+    def __await__(self) -> Any:
+        raise AssertionError("awaited")
+
+
 class Answering:
     def __init__(self, answer: int | None) -> None:
         self.answer = answer
@@ -48,6 +55,18 @@ class Answering:
     @on
     def authenticate(self) -> Any:
         return None if self.answer is None else Return(self.answer)
+
+    # One method with two marks, and one method with two names.
+    @pre("sold")
+    @post("quote")
+    def watch(self) -> None: ...
+
+    again = sold
+
+    def __eq__(self, other: object) -> bool:  # plugins are told apart by identity
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @given(st.lists(st.tuples(ORDERS, st.none() | st.integers(0, 5)), max_size=6), st.booleans(), st.data())
@@ -71,6 +90,10 @@ def test_answers_are_what_the_event_gives_and_order_is_who_gives_them(
                     pass
                 case act:
                     getattr(plugin, act)()
+        for plugin in plugins:
+            assert plugins[plugin.object] is plugins[plugin] is plugin
+            assert plugin.implements == ("sold", "quote", "authenticate")
+            assert sorted(hook.kind for hook in plugin.hooks) == ["on", "on", "on", "post", "pre"]
         enabled = {one.name: one.object.answer for one in plugins if one.enabled}  # type: ignore[attr-defined]
         order = plugins.order("sold")
         assert set(order) == set(enabled) and len(order) == len(enabled)
@@ -83,6 +106,14 @@ def test_answers_are_what_the_event_gives_and_order_is_who_gives_them(
         folded = plugins.answers("quote", *first, "tea", 1)
         assert [name for name, _ in folded] == [name for name, _ in expected]
         assert host.quote("tea", 1) == ([1] + [answer for _, answer in folded])[-1]
+        # A subscriber of the one instance, which is no plugin; and arguments by name.
+        alone = hooks(host.sold).add("on", lambda: Sale(), name="alone")
+        own = {"self": host} if of_class else {}
+        for given in (((*first, "tea"), {}), ((), {**own, "item": "tea"})):
+            pairs = plugins.answers("sold", *given[0], **given[1])
+            assert [name for name, _ in pairs if name != "alone"] == [name for name, _ in expected]
+            assert [type(answer) for _, answer in pairs] == [type(answer) for answer in host.sold("tea")]
+        alone.remove()
         for plugin in plugins:
             for constraint, sign in (("before", 1), ("after", -1)):
                 options = rows["abcdef".index(plugin.name)][0]

@@ -68,18 +68,3 @@ def test_a_contradiction_is_refused_and_nothing_is_left(plugins: Plugins) -> Non
         text = message(HookOrderError, lambda: plugins.register(Quoting(), name="two", before="one"))
         assert "these hooks cannot be ordered: 'one' before 'two' before 'one'; remove a" in text
         assert plugins.order("quote") == () and [one.name for one in plugins] == ["one"]
-
-
-def test_what_register_names_comes_beside_what_a_mark_names(plugins: Plugins) -> None:
-    class Named:
-        @on("sold", after="z")
-        def one(self) -> None: ...
-
-    class Plain:
-        @on
-        def sold(self) -> None: ...
-
-    plugins.register(Named(), after="x")
-    for name in "xz":
-        plugins.register(Plain(), name=name)
-    assert plugins.order("sold") == ("x", "z", "Named")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -73,9 +74,11 @@ def plugins_off(plugins: Plugins) -> Generator[None]:
 
 def test_a_module_is_a_plugin_by_what_it_defines_itself(shop: Any, plugins: Plugins) -> None:
     other = plugin_module("plugged_other")
-    one = plugin_module("plugged_one", imported=other.sold, quote=make_event, Seller=Seller)
+    below, beside = plugin_module("plugged_one.below"), plugin_module("plugged_one_more")
+    several = {"below": below.sold, "beside": beside.sold}
+    one = plugin_module("plugged_one", imported=other.sold, quote=make_event, Seller=Seller, **several)
     plugins.register(one)
-    assert shop.sold("tea") == ["plugged_one tea"]
+    assert shop.sold("tea") == ["plugged_one tea", "plugged_one.below tea"]
     assert plugins["plugged_one"].object is one
     text = message(PluginError, lambda: plugins.register(module_of(sold=other.sold)))
     assert text.startswith("Shop: plugin 'shop_events' has no marked methods; write @on above its methods for ")
@@ -199,7 +202,7 @@ def test_arguments_of_register_are_checked(
 
 def test_a_name_or_an_object_can_be_registered_once(plugins: Plugins) -> None:
     seller = Seller()
-    plugins.register(seller, "one")
+    plugins.register(seller, "one", enabled=False)
     with unchanged():
         assert message(PluginError, lambda: plugins.register(seller, "two")) == (
             "Shop: plugin 'two' is registered already, as 'one'; unregister it first"
@@ -237,6 +240,9 @@ def test_a_plugin_must_subscribe_to_what_is_required(shop: Any) -> None:
 
         def solt(self) -> None: ...
 
+    assert message(PluginError, lambda: copy.copy(plugins).register(Seller())).startswith(
+        "Shop: plugin 'Seller' has no "
+    )
     with unchanged():
         assert message(PluginError, lambda: plugins.register(Wrong())) == (
             "Shop: plugin 'Wrong' has no @on for 'sold', as every plugin of Shop must; did you mean 'solt'?"

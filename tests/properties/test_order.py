@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aspecthook import Hook, HookOrderError, MountPoint, hookable, hooks
-from aspecthook._core.law.order import Mentions
+from aspecthook._core.law.order import Mentions, ties_broken_by
 
 NAMES = ("a", "b", "c", "d")
 
@@ -41,14 +41,17 @@ def precedes(first: Row, second: Row) -> bool:
     return mentions(first.before, second) or mentions(second.after, first)
 
 
-def expected(rows: list[Row]) -> list[Row] | None:
-    """Among the hooks whose constraints are met, the lowest (priority, added) goes next. None: there is no order."""
+def expected(rows: list[Row], ranks: Sequence[int] = ()) -> list[Row] | None:
+    """Among the hooks whose constraints are met, the lowest (priority, added) goes next. None: there is no order.
+
+    Between hooks of one priority, the ranks of their numbers decide first.
+    """
     left, order = list(rows), []
     while left:
         met = [row for row in left if not any(precedes(other, row) for other in left)]
         if not met:
             return None
-        order.append(min(met, key=lambda row: (row.priority, rows.index(row))))
+        order.append(min(met, key=lambda row: (row.priority, ranks and ranks[row.number], rows.index(row))))
         left.remove(order[-1])
     return order
 
@@ -132,11 +135,30 @@ orderable = rows(mentions=1).map(satisfiable)
 # The properties
 
 
-@given(orderable)
-def test_the_order_is_the_one_that_the_law_words(rows: list[Row]) -> None:
-    order = expected(rows)
-    assert order is not None
-    assert mounted(rows).order() == [row.number for row in order]
+@given(orderable, st.lists(st.lists(st.integers(0, 3), min_size=8, max_size=8), max_size=3))
+def test_the_order_is_the_one_that_the_law_words(rows: list[Row], ranks: list[list[int]]) -> None:
+    # Ranks of an inner block decide, and after it those of the outer one again. They lost to the outer one.
+    made = mounted(rows)
+    numbers = {id(function): number for number, function in made.functions.items()}
+
+    def rank(of: list[int]) -> Callable[[Hook], int]:
+        return lambda hook: of[numbers[id(hook.function)]]
+
+    def check(outer: list[list[int]]) -> None:
+        made.mount.rearrange()
+        order = expected(rows, outer[-1] if outer else ())
+        assert order is not None
+        assert made.order() == [row.number for row in order]
+
+    def nest(outer: list[list[int]]) -> None:
+        check(outer)
+        if len(outer) < len(ranks):
+            inner = ranks[: len(outer) + 1]
+            with ties_broken_by(rank(inner[-1])):
+                nest(inner)
+            check(outer)
+
+    nest([])
 
 
 @given(rows())

@@ -86,6 +86,7 @@ NEW: dict[str, Any] = {
 
 @given(SHAPES, CALLS, st.data())
 @example(Shape(0, 0, 0, True, 0, False, 1), ((1, 2), {}), None)
+@example(Shape(0, 2, 0, True, 0, False, 0), ((), {"a": 10, "b": 11}), None)
 def test_args_on_a_wrapper_makes_the_call_with_that_argument(
     shape: Shape, call: tuple[tuple[int, ...], dict[str, int]], data: st.DataObject | None
 ) -> None:

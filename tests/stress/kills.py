@@ -1,13 +1,19 @@
-"""A run that SIGKILL ends again and again, at any step or inside a save, is bit for bit the run that nobody killed.
+"""A run that signals end again and again, in any stage or inside a save, is bit for bit the run that nobody ended.
 
 Each run is a child of its own, forked from a process that has imported all it needs. A run that has lost its
 checkpoints begins anew and ends like the others, so that its end shows nothing: therefore each run looks, after every
 step of a save, whether a kill would now find a checkpoint that can be loaded, and none older than before.
+
+SIGTERM and Ctrl-C save a checkpoint after the iteration. A second Ctrl-C may end an iteration at once. If the log then
+says that resuming is not exact, the checkpoint is removed, and the run continues from the one before.
+
+``python -m tests.stress.kills torch 200`` tries 200 examples, and ``numpy 200`` too; without a number, a few are tried.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
+import logging
 import os
 import random
 import signal
@@ -42,9 +48,10 @@ from aspecthook.training import (
     MomentumUpdaterHook,
     NanGuardHook,
     OptimizerHook,
+    PlotHook,
     Runner,
 )
-from aspecthook.training.checkpoint import load, newest
+from aspecthook.training.checkpoint import load, newest, save
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.keras import (
     BackupAndRestore,
@@ -52,9 +59,11 @@ from aspecthook.training.keras import (
     ModelCheckpoint,
     ReduceLROnPlateau,
 )
-from tests.stress.cases import run
+from aspecthook.training.logging._report import curves_of
+from tests.stress.cases import PATIENCE, run
 from tests.training.kit import data as batches
-from tests.training.kit import flat, run_of
+from tests.training.kit import flat, model_of, run_of
+from tests.training.loop.test_reading import Counter
 
 STEPS: tuple[tuple[Any, str], ...] = (
     *((os, name) for name in ("open", "fsync", "rmdir")),
@@ -75,32 +84,38 @@ class Setting:
     schedule: str
     ema: str
     stops: bool
-    workers: int
+    loader: str
+    ranks: int
     interval: int
     by_epoch: bool
     best: bool
+    keep: int | None
     others: frozenset[str] = frozenset()  # of `OTHERS`
 
 
 @dataclass(frozen=True)
 class Kill:
-    """When a run is killed: in an iteration, at a step of a save, or after a part of its time."""
+    """When a run gets signals: in the method of a hook, at a step of a save, or after a part of its time; and which."""
 
-    how: str
+    when: str  # the name of a method, "step" or "instant"
     at: int
-    first: bool  # before the hooks after an iteration, or after them
+    first: bool  # before the other hooks of the stage, or after them
+    signals: tuple[int, ...]
 
+    def send(self, process: int, pause: float = 0.0) -> None:
+        """Send the signals to a rank; Ctrl-C reaches its workers too, as that of a terminal does."""
+        for number in self.signals:
+            (os.killpg if number == signal.SIGINT else os.kill)(process, number)
+            time.sleep(pause)
 
-class KillIn(Hook):
-    """Kills its process in an iteration."""
+    def hook(self) -> Any:
+        """Return a hook that sends the signals to its own process."""
 
-    def __init__(self, kill: Kill) -> None:
-        self.at = kill.at
-        self.priority = "HIGHEST" if kill.first else "LOWEST"
+        def send(_: Hook, iter: int) -> None:
+            if iter == self.at:
+                self.send(os.getpid())
 
-    def after_train_iter(self, iter: int) -> None:
-        if iter == self.at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        return type("KillIn", (Hook,), {self.when: send, "priority": "HIGHEST" if self.first else "LOWEST"})()
 
 
 class Augmented:
@@ -122,16 +137,27 @@ class Augmented:
         return (inputs + np.float32(noise)).astype(np.float32), targets
 
 
+class Own(Counter):
+    """A loader with a state of its own."""
+
+    def __iter__(self) -> Any:
+        return (batches(1, seed=number)[0] for number in super().__iter__())
+
+
 def loader_of(setting: Setting) -> Any:
+    if setting.loader == "own":
+        return Own()
     arrays = [np.concatenate(parts) for parts in zip(*batches(3), strict=True)]
-    dataset = Augmented(setting.library, *arrays)
-    if setting.library == "numpy":
+    if setting.loader == "prefetch":  # a thread that draws from the global generators does not repeat
+        return DataLoader(ArrayDataset(*arrays), 4, shuffle=True, prefetch=2)
+    dataset: Any = Augmented(setting.library, *arrays)
+    if setting.loader == "ours":
         return DataLoader(dataset, 4, shuffle=True)
     from torch.utils.data import DataLoader as TorchLoader
 
     from aspecthook.training.data import Resumable
 
-    return Resumable(TorchLoader(dataset, 4, shuffle=True, num_workers=setting.workers))
+    return Resumable(TorchLoader(dataset, 4, shuffle=True, num_workers=2 if setting.loader == "workers" else 0))
 
 
 def hooks_of(setting: Setting, folder: Path) -> list[Any]:
@@ -140,7 +166,7 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
         CheckpointHook(
             setting.interval,
             by_epoch=setting.by_epoch,
-            max_keep=1,
+            max_keep=setting.keep,
             save_best="loss" if setting.best else None,
         ),
         OptimizerHook({"max_norm": 2.0}),
@@ -168,6 +194,8 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "keras backup": lambda folder: BackupAndRestore(folder / "backup", save_freq=2),
     "loss scale": lambda _: AmpOptimizerHook(kind="fp16", loss_scale="dynamic"),
     "bad losses": lambda _: BadLosses(),
+    "background": lambda _: Background(),
+    "curves": lambda _: Curves(2),
 }
 
 
@@ -181,15 +209,62 @@ class BadLosses(Hook):
         return result * float("inf") if iter % 5 == 2 else None
 
 
-def train(setting: Setting, folder: Path, kill: Kill | None) -> None:
+class Background(Hook):
+    """Saves each iteration in a thread, as asynchronous savers do, which wait only for the save before."""
+
+    saving: threading.Thread | None = None
+
+    def after_train_iter(self, runner: Runner) -> None:
+        runner.after_stage(lambda: self.begin(runner, runner.state_dict()))
+
+    def begin(self, runner: Runner, state: dict[str, Any]) -> None:
+        self.always_run()
+        if runner.rank == 0 and runner.work_dir is not None:
+            self.saving = threading.Thread(target=save, args=(runner.work_dir / "background.ckpt", state))
+            self.saving.start()
+
+    def always_run(self) -> None:
+        if self.saving is not None:
+            self.saving.join()
+
+
+class Curves(PlotHook):
+    """Writes the curves as text, which takes no time."""
+
+    def content(self, runner: Runner) -> bytes:
+        return repr(curves_of(self.rows)).encode()
+
+
+class Inexact(logging.Handler):
+    """Removes the checkpoint of an interrupt if the log says that it is not exact."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "not exact" in record.getMessage():
+            os.unlink(self.folder / "interrupted.ckpt")  # the unlinking of a path is watched
+
+
+def train(setting: Setting, folder: Path, kill: Kill | None, rank: int, store: Path) -> None:
     """Train to the end, or to the kill, and save what became of it."""
-    extra = []
+    extra: list[Any] = []
+    model = None
     folder.mkdir(exist_ok=True)
-    if kill is not None and kill.how == "iteration":
-        extra.append(KillIn(kill))
-    watch_steps(folder, kill.at if kill is not None and kill.how == "step" else None)
+    logging.getLogger("aspecthook.training").addHandler(Inexact(folder))
+    if setting.ranks > 1:
+        import torch
+
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(setting.ranks))
+        torch.distributed.init_process_group("gloo", f"file://{store}", rank=rank, world_size=setting.ranks)
+        model = torch.nn.parallel.DistributedDataParallel(model_of("torch"))
+    if kill is not None and kill.when not in ("step", "instant") and rank == kill.at % setting.ranks:
+        extra.append(kill.hook())
+    if rank == 0:
+        watch_steps(folder, kill if kill is not None and kill.when == "step" else None)
     options: dict[str, Any] = {"max_epochs": 4, "accumulate": setting.accumulate, "work_dir": folder}
-    runner = run_of(setting.library, hooks=[*hooks_of(setting, folder), *extra], **options)
+    runner = run_of(setting.library, model, [*hooks_of(setting, folder), *extra], **options)
     runner.fit(loader_of(setting), batches(2, seed=5))
     end(runner, folder)
 
@@ -200,7 +275,7 @@ def end(runner: Runner, folder: Path) -> None:
     runner.save_checkpoint(folder / "end" / "state")
 
 
-def watch_steps(folder: Path, kill_at: int | None) -> None:
+def watch_steps(folder: Path, kill: Kill | None) -> None:
     """Look after each step of a save what a kill would leave, and kill this process before one of them."""
     number, reached, watching = 0, saved_in(folder), threading.RLock()
     looking, process = False, os.getpid()
@@ -216,8 +291,8 @@ def watch_steps(folder: Path, kill_at: int | None) -> None:
                 if looking:
                     return function(*args, **kwargs)
                 number += 1
-                if number == kill_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
+                if kill is not None and number == kill.at:
+                    kill.send(process)
                 looking = True
                 try:
                     if name == "replace":
@@ -251,29 +326,45 @@ def saved_in(folder: Path) -> int:
     return -1 if found is None else int(load(found)["progress"]["iter"])
 
 
-def in_child(setting: Setting, folder: Path, kill: Kill | None, seconds: float) -> int:
-    """Train in a child; return its exit status, -9 if it was killed."""
+def forked(setting: Setting, folder: Path, kill: Kill | None, rank: int, store: Path) -> int:
+    """Train in a child; return its number. Its exit status is 130 if a signal, or the end of another rank, ends it."""
     child = os.fork()
     if child == 0:
-        os.setsid()
-        status = 1
+        status = 130
         try:
-            train(setting, folder, kill)
+            os.setsid()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.alarm(PATIENCE // 2)
+            train(setting, folder, kill, rank, store)
             status = 0
-        except BaseException:
-            traceback.print_exc()
+        except Exception as error:
+            if setting.ranks == 1 or kill is None or isinstance(error, AssertionError):
+                traceback.print_exc()
+                status = 1
         finally:
-            sys.stderr.flush()
             os._exit(status)
-    if kill is not None and kill.how == "instant":
-        time.sleep(seconds * kill.at / 40)
-        os.kill(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return child
+
+
+def in_children(setting: Setting, folder: Path, kill: Kill | None, seconds: float) -> set[int]:
+    """Train in a child for each rank; return their exit statuses."""
+    store = folder.with_name(f"store{next(NUMBERS)}")
+    ranks = [forked(setting, folder, kill, rank, store) for rank in range(setting.ranks)]
+    with suppress(ProcessLookupError):  # it has no group yet
+        if kill is not None and kill.when == "instant":
+            time.sleep(seconds * kill.at / 40)
+            kill.send(ranks[kill.at % setting.ranks], pause=kill.at % 5 / 500)
+    ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    if ended is not None and ended.si_status:  # as torchrun does
+        for child in ranks:
+            os.kill(child, signal.SIGTERM)
+    statuses = {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in ranks}
     # A worker of PyTorch's loader asks for its parent's number when it begins, and ends when that has changed. If its
     # parent was killed before, the worker waits for ever, and keeps the output of this process open.
-    with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    return status
+    for child in ranks:
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+    return statuses
 
 
 def outcome(folder: Path) -> Any:
@@ -285,8 +376,12 @@ def outcome(folder: Path) -> Any:
     for name in ("KillIn", "CheckpointLoaderHook"):
         state["hooks"].pop(name, None)
     files = sorted(path.name for path in folder.glob("*.safetensors"))
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return flat(state), files, rows, (folder / "log.csv").read_text()
+    logs = [folder / name for name in ("log.jsonl", "log.csv", "curves.png")]
+    return flat(state), files, [path.read_text() for path in logs if path.exists()]
+
+
+NUMBERS = itertools.count()
+LOADERS = {"numpy": ["ours", "prefetch", "own"], "torch": ["ours", "prefetch", "own", "torch", "workers"]}
 
 
 def settings_of(library: str) -> st.SearchStrategy[Setting]:
@@ -297,20 +392,27 @@ def settings_of(library: str) -> st.SearchStrategy[Setting]:
         schedule=st.sampled_from(["cosine", "plateau"]),
         ema=st.sampled_from(["", "constant", "warm_up"]),
         stops=st.booleans(),
-        workers=st.sampled_from([0, 2]) if library == "torch" else st.just(0),
+        loader=st.sampled_from(LOADERS[library]),
+        ranks=st.sampled_from([1, 2]) if library == "torch" else st.just(1),
         interval=st.integers(1, 3),
         by_epoch=st.booleans(),
         best=st.booleans(),
+        keep=st.sampled_from([1, 2, None]),
         others=st.frozensets(
             st.sampled_from([name for name in OTHERS if library == "torch" or name not in OF_TORCH]), max_size=4
         ),
     )
 
 
+STAGES = (
+    *("before_train_iter", "after_forward", "before_optimizer_step", "after_train_iter", "after_train_epoch"),
+    *("after_val_iter", "after_val_epoch", "before_save_checkpoint", "after_save_checkpoint", "after_run"),
+)
+SIGNALS = [(signal.SIGKILL,), (signal.SIGTERM,), (signal.SIGINT,), (signal.SIGINT, signal.SIGINT)]
 KILLS = st.one_of(
-    st.builds(Kill, how=st.just("iteration"), at=st.integers(0, 15), first=st.booleans()),
-    st.builds(Kill, how=st.just("step"), at=st.integers(1, 300), first=st.just(True)),
-    st.builds(Kill, how=st.just("instant"), at=st.integers(0, 40), first=st.just(True)),
+    st.builds(Kill, st.sampled_from(STAGES), st.integers(0, 15), st.booleans(), st.sampled_from(SIGNALS)),
+    st.builds(Kill, st.just("step"), st.integers(1, 300), st.just(True), st.sampled_from(SIGNALS)),
+    st.builds(Kill, st.just("instant"), st.integers(0, 40), st.just(True), st.sampled_from(SIGNALS)),
 )
 
 
@@ -335,15 +437,15 @@ def property_of(library: str, examples: int) -> Callable[[], None]:
         with TemporaryDirectory(dir=IN_MEMORY) as folder:
             whole, killed = Path(folder, "whole"), Path(folder, "killed")
             begun = time.monotonic()
-            assert in_child(setting, whole, None, 0) == 0
+            assert in_children(setting, whole, None, 0) == {0}
             seconds = time.monotonic() - begun
             for kill in kills:
-                status = in_child(setting, killed, kill, seconds)
-                assert status in (0, -signal.SIGKILL), status
-                if status == 0:
+                statuses = in_children(setting, killed, kill, seconds)
+                assert statuses <= {0, 130, -signal.SIGKILL, -signal.SIGTERM}, statuses
+                if statuses == {0}:
                     break
             if not (killed / "end" / "state").exists():
-                assert in_child(setting, killed, None, 0) == 0
+                assert in_children(setting, killed, None, 0) == {0}
             assert outcome(killed) == outcome(whole)
 
     return killed_runs
@@ -351,7 +453,10 @@ def property_of(library: str, examples: int) -> Callable[[], None]:
 
 CASES = {"numpy": property_of("numpy", 12)}
 if find_spec("torch") is not None:
-    CASES["torch"] = property_of("torch", 4)
+    CASES["torch"] = property_of("torch", 3)
 
 if __name__ == "__main__":
-    run(CASES)
+    if len(sys.argv) > 2:
+        property_of(sys.argv[1], int(sys.argv[2]))()
+    else:
+        run(CASES)

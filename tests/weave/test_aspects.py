@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import functools
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import (
     Return,
@@ -18,6 +21,8 @@ from aspecthook import (
     always,
     around,
     exception,
+    hookable,
+    hooks,
     item,
     post,
     pre,
@@ -104,6 +109,117 @@ def run(work: Any) -> Any:
     return asyncio.run(work)
 
 
+# However hooks are given, they are those that `add` puts on
+
+
+class Given(NamedTuple):
+    """One hook: its kind and exception types, its options, and the way in which it is given."""
+
+    kind: str
+    types: tuple[Any, ...]
+    options: dict[str, Any]
+    way: str
+
+
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "priority": st.sampled_from(["HIGH", "LOW"]),
+        "when": st.just(lambda n: n is not KeyError),
+        "times": st.just(3),
+    },
+)
+MARKS: dict[str, Any] = {"pre": pre, "around": around, "exception": exception, "post": post, "always": always}
+TYPES = st.lists(st.sampled_from([KeyError, OSError, ValueError]), max_size=2, unique=True).map(tuple)
+# The ways in the order of their hooks: keywords of `weave`, then marks in base classes, in the class, in the object.
+WAYS = {
+    "keyword": 0,
+    "base": 1,
+    "method": 2,
+    "class method": 2,
+    "marked class method": 2,
+    "static method": 2,
+    "object": 3,
+}
+GIVEN = st.builds(Given, st.sampled_from([*MARKS, "exception"]), TYPES, OPTIONS, st.sampled_from(list(WAYS)))
+
+
+def noting(name: str, kind: str, is_bound: bool = False) -> Any:
+    """Return a hook that notes its name, as it is written in a class or outside of one."""
+
+    def note(proceed: Any = None) -> Any:
+        log.append(name)
+        return proceed() if proceed else None
+
+    made: Any = (lambda proceed: note(proceed)) if kind == "around" else lambda: note()
+    if is_bound:
+        made = (lambda self, proceed: note(proceed)) if kind == "around" else lambda self: note()
+    made.__name__ = made.__qualname__ = name
+    return made
+
+
+def risky(n: Any) -> Any:
+    if isinstance(n, type):
+        raise n
+    return n
+
+
+twin: Any = hookable(types.FunctionType(risky.__code__, globals(), "twin"))
+
+
+def seen(function: Any, mount: Any) -> list[object]:
+    """Return the hooks of a function, and what they note when it returns and when it raises."""
+    log.clear()
+    for n in (1, KeyError, 2, FileNotFoundError, ValueError, KeyError):
+        with contextlib.suppress(ValueError, KeyError, OSError):
+            log.append(n)
+            function(n)
+    return [*((one.kind, one.name, one.priority) for one in mount), *log]
+
+
+@pytest.mark.parametrize("aim", ["mark", "pointcut", "object"])
+@given(st.lists(GIVEN, min_size=1, max_size=4), OPTIONS, st.sampled_from(["everywhere", "context"]))
+def test_hooks_are_those_that_add_puts_on_however_they_are_given(
+    aim: str, several: list[Given], defaults: dict[str, Any], scope: Any
+) -> None:
+    spaces: list[dict[str, Any]] = [{}, {"__slots__": ()}, {"__slots__": ()}, {}]
+    several = [one._replace(way="method") if aim == "mark" and one.way == "keyword" else one for one in several]
+    hooks(twin).clear()
+    several.sort(key=lambda one: (WAYS[one.way], one.way == "keyword" and str(one.types)))
+    for place, one in enumerate(several):
+        name, (kind, types, options, way) = f"hook_{place}", one
+        types = types if kind == "exception" else ()
+        if way == "keyword":
+            rows = spaces[0].setdefault(kind, {} if kind == "exception" else [])
+            (rows.setdefault(types or Exception, []) if kind == "exception" else rows).append(noting(name, kind))
+            options = {}
+        else:
+            mark = MARKS[kind](*[f"{__name__}:risky"] * (aim == "mark"), *types, **options)
+            function = noting(name, kind, is_bound=way in ("base", "method", "class method", "marked class method"))
+            wrap = {"marked class method": classmethod, "static method": staticmethod}.get(way, lambda made: made)
+            marked = mark(wrap(function))
+            spaces[WAYS[way]][name] = classmethod(marked) if way == "class method" else marked
+        hooks(twin).add(kind, noting(name, kind), *types, **{**defaults, **options})
+    *_, base, cls, own = spaces
+    if own:
+        del cls["__slots__"]
+    aspect = type("Aspect", (type("Base", (), base),), cls)()
+    for name, function in own.items():
+        setattr(aspect, name, function)
+    given = {"aspect": aspect} if base.keys() | cls.keys() | own.keys() > {"__slots__"} else {}
+    target = {"mark": aspect, "pointcut": f"{__name__}:risky", "object": risky}[aim]
+    plain = risky.__code__
+    with weave(target, **({} if aim == "mark" else given), **spaces[0], **defaults, scope=scope) as weaving:
+        assert seen(risky, *weaving.mounts) == seen(twin, hooks(twin))
+        if scope == "context":
+            log.clear()
+            contextvars.Context().run(risky, 1)
+            assert log == []
+    hooks(twin).clear()
+    log.clear()
+    assert risky.__code__ is plain
+
+
 # What is woven
 
 
@@ -150,54 +266,6 @@ def test_two_marks_that_mean_the_same_function_are_one_hook_there(shop: Any) -> 
     with weave(Aspect()):
         shop.save(1)
     assert log == ["note"]
-
-
-def test_options_given_to_weave_are_the_defaults_of_the_marks(shop: Any) -> None:
-    class Aspect:
-        @pre(f"{SHOP}:save", priority="HIGH")
-        def own(self) -> None: ...
-
-        @pre(f"{SHOP}:save")
-        def other(self) -> None: ...
-
-    with weave(Aspect(), priority="LOW") as weaving:
-        assert {hook.name: hook.priority for hook in weaving.hooks} == {"own": 30, "other": 70}
-
-
-def test_marks_are_woven_in_the_order_in_which_they_are_written_those_of_bases_first(shop: Any) -> None:
-    class First:
-        @pre(f"{SHOP}:save")
-        def zulu(self) -> None:
-            log.append("zulu")
-
-        @pre(f"{SHOP}:save")
-        def alpha(self) -> None:
-            log.append("alpha")
-
-    class Second(First):
-        @pre(f"{SHOP}:save")
-        def aardvark(self) -> None:
-            log.append("aardvark")
-
-    with weave(Second()):
-        shop.save(1)
-    assert log == ["zulu", "alpha", "aardvark"]
-
-
-def test_options_where_and_scope_hold_for_all_marks(shop: Any) -> None:
-    class Aspect:
-        @pre(f"{SHOP}:*")
-        def note(self, call: Any) -> None:
-            log.append(call.function.__name__)
-
-    with weave(Aspect(), where=lambda function: function.__name__ == "save", scope="context") as weaving:
-        shop.save(1)
-        shop.load("tea")
-        thread = threading.Thread(target=shop.save, args=(1,))
-        thread.start()
-        thread.join()
-        assert {mount.function.__name__ for mount in weaving.mounts} == {"save"}
-        assert log == ["save"]
 
 
 # Which methods can be marked
@@ -271,35 +339,6 @@ def test_a_class_is_refused_where_an_object_is_meant(shop: Any) -> None:
             weave(shop.save, aspect=cls)
     shop.save(1)
     assert log == []
-
-
-# Marks without a pointcut
-
-
-def test_marks_without_a_pointcut_go_on_the_target_given(shop: Any) -> None:
-    class Aspect:
-        @pre
-        def before(self, n: int) -> None:
-            log.append(("before", n))
-
-        @post()
-        def after(self, result: str) -> str:
-            return result + "!"
-
-        @exception(KeyError, IndexError)
-        def lost(self) -> Return[str]:
-            return Return("lost")
-
-        @exception
-        def failed(self) -> Return[str]:
-            return Return("failed")
-
-    with weave(f"{SHOP}:save", aspect=Aspect()):
-        assert shop.save(1) == "saved 1!"
-    assert log == [("before", 1)]
-    with weave(shop.save, aspect=Aspect()):
-        assert shop.save(2) == "saved 2!"
-    assert log == [("before", 1), ("before", 2)]
 
 
 def test_marks_without_a_pointcut_need_a_target(shop: Any) -> None:

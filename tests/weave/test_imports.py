@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.abc
@@ -21,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aspecthook import HookSignatureError, WeaveError, WeaveWarning, Weaving, weave
 from aspecthook.weave import _finding, _imports
@@ -87,6 +91,150 @@ def run(source: str, *args: str, cwd: Path | None = None) -> str:
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.strip()
+
+
+# Weavings, imports, reloads and the finders of others, in any order
+
+
+SHELF = {
+    "ahw_0": "from functools import partial\nfails()\ndef one(): return 1\nseven = partial(int, '1')",
+    "ahw_1": "fails()\ndef one(): return 1\ntwo = one",
+    "ahw_copy": "from ahw_0 import seven",
+}
+# What each term means: functions, and the modules of which one must be there.
+TERMS = {"ahw_0:one": ["0.one"], "ahw_1:two": ["1.one"], "ahw_0:seven": ["0.seven", "copy.seven"]}
+TERMS |= {"ahw_?:one": ["0.one", "1.one"]}
+
+
+class Shelf(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Finds and loads the modules above; their imports may fail."""
+
+    fails = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in SHELF else None
+
+    def get_source(self, fullname: str) -> str:
+        return SHELF[fullname]
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        vars(module)["fails"] = lambda: 1 / (not self.fails)
+        super().exec_module(module)
+
+
+class Silent(importlib.abc.MetaPathFinder):
+    """Finds nothing."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return None
+
+
+class Old:
+    """A finder as they once were."""
+
+    def find_module(self, name: str, path: Any = None) -> None: ...
+
+
+class Importing(RuleBasedStateMachine):
+    """Whoever is woven acts once it is imported, its state says so, and the finders of others stay where they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        gc.collect()
+        self.meta_path, self.finders = sys.meta_path, sys.meta_path[:]
+        self.shelf = Shelf()
+        self.theirs: list[Any] = [self.shelf, *self.finders]
+        sys.meta_path[:] = self.theirs
+        self.is_replaced = False
+        self.log: list[int] = []
+        self.weavings: list[tuple[Weaving, list[str]]] = []
+        self.paused: set[int] = set()
+        self.removed: set[int] = set()
+        self.hearing: list[Weaving] = []  # the weaving of a user on `importlib.reload`
+        self.copied = True  # whether the copy in another module is of the object that is there now
+
+    def loaded(self, name: str) -> bool:
+        return f"ahw_{name.partition('.')[0]}" in sys.modules
+
+    @rule(terms=st.lists(st.sampled_from(sorted(TERMS)), min_size=1, max_size=2, unique=True))
+    def weave(self, terms: list[str]) -> None:
+        number = len(self.weavings)
+        self.weavings.append((weave(", ".join(terms), pre=lambda: self.log.append(number)), terms))
+
+    @precondition(lambda self: self.weavings)
+    @rule(data=st.data(), do=st.sampled_from(["remove", "remove", "pause", "resume"]))
+    def change(self, data: st.DataObject, do: str) -> None:
+        number = data.draw(st.integers(0, len(self.weavings) - 1))
+        getattr(self.weavings[number][0], do)()
+        {"remove": self.removed.add, "pause": self.paused.add, "resume": self.paused.discard}[do](number)
+
+    @rule(name=st.sampled_from(["0", "1", "copy"]), again=st.booleans(), fails=st.sampled_from([True, False, False]))
+    def load(self, name: str, again: bool, fails: bool) -> None:
+        reloads, again = len(self.log), again and name != "copy" and self.loaded(name)
+        runs = again or not self.loaded(name)
+        self.shelf.fails = fails
+        fails = fails and runs and (name != "copy" or not self.loaded("0"))
+        with pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext():
+            importlib.reload(sys.modules[f"ahw_{name}"]) if again else load(f"ahw_{name}")
+        assert self.log[reloads:] == [-1] * (again and len(self.hearing))
+        self.copied = self.copied and not (again and name == "0")
+
+    @rule(do=st.sampled_from(["first", "last", "take", "replace", "hear"]), old=st.booleans())
+    def interfere(self, do: str, old: bool) -> None:
+        finder: Any = Old() if old else Silent()
+        if do == "hear" and self.hearing:
+            self.hearing.pop().remove()
+            gc.collect()
+        elif do == "hear":
+            self.hearing.append(weave(importlib.reload, pre=lambda: self.log.append(-1)))
+        elif do == "replace":
+            sys.meta_path, self.is_replaced = sys.meta_path[:], True
+        elif do == "take":
+            for gone in [one for one in self.theirs if type(one) is type(finder)][:1]:
+                sys.meta_path.remove(gone)
+                self.theirs.remove(gone)
+        else:
+            place = 0 if do == "first" else len(self.theirs)
+            self.theirs.insert(place, finder)
+            sys.meta_path.insert(place if do == "first" else len(sys.meta_path), finder)
+
+    @invariant()
+    def check(self) -> None:
+        now = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("aspecthook")]
+        assert list(map(id, now)) == list(map(id, self.theirs))
+        waits = False
+        for number, (weaving, terms) in enumerate(self.weavings):
+            missing = [term for term in terms if not any(map(self.loaded, TERMS[term]))]
+            state = "removed" if number in self.removed else "waiting" if missing else "woven"
+            assert weaving.state == state
+            with (
+                pytest.raises(WeaveError, match="nothing is woven") if state == "waiting" else contextlib.nullcontext()
+            ):
+                weaving.check()
+            waits |= state != "removed" and (missing != [] or "ahw_?:one" in terms)
+        assert (len(sys.meta_path) > len(now)) == waits
+        assert waits or self.is_replaced or sys.meta_path is self.meta_path
+        for use in [one for one in ("0.one", "1.one", "0.seven", "copy.seven") if self.loaded(one)]:
+            if use != "copy.seven" or self.copied:
+                self.log.clear()
+                assert eval(f"ahw_{use}()", dict(sys.modules)) == 1
+                acting = {*range(len(self.weavings))} - self.paused - self.removed
+                meant = [one for one in sorted(acting) if any(use in TERMS[term] for term in self.weavings[one][1])]
+                assert self.log == meant, use
+
+    def teardown(self) -> None:
+        for weaving in [*self.hearing, *(weaving for weaving, _ in self.weavings)]:
+            weaving.remove()
+        left = [finder for finder in sys.meta_path if finder not in self.theirs]
+        sys.meta_path = self.meta_path
+        sys.meta_path[:] = self.finders
+        for name in SHELF:
+            sys.modules.pop(name, None)
+        assert (left, vars(importlib.reload)) == ([], {})
+
+
+TestImporting = pytest.mark.filterwarnings("ignore::ImportWarning")(Importing.TestCase)
+TestImporting.settings = settings(stateful_step_count=20)
 
 
 # Waiting, and the end of the import
@@ -249,13 +397,6 @@ def test_a_finder_that_asks_all_but_itself_is_not_asked_by_the_one_in_its_place(
         assert (load("ahw_a").one(), load("ahw_b").one()) == (10, 1)
     finally:
         sys.meta_path.remove(asking)
-
-
-class Silent(importlib.abc.MetaPathFinder):
-    """Finds nothing."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return None
 
 
 @pytest.mark.parametrize("name", ["ahw_a", "ahw_b"])
@@ -452,6 +593,17 @@ DEADLOCK = """
 def test_no_import_is_waited_for_while_the_lock_is_held() -> None:
     # An error that looks for the nearest name imports difflib, and an import that ends takes the lock.
     assert run(DEADLOCK) == "True\n[False, False]"
+
+
+def test_two_weavings_wait_for_a_c_function_before_any_proxy_was_made() -> None:
+    # The module of proxies is imported at the first; that import led to the same weaving again, without end.
+    program = """
+        from aspecthook import weave
+        several = [weave("zlib:crc32", pre=lambda number=number: print(number)) for number in range(3)]
+        import zlib
+        print(zlib.crc32(b""), {one.state for one in several})
+    """
+    assert run(program).split("\n") == ["0", "1", "2", "0 {'woven'}"]
 
 
 # Modules that are not the usual

@@ -13,6 +13,8 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import WeaveError, weave
 from tests.threads import at_once
@@ -201,6 +203,62 @@ def test_every_kind_is_kept_to_its_context(subject: Subject) -> None:
     asyncio.run(main())
 
 
+# Any order of blocks, in contexts that are copied from each other
+
+
+BLOCKS = {
+    "enter": st.tuples(st.integers(0, 2), st.integers(0, 2)),  # the context, the weaving
+    "leave": st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    "copy": st.tuples(st.integers(0, 2), st.integers(0, 2)),  # one context becomes a copy of another
+    "pause": st.tuples(st.booleans(), st.integers(0, 2)),
+}
+STEPS = st.sampled_from(["enter", "enter", *BLOCKS]).flatmap(lambda step: st.tuples(st.just(step), BLOCKS[step]))
+
+
+@given(st.lists(STEPS, max_size=12))
+def test_a_hook_acts_where_a_block_of_its_weaving_is_open(steps: list[tuple[str, tuple[int, int]]]) -> None:
+    notes = [lambda number=number: log.append(number) for number in range(3)]
+    targets = [Base.plain, f"{__name__}:Child.plain", f"{__name__}:Child.plain"]
+    weavings = [weave(target, pre=note, scope="context") for target, note in zip(targets, notes, strict=True)]
+    contexts = [contextvars.Context() for _ in range(3)]
+    # The blocks of each weaving that are open, and those that each context is inside of, the latest last.
+    opened: list[list[object]] = [[], [], []]
+    inside: list[list[object]] = [[], [], []]
+    paused, over = set[int](), set[int]()
+    for step, (first, second) in steps:
+        if step == "copy":
+            contexts[first], inside[first] = contexts[second].copy(), inside[second][:]
+        elif step == "pause":
+            weavings[second].pause() if first else weavings[second].resume()
+            (paused.add if first else paused.discard)(second)
+        elif step == "enter" and second in over:
+            with pytest.raises(WeaveError, match="has been removed"):
+                contexts[first].run(weavings[second].__enter__)
+        elif step == "enter":
+            contexts[first].run(weavings[second].__enter__)
+            block = object()
+            opened[second].append(block)
+            inside[first].append(block)
+        elif opened[second]:
+            contexts[first].run(weavings[second].__exit__, None, None, None)
+            # The latest that the context is inside of ends, or else the latest anywhere.
+            block = ([one for one in inside[first] if one in opened[second]] or opened[second])[-1]
+            opened[second].remove(block)
+            inside[first] = [one for one in inside[first] if one is not block]
+            if not opened[second]:
+                over.add(second)
+        states = ["removed" if number in over else "woven" if opened[number] else "waiting" for number in range(3)]
+        assert [weaving.state for weaving in weavings] == states
+        for context, blocks in zip(contexts, inside, strict=True):
+            acting = [number for number in range(3) if number not in paused and {*blocks} & {*opened[number]}]
+            for cls, meant in ((Base, acting[: acting[:1] == [0]]), (Child, acting)):
+                log.clear()
+                assert context.run(cls().plain) == 1
+                assert log == meant
+    for weaving in weavings:
+        weaving.remove()
+
+
 # Blocks in blocks, and blocks of the same weaving
 
 
@@ -226,36 +284,6 @@ def test_the_same_hook_in_two_tasks_acts_in_each_while_its_own_block_lasts() -> 
 
     asyncio.run(main())
     assert sorted(map(str, log)) == ["1 times"] + ["3 times"] * 3
-
-
-def test_a_task_that_outlives_its_block_is_outside_though_the_weaving_is_entered_elsewhere() -> None:
-    weaving = weave(double, pre=lambda: log.append("pre"), scope="context")
-
-    async def main() -> None:
-        over, called = asyncio.Event(), asyncio.Event()
-
-        async def child() -> None:
-            await over.wait()
-            double(1)
-            called.set()
-
-        async def parent() -> asyncio.Task[None]:
-            with weaving:
-                return asyncio.create_task(child())
-
-        async def elsewhere() -> None:
-            with weaving:
-                await called.wait()
-
-        other = asyncio.create_task(elsewhere())
-        await asyncio.sleep(0)
-        task = await asyncio.create_task(parent())
-        over.set()
-        await task
-        await other
-
-    asyncio.run(main())
-    assert log == []
 
 
 # Threads may inherit the context from 3.14 on, and do without the GIL; who has copied it cannot be told there.
@@ -419,9 +447,6 @@ def test_a_woven_async_generator_does_what_the_unwoven_does(
         hooked = ran(script)
     assert hooked == unwoven[script]
     assert len(hooked) >= 1
-
-
-# Many at once
 
 
 def test_a_block_that_raises_ends_while_another_of_the_same_weaving_goes_on() -> None:

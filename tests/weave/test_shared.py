@@ -64,6 +64,7 @@ def comparable(cls: Any) -> Any:
     cls.anything = anything
     cls.cached = functools.cached_property(total)
     cls.cached.__set_name__(cls, "cached")
+    cls.remember = functools.lru_cache(total)
     cls.twice = cls.total
     return cls
 
@@ -118,12 +119,12 @@ def uses(cls: Any) -> list[object]:
     """Use all that is shared, through one class."""
     one = cls()
     return [
-        *(one.total(), one.twice(), one.shown, one.name(), cls.name(), one.cached, one.closure()),
+        *(one.total(), one.twice(), one.shown, one.name(), cls.name(), one.cached, one.closure(), one.remember()),
         *(cls.add(1, 2), cls.static(1, 2), one.static(1, 2), cls.anything(None, 2), one.anything()[1:]),
     ]
 
 
-NAMES = ["total", "twice", "shown", "name", "add", "static", "anything", "cached", "closure", "__new__"]
+NAMES = ["total", "twice", "shown", "name", "add", "static", "anything", "cached", "closure", "remember", "__new__"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -155,6 +156,50 @@ def test_a_hook_on_two_of_the_classes_that_share_a_function_acts_for_both_once_a
         assert len(log) == counted
         uses(Two)
         assert len(log) == 2 * counted
+
+
+@pytest.mark.parametrize("paused", [[], [0], [1]], ids=["", "the first is paused", "the second is paused"])
+@pytest.mark.parametrize("order", [("One", "Heir"), ("Heir", "One"), ("Heir", "Heir"), ("One", "One")])
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"static", "add"}))
+def test_hooks_on_a_class_and_on_its_heir_act_each_for_its_own_whoever_came_first(
+    name: str, order: tuple[str, str], paused: list[int]
+) -> None:
+    seen: list[int] = []
+    plain = uses(One), uses(Heir), uses(Two)
+    before = dict(vars(One)), dict(vars(Heir))
+    weavings = [
+        weave(f"{HERE}:{cls}.{name}", pre=lambda place=place: seen.append(place)) for place, cls in enumerate(order)
+    ]
+    for place in paused:
+        weavings[place].pause()
+    acting = [place for place in (0, 1) if place not in paused]
+    gc.collect()
+    for _ in range(2):
+        of_one = [place for place in acting if order[place] == "One"]
+        for cls, given, meant in ((One, plain[0], of_one), (Heir, plain[1], acting)):
+            seen.clear()
+            assert uses(cls) == given
+            assert {*seen} == {*meant}
+        seen.clear()
+        assert (uses(Two), seen) == (plain[2], [])
+        for weaving in [weavings[place] for place in paused]:
+            weaving.resume()
+        acting = [0, 1]
+    weavings[0].remove()
+    seen.clear()
+    uses(Heir)
+    assert {*seen} == {1}
+    weavings[1].remove()
+    assert (dict(vars(One)), dict(vars(Heir))) == before
+
+
+@pytest.mark.parametrize("name", ["static", "add"])
+def test_what_takes_no_instance_is_woven_for_the_heir_that_was_named(name: str) -> None:
+    # A hook on an ordinary function that a class inherits, which is called as `Heir.add(1, 2)`, never ran.
+    heir, one = getattr(Heir, name), getattr(One, name)
+    with weave(f"{HERE}:Heir.{name}", post=lambda: "heir"):
+        assert (getattr(Heir, name)(1, 2), one(1, 2), getattr(Two, name)(1, 2)) == ("heir", 3, 3)
+    assert getattr(Heir, name) is heir and name not in vars(Heir)
 
 
 def test_a_borrowed_method_acts_for_the_borrower_and_the_lenders_own_for_all() -> None:

@@ -7,9 +7,7 @@ values and the check of arrays. The other modules are the library behind `aspect
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
-
-from ._state import modules_of
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._backend import Backend
@@ -22,11 +20,13 @@ def backend_of(model: object = None) -> Backend:
     imported. Neither NumPy nor PyTorch is imported before it is needed, and PyTorch never for a model of another
     library.
     """
-    torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
-    if torch is not None and (model is None or modules_of(model, torch.nn.Module)):
+    from ._backend import Backend
+
+    backend = Backend()
+    torch = sys.modules.get("torch")  # it was imported to make a PyTorch module
+    first = next(iter(backend.parts(model).values()), None)
+    if torch is not None and (model is None or isinstance(first, torch.nn.Module)):
         from ._torch import TorchBackend
 
         return TorchBackend()
-    from ._backend import Backend
-
-    return Backend()
+    return backend

@@ -76,12 +76,17 @@ class Backend:
     # Models
 
     def parts(self, model: object) -> dict[str, Any]:
-        """Return the parts of a model that have a state, by the prefix of their names; a whole model's is empty."""
-        if hasattr(model, "state_dict") and hasattr(model, "load_state_dict"):
-            return {"": model}
-        attributes: dict[str, Any] = getattr(model, "__dict__", {})
-        # An optimizer among the attributes has a state too, but no named parameters.
-        return {f"{name}.": part for name, part in attributes.items() if hasattr(part, "named_parameters")}
+        """Return a model that has a state, or the modules in its attributes, by the prefix of their parameters' names.
+
+        The prefix of a whole model is empty; a GAN has the prefixes ``"generator."`` and ``"judge."``, say.
+        """
+        if not hasattr(model, "named_parameters"):
+            attributes: dict[str, Any] = getattr(model, "__dict__", {})
+            # An optimizer among the attributes has a state too, but no named parameters.
+            found = {f"{name}.": part for name, part in attributes.items() if hasattr(part, "named_parameters")}
+            if found or not hasattr(model, "load_state_dict"):
+                return found
+        return {"": model}
 
     def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device, or to a GPU, if there is one, unless a device is given."""
@@ -150,10 +155,7 @@ class Backend:
 
     @np.errstate(all="ignore")  # as in PyTorch, a NaN norm is returned without a warning
     def clip_gradients(self, model: object, max_norm: float, norm_type: float = 2.0) -> float:
-        """Scale all gradients down so that their norm as one vector is at most `max_norm`; return the norm before.
-
-        With mixed precision, call its ``unscale`` first.
-        """
+        """Scale all gradients down so that their norm as one vector is at most `max_norm`; return the norm before."""
         parameters = [parameter for parameter in self.parameters(model).values() if parameter.grad is not None]
         if not parameters:
             return 0.0

@@ -28,11 +28,11 @@ from ._state import check_arrays
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = Any  # an array, or one of autograd's boxes, for which it has no types
 
-# Any: autograd has no types.
-_core: Any = import_module("autograd.core")
-_tracer: Any = import_module("autograd.tracer")
+# They are imported by name, since autograd has no types.
+_core = import_module("autograd.core")
+_tracer = import_module("autograd.tracer")
 # NumPy's functions, which autograd can differentiate.
-anp: Any = import_module("autograd.numpy")
+anp = import_module("autograd.numpy")
 
 # Of the boxes that meet in a computation, autograd differentiates those of the greatest depth first. Its own functions
 # make boxes of the depths 0, 1, … With a lower depth, our boxes contain all of those, so that a loss may contain a
@@ -368,7 +368,6 @@ class SGD:
         params: The parameters.
         lr: The learning rate.
         momentum: The factor of the last direction in the new one.
-        weight_decay: The multiple of the parameter that is added to its gradient.
 
     Attributes:
         param_groups: One dict with the parameters, as ``params``, and the options, which you may change at any time.
@@ -385,11 +384,8 @@ class SGD:
         array(2.)
     """
 
-    # The fourth argument of PyTorch's is its dampening.
-    def __init__(
-        self, params: Iterable[Parameter], lr: float = 1e-3, momentum: float = 0.0, *, weight_decay: float = 0.0
-    ) -> None:
-        options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+    def __init__(self, params: Iterable[Parameter], lr: float = 1e-3, momentum: float = 0.0) -> None:
+        options = {"lr": lr, "momentum": momentum}
         parameters: list[object] = list(params)
         are_parameters = all(isinstance(parameter, Parameter) for parameter in parameters)
         if not parameters or not are_parameters or len(set(parameters)) < len(parameters):
@@ -406,13 +402,11 @@ class SGD:
         """Change every parameter that has a gradient; arrays are replaced, and never changed in place."""
         (group,) = self.param_groups
         # Python's floats: a NumPy scalar would change the type of the parameter.
-        lr, momentum, decay = (float(group[name]) for name in ("lr", "momentum", "weight_decay"))
+        lr, momentum = float(group["lr"]), float(group["momentum"])
         for number, parameter in enumerate(group["params"]):
             gradient = parameter.grad
             if gradient is None:
                 continue
-            if decay:
-                gradient = gradient + decay * parameter.data
             if momentum:
                 last = self.momenta[number]
                 gradient = np.asarray(gradient if last is None else momentum * last + gradient)

@@ -1,4 +1,4 @@
-"""The modules of a model, the check of arrays that are loaded into tensors, and trees of values such as batches."""
+"""The check of arrays that are loaded into tensors, and trees of values such as batches."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from aspecthook.training._errors import TrainingError
-
-
-def modules_of(model: object, kind: type) -> dict[str, Any]:
-    """Return a model that is a module, or the modules in its attributes, each by the prefix of its parameters' names.
-
-    The prefix of a whole model is empty; a GAN has the prefixes ``"generator."`` and ``"judge."``, say.
-    """
-    if isinstance(model, kind):
-        return {"": model}
-    attributes: dict[str, Any] = getattr(model, "__dict__", {})
-    return {f"{name}.": value for name, value in attributes.items() if isinstance(value, kind)}
 
 
 def check_arrays(what: str, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:

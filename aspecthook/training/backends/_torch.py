@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
 from itertools import chain
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._backend import Array, Arrays, Backend, Batch, Tensor, is_array
-from ._state import map_leaves, modules_of
-
-Optimizer: TypeAlias = Any  # one of PyTorch's
+from ._state import map_leaves
 
 # Any: imported like this, the file type-checks the same whether or not PyTorch is installed.
 torch: Any = import_module("torch")
@@ -32,8 +30,8 @@ class TorchBackend(Backend):
     tensor = torch.Tensor
 
     def parts(self, model: object) -> dict[str, Any]:
-        """Return the module that a model is, or those in its attributes, unwrapped; see `modules_of`."""
-        return {prefix: _bare(module) for prefix, module in modules_of(model, torch.nn.Module).items()}
+        """Return the module that a model is, or those in its attributes, without the wrappers around them."""
+        return {prefix: _bare(module) for prefix, module in super().parts(model).items()}
 
     def place(self, model: object, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; by default to the GPU of this process, if there is one."""
@@ -66,9 +64,7 @@ class TorchBackend(Backend):
         # The norm of a model that is divided among ranks, by `fully_shard`, is a tensor that is divided too.
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
-    def no_grad(self) -> AbstractContextManager[object]:
-        context: AbstractContextManager[object] = torch.no_grad()
-        return context
+    no_grad = torch.no_grad  # a class, which is given no `self`
 
     def amp(self, kind: bool | str, model: object) -> TorchAmp:
         """Return mixed precision: ``"fp16"``, ``"bf16"``, or with True fp16 on a GPU and bf16 elsewhere."""
@@ -125,16 +121,14 @@ class TorchBackend(Backend):
         torch.manual_seed(seed)  # those of all devices
 
     def rng_state(self) -> dict[str, Any]:
-        cuda: list[Tensor] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-        states = {"torch": self.to_array(torch.get_rng_state()), "cuda": [self.to_array(state) for state in cuda]}
-        return {**super().rng_state(), **states}
+        cuda = [self.to_array(state) for state in torch.cuda.get_rng_state_all()]
+        return {**super().rng_state(), "torch": self.to_array(torch.get_rng_state()), "cuda": cuda}
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `rng_state` returned; this machine may have fewer GPUs than the one that saved it."""
         super().set_rng_state(state)
         torch.set_rng_state(torch.tensor(state["torch"]))
-        count: int = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        for number, array in enumerate(state["cuda"][:count]):
+        for number, array in enumerate(state["cuda"][: torch.cuda.device_count()]):
             torch.cuda.set_rng_state(torch.tensor(array), number)
 
     def _device(self, model: object) -> Any:
@@ -145,50 +139,24 @@ class TorchBackend(Backend):
 
 
 @final
-class TorchAmp:
+class TorchAmp(torch.amp.GradScaler):  # type: ignore[misc]  # it has no type where PyTorch is not installed
     """Mixed precision: where to compute in it, and the scaling of losses that half precision needs."""
 
-    __slots__ = ("_device", "_dtype", "_scaler", "_unscaled")
-
     def __init__(self, kind: bool | str, device: str) -> None:
-        self._device = device
         if kind is True:
             kind = "fp16" if device == "cuda" else "bf16"
-        self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[str(kind)]
-        self._scaler = torch.amp.GradScaler(device, enabled=kind == "fp16")
-        self._unscaled = False  # whether the gradients of the present step have no scale any more
+        torch.amp.GradScaler.__init__(self, device, enabled=kind == "fp16")
+        self._context: AbstractContextManager[object] = torch.autocast(
+            device, dtype=torch.float16 if kind == "fp16" else torch.bfloat16
+        )
 
     def autocast(self) -> AbstractContextManager[object]:
         """Compute the forward pass in mixed precision in a ``with`` block."""
-        context: AbstractContextManager[object] = torch.autocast(self._device, dtype=self._dtype)
-        return context
-
-    def scale(self, loss: Tensor) -> Tensor:
-        """Return the loss whose ``backward`` is to be called."""
-        return self._scaler.scale(loss)
-
-    def unscale(self, optimizer: Optimizer) -> None:
-        """Divide the gradients by the scale, for whoever reads them; further calls in the same step do nothing."""
-        if not self._unscaled:
-            self._scaler.unscale_(optimizer)
-            self._unscaled = True
-
-    def step(self, optimizer: Optimizer) -> None:
-        """Step the optimizer unless gradients overflowed."""
-        self._scaler.step(optimizer)
-
-    def update(self) -> None:
-        """Adapt the scale at the end of a step, also of one that a hook has skipped."""
-        self._scaler.update()
-        self._unscaled = False
-
-    def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._scaler.state_dict()
-        return state
+        return self._context
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if state and self._scaler.is_enabled():
-            self._scaler.load_state_dict(dict(state))
+        if state:  # PyTorch refuses the empty state of a precision that scales nothing
+            torch.amp.GradScaler.load_state_dict(self, dict(state))
 
 
 def _bare(module: Any) -> Any:

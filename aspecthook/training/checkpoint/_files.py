@@ -80,8 +80,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
     has the mode of the one that it replaces, or that of any new file.
     """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise OSError(errno.EEXIST, "it exists and is not a regular file, so it is not replaced")
+    check_regular(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=_HIDDEN, dir=target.parent, ignore_cleanup_errors=True) as hidden:
         temporary = Path(hidden, "file")

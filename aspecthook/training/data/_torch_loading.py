@@ -13,9 +13,9 @@ from aspecthook.training._errors import TrainingError
 
 from ._loading import DataLoader, Dataset
 
-# Any: this file has the same types whether or not PyTorch is installed.
-torch: Any = import_module("torch")
-data: Any = import_module("torch.utils.data")
+# Imported like this, the file has the same types whether or not PyTorch is installed.
+torch = import_module("torch")
+data = import_module("torch.utils.data")
 
 # The options of the loader that stay as they are.
 _KEPT = (

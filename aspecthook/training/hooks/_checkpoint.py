@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
-from aspecthook._core.law.answers import Args
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, one_of, optional_number, whole_number
@@ -36,18 +35,18 @@ class KeptFiles:
             the last one.
         due: The name and the mark of the file that is to be saved when the stage is over. Another hook may save a
             checkpoint before that, and a run may resume from that one, so the state includes the file that is due.
-        saving: The path of the file while it is written.
     """
 
-    __slots__ = ("_most", "due", "folder", "mark", "names", "saving")
+    __slots__ = ("_most", "_with_optimizer", "due", "folder", "mark", "names")
 
-    def __init__(self, folder: Path | None, most: int | None, *, mark: float | None = None) -> None:
+    def __init__(
+        self, folder: Path | None, most: int | None, *, mark: float | None = None, with_optimizer: bool = True
+    ) -> None:
         self.folder: Path = Path() if folder is None else folder
-        self._most = most
+        self._most, self._with_optimizer = most, with_optimizer
         self.names: list[str] = []
         self.mark: float | None = mark
         self.due: tuple[str, float | None] | None = None
-        self.saving: Path | None = None
 
     def open(self, run: Runner, folder: Path) -> None:
         """Set the folder; remove old files and save the one that is due, if a kill prevented that."""
@@ -71,16 +70,17 @@ class KeptFiles:
         # The file is on the list before it is written, since its checkpoint has the list.
         before = self.names, self.mark
         self.names, self.mark = [*(one for one in self.names if one != name), name], mark
-        self.saving = path = own_path(self.folder, name)
+        path = own_path(self.folder, name)
         try:
             if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
                 path.rename(unused_path(path))  # another run has saved it, and would lose it
-            run.save_checkpoint(path)
+            if self._with_optimizer:
+                run.save_checkpoint(path)
+            else:
+                run.write_checkpoint(path, {**run.state_dict(), "optimizer": None})
         except BaseException:
             self.names, self.mark = before
             raise
-        finally:
-            self.saving = None
         run.logger.info("saved %s", path)
         self.prune(run)
 
@@ -113,6 +113,7 @@ class KeptFiles:
         self.due = None if due is None else tuple(due)
 
 
+EveryN: TypeAlias = Callable[[Runner, int, int | None], bool]  # `every_n_epochs` or `every_n_iters`
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
 
 
@@ -138,8 +139,8 @@ class CheckpointHook(Hook):
 
     Example:
         >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
-        >>> hook.kept, hook.best, hook.best_score
-        ((), None, None)
+        >>> hook.best, hook.best_score
+        (None, None)
         >>> CheckpointHook(save_best="f1")
         Traceback (most recent call last):
           ...
@@ -165,19 +166,14 @@ class CheckpointHook(Hook):
         self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
         self.save_best: str | None = None if save_best is False else save_best  # TOML has no None
         self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
-        self.save_optimizer: bool = flag(who, "save_optimizer", save_optimizer)
+        flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self._watched: Monitor | None = None
         if self.save_best is not None:
             self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
-        self._best = KeptFiles(self.out_dir, 1)  # its mark is the best score
+        self._best = KeptFiles(self.out_dir, 1, with_optimizer=save_optimizer)  # its mark is the best score
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
-        self._files = KeptFiles(self.out_dir, self.max_keep, mark=0)
-
-    @property
-    def kept(self) -> tuple[Path, ...]:
-        """The files that the hook keeps, the oldest first, without the best one."""
-        return tuple(self._files.folder / name for name in self._files.names)
+        self._files = KeptFiles(self.out_dir, self.max_keep, mark=0, with_optimizer=save_optimizer)
 
     @property
     def best(self) -> Path | None:
@@ -198,12 +194,17 @@ class CheckpointHook(Hook):
 
     def after_train_epoch(self, runner: Runner) -> None:
         """Save if a checkpoint is due. After an epoch that ended early, `after_run` saves instead."""
-        if self.by_epoch and runner.progress.inner_iter == 0 and self.every_n_epochs(runner, self.interval):
-            self._files.plan(runner, self._name(runner), runner.progress.iter)
+        if self.by_epoch and runner.progress.inner_iter == 0:
+            self.act(runner, self.every_n_epochs)
 
     def after_train_iter(self, runner: Runner) -> None:
         """Save if a checkpoint is due."""
-        if not self.by_epoch and self.every_n_iters(runner, self.interval):
+        if not self.by_epoch:
+            self.act(runner, self.every_n_iters)
+
+    def act(self, runner: Runner, is_due: EveryN) -> None:
+        """Save if a checkpoint is due; a subclass does something else."""
+        if is_due(runner, self.interval, None):
             self._files.plan(runner, self._name(runner), runner.progress.iter)
 
     def after_val_epoch(self, runner: Runner) -> None:
@@ -229,12 +230,6 @@ class CheckpointHook(Hook):
         if self._watched is not None and not self._watched.found and self.best_score is None:
             runner.logger.warning("%s: no best checkpoint was saved, since there was no validation", self._watched.who)
 
-    def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
-        """Leave the optimizer out of the files of this hook, unless `save_optimizer` is set."""
-        if self.save_optimizer or path not in (self._files.saving, self._best.saving):
-            return None
-        return Args(checkpoint={**checkpoint, "optimizer": None})
-
     def _name(self, runner: Runner) -> str:
         """Return the file name of a checkpoint of this moment."""
         if self.by_epoch and runner.progress.inner_iter == 0:
@@ -259,14 +254,13 @@ class CheckpointHook(Hook):
 
 @HOOKS.register
 class CheckpointLoaderHook(Hook):
-    """Load a checkpoint before the run begins.
+    """Resume the run from a checkpoint before it begins.
 
     With ``missing_ok=True``, the same script starts a run and continues it after a kill. If the runner runs several
     times, the hook loads the checkpoint only once, before the first run.
 
     Args:
         path: A file, or a folder, from which the checkpoint with the most iterations is loaded: see `newest`.
-        resume: Whether to resume the run; otherwise only the parameters of the model are loaded.
         missing_ok: Whether to start from scratch if there is no such file, or no checkpoint in the folder. A damaged
             file always raises an error.
 
@@ -277,9 +271,8 @@ class CheckpointLoaderHook(Hook):
 
     priority: int | str = "HIGHEST"  # before all hooks that read where the run is
 
-    def __init__(self, path: str | os.PathLike[str], *, resume: bool = True, missing_ok: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, missing_ok: bool = False) -> None:
         self.path: Path = path_of("CheckpointLoaderHook", path)
-        self.resume: bool = flag("CheckpointLoaderHook", "resume", resume)
         self.missing_ok: bool = flag("CheckpointLoaderHook", "missing_ok", missing_ok)
         self._done = False
 
@@ -291,7 +284,7 @@ class CheckpointLoaderHook(Hook):
         file = broadcast(file)  # the ranks may see a network file system at different moments
         missing = f"there is no checkpoint {'in ' if self.path.is_dir() else ''}{self.path}"
         if file is not None:
-            (runner.resume if self.resume else runner.load_checkpoint)(file)
+            runner.resume(file)
             runner.logger.info("loaded %s; the run continues after iteration %d", file, runner.iter)
         elif self.missing_ok:
             runner.logger.info("%s; starting from scratch", missing)

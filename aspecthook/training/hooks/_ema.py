@@ -89,7 +89,6 @@ class EMAHook(Hook):
         self._average: Arrays | None = None
         self._trained: Arrays | None = None  # the parameters, while the average is in the model
         self._was_in_model = False  # whether the average was in the model before the validation under way
-        self._from_checkpoint = False  # whether the average is in the model only because a checkpoint has it there
 
     @property
     def average(self) -> dict[str, NDArray[Any]]:
@@ -111,8 +110,17 @@ class EMAHook(Hook):
             case "stochastic":
                 return 1 / float(step // self.interval + 1)
 
-    def before_train_epoch(self, runner: Runner) -> None:
-        """Put the parameters into the model, to be trained."""
+    def before_run(self, runner: Runner) -> None:
+        """Put the parameters into the model: a checkpoint has the average there, even if the run had not."""
+        if self.kind != "warm_up":  # whose average stays in the model until the next epoch
+            self._put_back(runner)
+
+    def before_epoch(self, runner: Runner) -> None:
+        """Put the parameters into the model to be trained, or the average to be validated."""
+        if runner.mode != "train":
+            self._was_in_model = self._trained is not None
+            self._put_in(runner)
+            return
         self._put_back(runner)
         if self.kind == "warm_up" and self._average is None:
             self._copy(runner)
@@ -126,25 +134,13 @@ class EMAHook(Hook):
             runner.backend.mix(runner.model, self._average, self.weight(step))
         self.steps += 1
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Put the average into the model, if it stays there until the next epoch."""
-        if self.kind == "warm_up":
-            self._put_in(runner)
-
-    def before_val_epoch(self, runner: Runner) -> None:
-        """Put the average into the model."""
-        self._was_in_model = self._trained is not None
-        self._put_in(runner)
-
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Put the parameters back, unless the average was in the model before."""
-        if not self._was_in_model:
+    def after_epoch(self, runner: Runner) -> None:
+        """Put the average into the model if it stays there until the next epoch, or back what was there before."""
+        if runner.mode == "train":
+            if self.kind == "warm_up":
+                self._put_in(runner)
+        elif not self._was_in_model:
             self._put_back(runner)
-
-    before_test_epoch = before_val_epoch
-    before_predict_epoch = before_val_epoch
-    after_test_epoch = after_val_epoch
-    after_predict_epoch = after_val_epoch
 
     def _put_in(self, runner: Runner) -> None:
         """Put the average into the model, if there is one, and keep the trained parameters."""
@@ -157,7 +153,7 @@ class EMAHook(Hook):
     def _put_back(self, runner: Runner) -> None:
         if self._trained is not None:
             runner.backend.swap(runner.model, self._trained)
-            self._trained, self._from_checkpoint = None, False
+            self._trained = None
 
     def _copy(self, runner: Runner) -> None:
         """Start the average from the parameters; from float16, in which small steps are lost, as float32."""
@@ -174,7 +170,7 @@ class EMAHook(Hook):
             return None
         # Through the model: only the model knows which tensors have several names.
         self._put_in(runner)
-        model, own = runner.backend.state(runner.model), {**self.state_dict(), "from_checkpoint": True}
+        model, own = runner.backend.state(runner.model), self.state_dict()
         self._put_back(runner)
         name = next(one.name for one in runner.registered if one.hook is self)
         return Args(checkpoint={**checkpoint, "model": model, "hooks": {**checkpoint["hooks"], name: own}})
@@ -186,18 +182,12 @@ class EMAHook(Hook):
             self._average = self._trained = None
             self.steps = 0
 
-    def before_run(self, runner: Runner) -> None:
-        """Put the parameters into the model, where they were when the checkpoint was saved."""
-        if self._from_checkpoint:
-            self._put_back(runner)
-
     def state_dict(self) -> dict[str, Any]:
         """Return the average, and the parameters if the average is in the model."""
-        average, trained = _frozen(self._average), _frozen(self._trained)
-        return {"steps": self.steps, "from_checkpoint": self._from_checkpoint, "average": average, "trained": trained}
+        return {"steps": self.steps, "average": _frozen(self._average), "trained": _frozen(self._trained)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.steps, self._from_checkpoint = int(state["steps"]), bool(state["from_checkpoint"])
+        self.steps = int(state["steps"])
         # Copies: the model is restored from the same arrays.
         self._average, self._trained = deepcopy(state["average"]) or None, deepcopy(state["trained"]) or None
 

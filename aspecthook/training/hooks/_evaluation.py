@@ -16,7 +16,7 @@ from aspecthook.training.loop._model import VAL, of_mode, without_mode
 from aspecthook.training.loop._reading import is_divided
 from aspecthook.training.loop._runner import Runner
 
-from ._checkpoint import CheckpointHook
+from ._checkpoint import CheckpointHook, EveryN
 from ._hook import HOOKS
 from ._monitor import Rule
 
@@ -87,35 +87,24 @@ class EvalHook(CheckpointHook):
     def before_train_epoch(self, runner: Runner) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if self.by_epoch:
-            self._begin(runner, runner.epoch)
+            self._begin(runner, runner.epoch, self.every_n_epochs)
 
     def before_train_iter(self, runner: Runner) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if not self.by_epoch:
-            self._begin(runner, runner.iter)
+            self._begin(runner, runner.iter, self.every_n_iters)
 
-    def _begin(self, runner: Runner, done: int) -> None:
+    def _begin(self, runner: Runner, done: int, is_due: EveryN) -> None:
         begun, self._begun = self._begun, True
         if not begun and self.start is not None and done >= self.start:
-            self._validate_if_due(runner)
-
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Validate if a validation is due; not after an epoch that ended early."""
-        if self.by_epoch and runner.progress.inner_iter == 0:
-            self._validate_if_due(runner)
-
-    def after_train_iter(self, runner: Runner) -> None:
-        """Validate if a validation is due."""
-        if not self.by_epoch:
-            self._validate_if_due(runner)
+            self.act(runner, is_due)
 
     def after_val_epoch(self, runner: Runner) -> None:
         """Do nothing: the validations of the workflow and of other hooks are not judged."""
 
-    def _validate_if_due(self, runner: Runner) -> None:
-        """Validate, and save the checkpoint if its score is the best so far."""
-        every_n = self.every_n_epochs if self.by_epoch else self.every_n_iters
-        if not every_n(runner, self._every, self.start):
+    def act(self, runner: Runner, is_due: EveryN) -> None:
+        """Validate if a validation is due, and save the checkpoint if its score is the best so far."""
+        if not is_due(runner, self._every, self.start):
             return
         runner.logs = without_mode("val", runner.logs)  # without the numbers of the last validation
         pairs: list[tuple[Any, Any]] = []  # the outputs of each batch, and the batch

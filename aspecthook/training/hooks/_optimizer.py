@@ -59,15 +59,8 @@ class OptimizerHook(Hook):
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Runner) -> None:
-        """Set the number of batches in a step, unless the runner was given another number."""
-        if self.cumulative_iters is None:
-            return
-        if runner.accumulate not in (1, self.cumulative_iters):
-            raise TrainingError(
-                f"{type(self).__name__}(cumulative_iters={self.cumulative_iters}) and Runner(accumulate="
-                f"{runner.accumulate}) contradict each other; leave one of them out"
-            )
-        runner.accumulate = self.cumulative_iters
+        """Set the number of batches in a step."""
+        runner.accumulate = self.cumulative_iters or runner.accumulate
 
     def before_optimizer_step(self, runner: Runner) -> None:
         """Clip the gradients."""
@@ -102,8 +95,8 @@ class AmpOptimizerHook(OptimizerHook):
         loss_scale: float | Literal["dynamic"] = "dynamic",
     ) -> None:
         super().__init__(grad_clip, cumulative_iters=cumulative_iters)
-        kinds: list[bool | str] = [True, "fp16", "bf16"]
-        self.kind: bool | str = one_of("AmpOptimizerHook", "kind", kind, kinds)
+        one_of("AmpOptimizerHook", "kind", kind, (True, "fp16", "bf16"))
+        self.kind: bool | str = kind
         # The part of the scaler's state that a fixed loss scale replaces; with these factors, the scale never changes.
         self._fixed: dict[str, Any] = {}
         if loss_scale != "dynamic":
@@ -114,9 +107,8 @@ class AmpOptimizerHook(OptimizerHook):
         """Turn mixed precision on, and set the loss scale, if a number was given."""
         super().before_run(runner)
         self.after_load_checkpoint(runner)
-        if self._fixed:
-            state = runner.amp.state_dict()  # empty if the kind needs no loss scale
-            runner.amp.load_state_dict(state and {**state, **self._fixed})
+        state = runner.amp.state_dict()  # empty if the kind needs no loss scale
+        runner.amp.load_state_dict(state and {**state, **self._fixed})
 
     def after_load_checkpoint(self, runner: Runner) -> None:
         """Turn mixed precision on before the run is restored, since the checkpoint has a state of the scaler."""

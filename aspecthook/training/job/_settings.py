@@ -40,16 +40,10 @@ def default_text() -> str:
 
 
 def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *, trusted: bool = True) -> Settings:
-    """Return the settings of a run.
+    """Return the settings of a run: the defaults, changed by a TOML file or a ``config.json``, and by single keys.
 
-    Args:
-        path: A TOML file, or the ``config.json`` of an earlier run.
-        changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
-        trusted: Whether the file may name code to run. If not, it is one that came with a folder: it may say only what
-            is known to be harmless (see `_received`). The changes are trusted anyway.
-
-    Raises:
-        ConfigError: A section is unknown or of the wrong type; or a file that is not trusted says more than it may.
+    A change is ``"section.key=value"``, with the value as in TOML; any other value is a string. A file that is not
+    trusted came with a folder: it may say only what is known to be harmless (see `_received`).
     """
     settings: Settings = tomllib.loads(default_text())
     if path is not None:

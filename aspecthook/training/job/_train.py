@@ -40,16 +40,9 @@ class Outcome(NamedTuple):
 
 
 def train(settings: Settings, *, resume: str | None = None, overwrite: bool = False) -> Outcome:
-    """Train and test a model as the settings say.
+    """Train and test a model as the settings say; resume it from a checkpoint, or from the furthest if it is ``""``.
 
-    Args:
-        settings: The settings, from `load_settings`.
-        resume: The checkpoint to resume from; ``""`` for the furthest in the ``work_dir``.
-        overwrite: Whether the ``work_dir`` may hold another run, whose checkpoints are then set aside.
-
-    Raises:
-        ConfigError: The settings name something that cannot be built.
-        TrainingError: The ``work_dir`` already holds a run, there is nothing to resume from, or the training fails.
+    With `overwrite`, the checkpoints of another run in the ``work_dir`` are set aside.
     """
     folder = path_of("[run]", settings["run"]["work_dir"], "work_dir")
     if resume is None and not overwrite and (folder / _CONFIG).exists():
@@ -103,13 +96,7 @@ def _data(section: Settings, seed: int) -> list[ArrayDataset]:
 
 
 class Classifier:
-    """A network that scores classes, and is validated by its loss and its accuracy.
-
-    Args:
-        net: A module for NumPy or PyTorch, from pixels of shape (n, height · width) and values from 0 to 1, to scores
-            of shape (n, classes).
-        loss: A function of scores and labels.
-    """
+    """A network that scores classes of images, rows of pixels from 0 to 1, and is validated by loss and accuracy."""
 
     def __init__(self, net: Library, loss: Callable[[Library, Library], Library]) -> None:
         self.net, self.loss = net, loss

@@ -14,6 +14,7 @@ from weakref import proxy
 
 from aspecthook._errors import HookSignatureError
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import takes
 from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.loop._dialect import Dialect, Method
 from aspecthook.training.loop._runner import Runner
@@ -54,8 +55,7 @@ class RunModel:
 
     def set_weights(self, weights: Iterable[Any]) -> None:
         """Set the parameters and buffers, in the order of `get_weights`; all or none."""
-        names = list(self.runner.backend.state(self.runner.model))
-        given = list(weights)
+        names, given = list(self.runner.backend.tensors(self.runner.model)), list(weights)
         if len(given) != len(names):
             raise TrainingError(
                 f"the model has {len(names)} weights, and {len(given)} were given; give those of its get_weights()"
@@ -98,7 +98,7 @@ class Optimizer:
 
     @learning_rate.setter
     def learning_rate(self, value: SupportsFloat) -> None:
-        rate = plain_rate(value)
+        rate = float(value)
         groups = self._groups()
         first = float(groups[0]["lr"])
         for group in groups:
@@ -126,11 +126,6 @@ class Optimizer:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model.runner.optimizer, name)
-
-
-def plain_rate(rate: Any) -> float:
-    """Return a learning rate as a float: a number, an array, or a variable of Keras."""
-    return float(rate.numpy() if hasattr(rate, "numpy") else rate)
 
 
 # Any: logs hold numbers and predictions; models and states are those of any library.
@@ -271,7 +266,8 @@ class Callback:
     @property
     def _rate(self) -> float:
         """The learning rate of the optimizer."""
-        return plain_rate(self.model.optimizer.learning_rate)
+        rate = self.model.optimizer.learning_rate  # in Keras a variable
+        return float(rate.numpy() if hasattr(rate, "numpy") else rate)
 
     def _report(self, text: str) -> None:
         """Print a message, if the callback is verbose."""
@@ -323,15 +319,10 @@ def methods_of(callback: object) -> dict[str, Method]:
         KERAS.check(callback)
     methods = KERAS.methods(callback)
     for event, method in methods.items():
-        number = next((word for word in ("batch", "epoch") if word in event), None)
-        try:
-            inspect.signature(method).bind(*([] if number is None else [0]), {})
-        except ValueError:  # a builtin may have no signature
-            continue
-        except TypeError as error:
-            call = "(logs)" if number is None else f"({number}, logs)"
+        given = [*(word for word in ("batch", "epoch") if word in event), "logs"]
+        if not takes(method, len(given)):
             raise HookSignatureError(
                 f"the callback {type(callback).__name__}: {event}{inspect.signature(method)} is called as "
-                f"{event}{call}, {error}"
-            ) from None
+                f"{event}({', '.join(given)})"
+            )
     return methods

@@ -89,7 +89,7 @@ class CSVLogger(Callback):
         <BLANKLINE>
     """
 
-    _kept = ("keys", "_last")
+    _kept = ("keys", "_size")
 
     def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class CSVLogger(Callback):
         self.separator = separator
         self.append: bool = flag("CSVLogger", "append", append)
         self.keys: list[str] | None = None
-        self._last = -1  # the last epoch that was written
+        self._size = 0  # of the file after the newest line
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Begin the file, or continue it."""
@@ -107,20 +107,13 @@ class CSVLogger(Callback):
             return
         path = Path(self.filename)
         check_regular(path)
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        if self._begins_anew and not self.append:
-            lines.clear()
-        while lines and not (self._begins_anew or self._is_kept(lines[-1])):
-            lines.pop()
-        put(path, b"".join(lines))
-
-    def _is_kept(self, line: bytes) -> bool:
-        number = line.partition(self.separator.encode())[0]
-        # A process that was killed may have left a part of a line.
-        return line.endswith(b"\n") and (not number.isdigit() or int(number) <= self._last)
+        found = path.read_bytes() if path.exists() else b""
+        if self._begins_anew:
+            self._size = len(found) if self.append else 0
+        put(path, found[: self._size])
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        self._last, logs = epoch, logs or {}
+        logs = logs or {}
         if self.keys is None:
             self.keys = sorted(logs)
             if not any(name.startswith("val_") for name in self.keys):
@@ -133,6 +126,7 @@ class CSVLogger(Callback):
             writer.writerow(["epoch", *map(as_text, self.keys)])
         writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
         append(path, text.getvalue().encode(errors="replace"))
+        self._size = path.stat().st_size
 
 
 def _cell(value: Any) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
@@ -14,9 +14,8 @@ from aspecthook.training.hooks._monitor import known_rule
 
 from ._callback import Callback, Logs, RunModel
 
-Mode: TypeAlias = Literal["auto", "min", "max"]
+Mode: TypeAlias = Literal["min", "max", "auto"]
 
-_MODES: tuple[Mode, ...] = ("min", "max", "auto")
 _USUAL = ["loss", "val_loss", "accuracy", "val_accuracy"]
 
 
@@ -44,7 +43,7 @@ class MonitorCallback(Callback):
         if not isinstance(monitor, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: monitor={brief(monitor)} is not the name of a number")
         self.monitor = monitor
-        self.mode: Mode = one_of(who, "mode", mode, _MODES)
+        self.mode: Mode = one_of(who, "mode", mode, get_args(Mode))
         self.best: float | None = None if baseline is None else finite_number(who, "baseline", baseline)
         self.min_delta: float = abs(finite_number(who, "min_delta", min_delta))
         self._resolved: Mode = mode  # never "auto" once `_resolve_mode` has returned

@@ -255,14 +255,19 @@ class EventFile:
         self._writer: Any = None  # tensorboardX is imported with the first row, and has no types
 
     def write(self, row: Row) -> None:
-        """Write the numbers of a row by the names of mmcv, at the iteration of the run."""
-        scalar: Any = import_module("tensorboardX.summary").scalar
+        """Write the numbers of a row at the iteration of the run; rates have the same names in all modes."""
+        scalar = import_module("tensorboardX.summary").scalar
         try:
             if not self._writer:
                 self._open()
             for name, value in row.numbers.items():
                 if not isinstance(value, str) and name not in TIMES:
-                    self._write_event(row.total_iter, summary=scalar(_tag(row.mode, name), value))
+                    tag = (
+                        name
+                        if name.startswith(("lr", "momentum"))
+                        else f"{row.mode}/{name.removeprefix(f'{row.mode}_')}"
+                    )
+                    self._write_event(row.total_iter, summary=scalar(tag, value))
             self._writer.flush()
         except OSError:
             self.close()  # TensorBoard reads nothing after an incomplete event, so the next row begins another file
@@ -273,12 +278,12 @@ class EventFile:
         suffix = f".{os.getpid()}.{time_ns()}"  # several files may begin in one second
         self._writer = import_module("tensorboardX.event_file_writer").EventsWriter(f"{self._folder}/events", suffix)
         if self._start is not None:
-            log: Any = import_module("tensorboardX.proto.event_pb2").SessionLog
+            log = import_module("tensorboardX.proto.event_pb2").SessionLog
             self._write_event(self._start, session_log=log(status=log.START))
             self._start = None
 
     def _write_event(self, step: int, **content: Any) -> None:
-        event: Any = import_module("tensorboardX.proto.event_pb2").Event
+        event = import_module("tensorboardX.proto.event_pb2").Event
         self._writer.write_event(event(wall_time=time(), step=step, **content))
 
     def close(self) -> None:
@@ -291,21 +296,12 @@ class EventFile:
     __del__ = close
 
 
-def _tag(mode: str, name: str) -> str:
-    """Return the name that mmcv gives a number."""
-    word, _, group = name.partition("_")
-    if word not in ("lr", "momentum"):
-        return f"{mode}/{name.removeprefix(f'{mode}_')}"
-    word = "learning_rate" if word == "lr" else word
-    return f"{word}/{group}" if group else word
-
-
 @HOOKS.register
 class TensorboardLoggerHook(FileLoggerHook):
     """Log numbers for TensorBoard, to the folder ``tf_logs`` in the run's `work_dir`. Needs tensorboardX.
 
-    The names are those of mmcv: ``train/loss``, ``val/accuracy``, ``learning_rate``, ``momentum``. The steps are the
-    iterations of the run. Times are left out. Each run begins its own file. TensorBoard then ignores the older files in
+    The names are such as ``train/loss``, ``val/accuracy``, ``lr`` and ``momentum``. The steps are the iterations of the
+    run. Times are left out. Each run begins its own file. TensorBoard then ignores the older files in
     the folder: all their steps if the run is new, or the steps after the checkpoint if it is resumed.
 
     Args:

@@ -151,10 +151,10 @@ def drawn(curves: Mapping[str, Mapping[str, Curve]]) -> bytes:
     panels = list(curves.items())[:_MOST_PANELS]
     columns = min(3, max(1, len(panels)))
     lines = max(1, -(-len(panels) // columns))
-    # Any: figures and axes of matplotlib, which is imported when something is drawn.
-    figure: Any = import_module("matplotlib.figure").Figure((4.4 * columns, 3.0 * lines), layout="constrained")
+    # By name, since matplotlib is imported only when something is drawn, and need not be installed for type checkers.
+    figure = import_module("matplotlib.figure").Figure((4.4 * columns, 3.0 * lines), layout="constrained")
     for place, (name, modes) in enumerate(panels, 1):
-        axes: Any = figure.add_subplot(lines, columns, place)
+        axes = figure.add_subplot(lines, columns, place)
         axes.set_title(name[:_LONGEST_TITLE], fontsize=10, loc="left", parse_math=False)
         for mode, curve in modes.items():
             style = "o-" if mode != "train" or len(curve) == 1 else "-"
@@ -205,11 +205,8 @@ class ReportHook(PlotHook):
             end=self.end,
             progress=self._progress(runner),
             curves=base64.b64encode(drawn(curves)).decode() if curves else "",
-            numbers=[
-                (base if mode == "train" else f"{mode}_{base}", number_text(curve[-1][1]))
-                for base, modes in curves.items()
-                for mode, curve in modes.items()
-            ],
+            numbers=curves,
+            shown=number_text,
             logs=_logs_of(runner, self.target(runner).parent),
             facts=_facts_of(runner),
         )

@@ -1,4 +1,4 @@
-"""How the hooks of all hook systems become hooks on the stages of a run.
+"""How the hooks of all hook systems become hooks on the stages of a run, and the list of them with their states.
 
 A hook system is a `Dialect`, the names of its methods, and a function `bindings(hook, run)` in a module of its own,
 which is loaded when the first hook of that system is registered. The function returns a list of `Binding`: functions,
@@ -8,18 +8,21 @@ and the stages that they become hooks on. No system has a list of hooks, an orde
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from itertools import count
+from logging import Logger
 from typing import Any, NamedTuple, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import priority_of
-from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest, printable
+from aspecthook.training._errors import TrainingError
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 
@@ -125,7 +128,7 @@ def attach(
     return tuple(handles)
 
 
-# The names of hooks in checkpoints: those that they were given, or else their classes
+# The hooks of a run
 
 
 class Registered(NamedTuple):
@@ -136,31 +139,101 @@ class Registered(NamedTuple):
     handles: tuple[Handle, ...]  # of its methods
 
 
+@final
+class HookList:
+    """The hooks of a run, in the order in which they were registered."""
+
+    def __init__(self) -> None:
+        self._all: list[Registered] = []
+
+    def __iter__(self) -> Iterator[Registered]:
+        return iter(self._all)
+
+    def add(self, run: object, hook: Any, priority: int | str | None, name: object) -> None:
+        """Add the methods of a hook to the stages of a run, and the hook to the list."""
+        checked = self._name(hook, name)
+        bindings = bindings_of(hook, run)  # which may add another hook, such as the lifecycle of callbacks
+        self._all.append(Registered(hook, checked, attach(run, hook, bindings, priority, "training hook")))
+
+    def remove(self, hook: object) -> None:
+        """Remove the methods of a hook from the stages, and the hook from the list."""
+        for one in self._all:
+            if one.hook is hook:
+                self._all.remove(one)
+                for handle in one.handles:
+                    handle.remove()
+                return
+        names = ", ".join(type(one.hook).__name__ for one in self) or "none"
+        raise TrainingError(
+            f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
+        )
+
+    def _name(self, hook: object, given: object) -> str:
+        """Return the name of a hook that is added next; refuse one that would not tell it apart.
+
+        Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only
+        one may go without a name of its own.
+        """
+        kind, name = type(hook).__name__, name_in_list(self, hook)
+        if given is None:
+            if name != kind and _has_state(hook):
+                raise HookOptionError(
+                    f"the run has another {kind} without a name; each has a state, and a resumed run could not tell "
+                    'them apart; name one: register_hook(hook, name="...")'
+                )
+            return name
+        if not isinstance(given, str) or not given:
+            raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string that is not empty")
+        if any(one.name == given and one.hook is not hook for one in self):
+            raise HookOptionError(f"register_hook({kind}, name={given!r}): the name is taken; give another one")
+        return given
+
+    # States
+
+    def states(self) -> dict[str, Any]:
+        """Return the states of the hooks, by their names."""
+        return {one.name: one.hook.state_dict() for one in self if hasattr(one.hook, "state_dict")}
+
+    def load(self, states: Mapping[str, Any], logger: Logger) -> None:
+        """Restore the hooks, each by its name."""
+        unknown = states.keys() - {one.name for one in self}
+        lost = ", ".join(printable(name) for name in states if states[name] and name in unknown)
+        if lost:
+            logger.warning("the checkpoint has the state of hooks that are not registered: %s", lost)
+        for hook, name, _ in self:
+            if name in states and hasattr(hook, "load_state_dict"):
+                try:
+                    hook.load_state_dict(states[name])
+                except Exception as error:
+                    raise TrainingError(
+                        f"the hook {name} cannot load its state from the checkpoint: {type(error).__name__}: {error}; "
+                        "nothing was changed. Give it the options that it had, or remove it from the runner"
+                    ) from error
+
+    def note(self, undo: ExitStack) -> None:
+        """Note how to make the hooks that have a state again what they are.
+
+        A hook may fail to load the state that it has now, or have none before the run begins; and many only note what
+        they were given, until the run begins. So at last the attributes of a hook are what they were.
+        """
+
+        def load_again(hook: Any, state: Any) -> None:
+            with suppress(Exception):
+                hook.load_state_dict(state)
+
+        for hook, _, _ in self:
+            if hasattr(hook, "load_state_dict"):
+                attributes: dict[str, Any] = getattr(hook, "__dict__", {})
+                undo.callback(attributes.update, dict(attributes))
+                undo.callback(attributes.clear)
+                with suppress(Exception):
+                    undo.callback(load_again, hook, deepcopy(hook.state_dict()))
+
+
 def name_in_list(registered: Iterable[Registered], hook: object) -> str:
     """Return a name for the next hook of a list that is registered whole, so that its order tells hooks apart."""
     kind, taken = type(hook).__name__, {one.name for one in registered if one.hook is not hook}
     return next(name for n in count(1) if (name := kind if n == 1 else f"{kind} {n}") not in taken)
-
-
-def name_of(registered: Iterable[Registered], hook: object, given: object) -> str:
-    """Return the name of a hook that is registered next; refuse one that would not tell it apart.
-
-    Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only one
-    may go without a name of its own.
-    """
-    kind, name = type(hook).__name__, name_in_list(registered, hook)
-    if given is None:
-        if name != kind and _has_state(hook):
-            raise HookOptionError(
-                f"the run has another {kind} without a name; each has a state, and a resumed run could not tell them "
-                'apart; name one: register_hook(hook, name="...")'
-            )
-        return name
-    if not isinstance(given, str) or not given:
-        raise HookTypeError(f"register_hook({kind}, name={brief(given)}): a name is a string that is not empty")
-    if any(one.name == given and one.hook is not hook for one in registered):
-        raise HookOptionError(f"register_hook({kind}, name={given!r}): the name is taken; give another one")
-    return given
 
 
 def _has_state(hook: Any) -> bool:

@@ -27,13 +27,12 @@ class Interrupts:
     def __init__(self) -> None:
         self.came: BaseException | None = None
         self.patience: int = 1
-        self._count = 0
-        self._terminated = False
+        self._signals: list[int] = []
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
 
     def take(self) -> None:
         """Install the handlers, except where the program has a handler of its own."""
-        self.came, self.patience, self._count, self._terminated = None, 1, 0, False
+        self.came, self.patience, self._signals = None, 1, []
         if threading.current_thread() is not threading.main_thread():  # Python sets handlers only in the main thread
             return
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -43,10 +42,9 @@ class Interrupts:
                 signal.signal(number, self._note)
 
     def _note(self, number: int, _: FrameType | None) -> None:
-        self._terminated = self._terminated or number == signal.SIGTERM
+        self._signals.append(number)
         error = KeyboardInterrupt() if number == signal.SIGINT else Terminated("SIGTERM")
-        self._count += 1
-        if self._count > self.patience:
+        if len(self._signals) > self.patience:
             raise error
         self.came = self.came or error
 
@@ -62,5 +60,5 @@ class Interrupts:
 
     def end_process(self, error: BaseException) -> None:
         """Send a SIGTERM again, to the handler that was there before, which ends the process: all is saved by now."""
-        if self._terminated and isinstance(error, Terminated):
+        if signal.SIGTERM in self._signals and isinstance(error, Terminated):
             signal.raise_signal(signal.SIGTERM)

@@ -33,6 +33,14 @@ def computed(model: Any, batch: Batch, loss: Any) -> dict[str, Any]:
     return {"loss": loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
 
 
+def evaluated(model: Any, batch: Batch, optimizer: Any, loss: Any) -> Any:
+    """Return what a model computes for a batch of a validation or a test."""
+    if hasattr(model, "val_step"):
+        return model.val_step(batch, optimizer)
+    outputs = computed(model, batch, loss)
+    return {**outputs, "log_vars": numbers_of(outputs)}
+
+
 def numbers_of(outputs: Outputs) -> Mapping[str, Any]:
     """Return the numbers to log of what a model has computed for a batch that it is trained on."""
     if not isinstance(outputs, dict) or "loss" not in outputs:
@@ -48,7 +56,7 @@ def numbers_of(outputs: Outputs) -> Mapping[str, Any]:
         return {"loss": float(loss.item() if hasattr(loss, "item") else loss)}
     except Exception as error:
         size = prod(getattr(loss, "shape", ()))
-        if loss is not None and size == 1 and any(hasattr(loss, name) for name in ("item", "__float__")):
+        if size == 1 and hasattr(loss, "item"):
             raise  # what a GPU has failed to compute
         what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
         raise TrainingError(
@@ -61,6 +69,13 @@ def inputs_of(batch: Batch) -> Any:
     if isinstance(batch, (tuple, list)):
         return batch[0]
     return batch["inputs"] if isinstance(batch, Mapping) and "inputs" in batch else batch
+
+
+def modes_of(model: Any) -> list[tuple[Any, bool]]:
+    """Return the modules of a model, also those in its attributes, and whether each is in training mode."""
+    wholes: list[Any] = [model, *getattr(model, "__dict__", {}).values()]
+    modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
+    return [(module, bool(module.training)) for module in modules]
 
 
 # The numbers that a run logs: their names, which begin with the mode, and their means over batches

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, final
 
 from aspecthook._errors import ConfigError, brief, nearest
@@ -41,13 +41,15 @@ class Progress:
         """Return the counts that a checkpoint keeps."""
         return {name: getattr(self, name) for name in COUNTS}
 
-    def load_state_dict(self, counts: Mapping[str, Any]) -> None:
-        """Restore the counts from a checkpoint."""
+    def loaded(self, counts: Mapping[str, Any]) -> Progress:
+        """Return the progress with the counts from a checkpoint."""
+        loaded = replace(self)
         for name in COUNTS:
-            found = int(counts[name])
-            if found < 0:
-                raise ValueError(f"the count {name!r} is {found}")
-            setattr(self, name, found)
+            count = int(counts[name])
+            if count < 0:
+                raise ValueError(f"the count {name!r} is {count}")
+            setattr(loaded, name, count)
+        return loaded
 
     # The workflow: rows of a mode and a number of epochs, or of iterations, which are repeated until the end
 

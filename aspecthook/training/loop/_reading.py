@@ -26,10 +26,6 @@ _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which Nu
 # `__getattr__`, which `isinstance` does not call.
 
 
-def _is_ours(loader: Any) -> bool:
-    return hasattr(loader, "batches_left")
-
-
 def _has_state(loader: Any) -> bool:
     return hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
 
@@ -45,12 +41,12 @@ class Reading:
     def __init__(self, saved: Mapping[str, Any] | None = None) -> None:
         self.saved: Mapping[str, Any] | None = saved  # until the data are read on
         self._loader: Any = None  # the one that was read last
-        # Of its newest pass: the epoch; how many batches of that were read; and that number, and the state of the
-        # loader if it has one, when the pass began.
+        # Of its newest pass: the batches that are left; the epoch; how many batches of that were read; and that number,
+        # and the state of the loader if it has one, when the pass began.
+        self._pass: Generator[Any] | None = None
         self._epoch: int = 0
         self._read = 0
         self._begun: tuple[int, Any] = (0, None)
-        self._pass: Generator[Any] | None = None
 
     def state_of(self, loader: Any, progress: Progress) -> Mapping[str, Any] | None:
         """Return what a checkpoint must keep to read on; None before the first epoch."""
@@ -64,43 +60,43 @@ class Reading:
             return {**state, "own": _packed(loader.state_dict()), "skip": 0}
         # Inside an iteration, the loader is a batch ahead of the run.
         read, own = self._begun
+        if hasattr(loader, "state_after"):  # it moves there without reading the samples before
+            return {**state, "own": loader.state_after(own, place - read), "skip": 0}
         return {**state, "own": own, "skip": place - read}
 
     def begin(self, loader: Any, progress: Progress) -> Iterator[Any]:
         """Return the batches of the epoch that the run has not trained on, and note how many the whole epoch has."""
         epoch, start = progress.epoch, progress.inner_iter
-        saved: Mapping[str, Any] = self.saved or {}
+        saved: Mapping[str, Any] | None = self.saved
         self.saved = None
-        if not saved and start and loader is self._loader and epoch == self._epoch:  # the run goes on
+        if saved is None and start and loader is self._loader and epoch == self._epoch:  # the run goes on
             if self._pass is not None and getgeneratorstate(self._pass) == GEN_SUSPENDED and start == self._read:
                 return self._pass
-            saved = self.state_of(loader, progress) or {}
-        if (saved.get("epoch"), saved.get("place")) != (epoch, start):
-            saved = {}  # somebody has moved the run since it was resumed
-        self._loader, self._epoch = loader, epoch
+            saved = self.state_of(loader, progress)
+        if saved is None or (saved["epoch"], saved["place"]) != (epoch, start):
+            saved = {}  # the run begins, or somebody has moved it since it was resumed
+        is_over = 0 < start == saved.get("length")  # only the hooks after the epoch are left, whatever the data are now
         if hasattr(loader, "set_epoch"):
             loader.set_epoch(epoch)
-        own: dict[str, Any] | None = saved.get("own") if _has_state(loader) else None
-        skip = start if own is None else saved["skip"]
-        is_over = 0 < start == saved.get("length")  # only the hooks after the epoch are left, whatever the data are now
         if start and not is_over:
             _check_place(loader, saved, start)
-        if _is_ours(loader) and not is_over:  # it moves to a position without reading the samples before
-            place = {"position": own["position"] + skip} if own and start else {"position": 0, "origin": 0}
-            own, skip = {**(own or {}), "epoch": epoch, **place}, 0
+        own: Any = saved.get("own") if _has_state(loader) else None
         if own is not None:
             loader.load_state_dict(_unpacked(own))
+        self._loader, self._epoch = loader, epoch
         if is_over:
             progress.length = self._read = start
             return iter(())
-        progress.length = start + loader.batches_left() if _is_ours(loader) else length_of(loader)
-        rest = iter(loader)
+        # What is left of an epoch may be divided into other batches than what was read.
+        resizes = start and hasattr(loader, "batches_left")
+        progress.length = start + loader.batches_left() if resizes else length_of(loader)
+        skip: int = start if own is None else saved["skip"]
+        rest = iter(loader)  # before its state is asked for, since loaders may change it here
         self._read = start - skip
         self._begun = self._read, _packed(loader.state_dict()) if _has_state(loader) else None
-        batches = self._counted(rest, progress)
-        next(islice(batches, skip, skip), None)
-        self._pass = None if _is_ours(loader) else batches  # a thread of ours may read ahead as long as the pass lives
-        return batches
+        self._pass = self._counted(rest, progress)
+        next(islice(self._pass, skip, skip), None)
+        return self._pass
 
     def _counted(self, rest: Iterator[Any], progress: Progress) -> Generator[Any]:
         """Count the batches. The end is read with the last one, since a state from between them begins no epoch."""
@@ -126,13 +122,9 @@ def _check_place(loader: object, saved: Mapping[str, Any], start: int) -> None:
 
 def layout_of(loader: Any) -> dict[str, Any]:
     """Return what of the data must not change in the middle of an epoch, as far as it is known."""
-    if _is_ours(loader):  # it divides what is left of its samples into other batches, if need be
-        return {name: value for name, value in loader.state_dict().items() if name in ("loader", "samples", "order")}
-    known = {
-        "loader": f"{type(loader).__module__}.{type(loader).__name__}",
-        "batches": length_of(loader),
-        "samples": length_of(getattr(loader, "dataset", None)),
-    }
+    known = {"loader": type(loader).__name__, "samples": length_of(getattr(loader, "dataset", None))}
+    if not hasattr(loader, "batches_left"):  # else it divides what is left of its samples into other batches
+        known["batches"] = length_of(loader)
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from math import inf
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aspecthook import hookable
 from aspecthook._errors import ConfigError, HookTypeError, brief, described
@@ -32,23 +32,20 @@ from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import claim_folder, identity_of, load
 from aspecthook.training.checkpoint._format import save
 
-from ._dialect import STATE, Registered, attach, bindings_of, name_of
+from ._dialect import STATE, HookList
 from ._interrupts import INTERRUPTS, Interrupts, Terminated
-from ._model import Means, computed, inputs_of, numbers_of, of_mode, without_mode
+from ._model import Means, computed, evaluated, inputs_of, modes_of, numbers_of, of_mode, without_mode
 from ._progress import Progress, workflow_of
 from ._reading import Reading, check_loader, is_divided, length_of
-from ._state import Part, check_identity, load_hooks, load_parts, note_hook, states_of
+from ._state import Part, check_identity, load_parts, read
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
 
-Outcome = TypeVar("Outcome")
-
+_END = object()  # comes after the last batch
 _INTERRUPTED = "interrupted.ckpt"
-# The attributes that a resume replaces by new objects; to undo a resume, it is enough to set the old ones again.
-_REPLACED = ("progress", "reading", "logs", "logged", "epoch", "iter", "step", "inner_iter")
-# The attributes that a validation inside a stage changes.
-_KEPT = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
+# The attributes that a validation changes.
+_KEPT = ("busy", "mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
 _SLOTS = """
 __dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch identity
 inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
@@ -60,11 +57,7 @@ world_size
 # Any, in what follows: models, losses, batches and loaders are those of any library; a config of hooks is a string, a
 # mapping, a list of these, a hook, or None.
 class Runner:
-    """A training run of a model; hooks on its stages can see and change everything.
-
-    Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
-    same for ``val``, ``test`` and ``predict``; ``forward``, ``backward``, ``optimizer_step``; ``save_checkpoint``,
-    ``write_checkpoint``, ``load_checkpoint``, ``restore``.
+    """A training run of a model; hooks on its stages, which are methods, can see and change everything.
 
     Args:
         model: A model with ``train_step(batch, optimizer)`` and ``val_step`` as in mmcv, which return ``loss``,
@@ -144,7 +137,7 @@ class Runner:
         self.interrupts: Interrupts = Interrupts()
         self.resumed: bool = False  # whether it was resumed from a checkpoint
         # What it works on
-        self.registered: list[Registered] = []
+        self.registered: HookList = HookList()
         self.after_stage_calls: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
         self.data_loader: Any = None
@@ -219,13 +212,11 @@ class Runner:
         try:
             self.run()
             self.agree_to_end()
+            self.leave()
             self.interrupts.raise_noted()  # of a signal after the last epoch
             self.remove_interrupted(self.work_dir)
         except BaseException as error:
             self.fail(error, self.work_dir)
-        self.leave()
-        if self.interrupts.came is not None:  # since the run has last looked
-            self.fail(self.interrupts.came, None)
 
     def begin(self, who: str, train: object, val: object) -> None:
         """Begin a training, of `fit` or a session: check the data, and seed the generators of random numbers."""
@@ -255,51 +246,47 @@ class Runner:
 
     def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        self._undisturbed("val", loader, self.val_loop)
+        with self._evaluating("val", loader):
+            self.val_loop()
         return dict(self.logs)
 
     def test(self, loader: object) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        self._undisturbed("test", loader, self.test_loop)
+        with self._evaluating("test", loader):
+            self.test_loop()
         return dict(self.logs)
 
     def predict(self, loader: object) -> list[Any]:
         """Return the outputs of the model for each batch."""
-        return self._undisturbed("predict", loader, self.predict_loop)
+        with self._evaluating("predict", loader):
+            return self.predict_loop()
 
-    def _undisturbed(self, mode: str, loader: object, loop: Callable[[], Outcome]) -> Outcome:
-        """Call a loop in a mode and with its data; inside a stage, the run is as it was afterwards.
-
-        So is each module of the model, some of which may be in another mode than the model.
-        """
+    @contextmanager
+    def _evaluating(self, mode: str, loader: object) -> Generator[None]:
+        """Be in another mode, with data for it; afterwards, the run and each module of its model are as before."""
         check_loader(loader, f"the data for {mode}")
-        inside = self.busy
-        kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT} if inside else {"busy": False}
-        wholes: list[Any] = [self.model, *getattr(self.model, "__dict__", {}).values()] if inside else []
-        modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
-        training = [bool(module.training) for module in modules]
+        kept = {name: getattr(self, name) for name in _KEPT}
+        modes = modes_of(self.model)
         # So that this is not taken for the validation that the workflow has begun.
         pending, self.progress.pending_epoch = self.progress.pending_epoch, None
         before, self.logged = self.logged, without_mode(mode, self.logged)
         self.loaders, self.busy = {**self.loaders, mode: loader}, True
         self.set_mode(mode)
         try:
-            return loop()
+            yield
         finally:
             # What the iteration under way has logged meanwhile stays, such as its time.
             self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
-            if inside:
-                self.loaders = kept["loaders"]
-                self.set_mode(kept["mode"])
+            self.set_mode(kept["mode"])
             for name, value in kept.items():
                 setattr(self, name, value)
             self.progress.pending_epoch = pending
-            for module, was_training in zip(modules, training, strict=True):
-                module.training = was_training
+            for module, is_training in modes:
+                module.training = is_training
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""
-        self.mode, self.data_loader = mode, self.loaders[mode]
+        self.mode, self.data_loader = mode, self.loaders.get(mode)
         switch = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(switch):
             switch()
@@ -329,12 +316,8 @@ class Runner:
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
         batches = self.batches()
-        for self.inner_iter, self.batch in batches:
-            self.train_iter(self.batch)
-            if self.count_iteration():
-                break
-        else:
-            self.count_pass()
+        while self.next_iteration(batches):
+            pass
 
     @hookable(provides=STATE)
     def train_iter(self, batch: Any) -> Any:
@@ -366,7 +349,9 @@ class Runner:
         else:
             with self.amp.autocast():
                 self.outputs = step(*given)
-        self.log(numbers_of(self.outputs))
+        numbers = numbers_of(self.outputs)
+        self.logs = {**self.logs, **numbers}  # as `log` does; a call more in each step costs more than these lines
+        self.logged.update(numbers)
         return self.outputs["loss"]
 
     @hookable(provides=STATE)
@@ -390,7 +375,7 @@ class Runner:
     def _take_step(self) -> None:
         """Call the optimizer step for the gradients of a group of batches."""
         if self.amp is not None:
-            self.amp.unscale(self.optimizer)
+            self.amp.unscale_(self.optimizer)
         self.optimizer_step()
         if self.amp is not None:
             self.amp.update()
@@ -418,7 +403,9 @@ class Runner:
     @hookable(provides=STATE)
     def val_iter(self, batch: Any) -> Any:
         """Validate on one batch."""
-        return self._evaluated(batch)
+        self.batch = batch
+        self.outputs = evaluated(self.model, batch, self.optimizer, self.loss)
+        return self.outputs
 
     @hookable(provides=STATE)
     def test_loop(self) -> None:
@@ -433,7 +420,9 @@ class Runner:
     @hookable(provides=STATE)
     def test_iter(self, batch: Any) -> Any:
         """Test on one batch."""
-        return self._evaluated(batch)
+        self.batch = batch
+        self.outputs = evaluated(self.model, batch, self.optimizer, self.loss)
+        return self.outputs
 
     @hookable(provides=STATE)
     def predict_loop(self) -> list[Any]:
@@ -454,16 +443,6 @@ class Runner:
         self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
-    def _evaluated(self, batch: Any) -> Any:
-        """Return the outputs of the model for a batch of a validation or a test."""
-        self.batch = batch
-        if hasattr(self.model, "val_step"):
-            self.outputs = self.model.val_step(batch, self.optimizer)
-        else:
-            self.outputs = computed(self.model, batch, self.loss)
-            self.outputs["log_vars"] = numbers_of(self.outputs)
-        return self.outputs
-
     def _evaluate(self, mode: str, step: Callable[[Any], Any]) -> None:
         """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
         batches = enumerate(map(self.backend.mover(self.model), self.data_loader))
@@ -477,9 +456,7 @@ class Runner:
             means = Means.of_all(all_gather(means.totals))
         self.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
 
-    # What follows a stage, in a session too. What counts is no part of the iterator `batches`: it calls hooks, a
-    # StopIteration of which must reach the caller unchanged, and Python turns one that leaves a generator into a
-    # RuntimeError (PEP 479).
+    # What a session does as `fit` does, and what counts
 
     @property
     def end(self) -> float:
@@ -495,13 +472,13 @@ class Runner:
         """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
         return replace(self.progress).advance(self.workflow, self.end, stopping=self.stopping) == "val"
 
-    def batches(self) -> Iterator[tuple[int, Any]]:
-        """Begin or continue an epoch, and return its batches with their numbers, without those that were trained on."""
+    def batches(self) -> Iterator[Any]:
+        """Begin or continue an epoch, and return those of its batches that the run has not been trained on."""
         progress = self.progress
         progress.pending_epoch = None
         batches = self.reading.begin(self.data_loader, progress)
         self._note_length()
-        return enumerate(map(self.backend.mover(self.model), batches), progress.inner_iter)
+        return map(self.backend.mover(self.model), batches)
 
     def group(self) -> tuple[int, bool]:
         """Return how many batches share a step with the one under way, and whether it is the last of them."""
@@ -510,8 +487,18 @@ class Runner:
             size = max(1, min(size, self.max_iters - (self.iter - place)))
         return size, place + 1 >= size
 
-    def count_iteration(self) -> bool:
-        """Count an iteration, and return whether to leave the epoch after it."""
+    def next_iteration(self, batches: Iterator[Any]) -> bool:
+        """Train on the next batch of an epoch, count the iteration, and return whether the epoch continues after it.
+
+        `train_epoch` and sessions pass an epoch by this step. It is no generator, as it calls hooks, a StopIteration of
+        which must reach the caller unchanged: one that leaves a generator becomes a RuntimeError (PEP 479).
+        """
+        batch = next(batches, _END)
+        if batch is _END:
+            self._count_pass()
+            return False
+        self.inner_iter, self.batch = self.progress.inner_iter, batch
+        self.train_iter(batch)
         progress = self.progress
         # A hook may have skipped this iteration. If its batch was the last of a group, the gradients of the other
         # batches still wait for the optimizer's step.
@@ -522,14 +509,14 @@ class Runner:
             self.after_stage_calls.pop(0)()
         self.iter, self.step, self.logged = progress.iter, progress.step, {}
         if progress.inner_iter == progress.length:
-            self.count_pass()
-            return True
+            self._count_pass()
+            return False
         if not self.alone:
             self.agree_to_end()
         row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
-        return row_ends or self.stopping or self.interrupts.came is not None
+        return not (row_ends or self.stopping or self.interrupts.came is not None)
 
-    def count_pass(self) -> None:
+    def _count_pass(self) -> None:
         """Count a complete pass over the data."""
         if self.progress.inner_iter == 0:
             raise self._no_batches()
@@ -627,45 +614,42 @@ class Runner:
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
         """Restore the state that `state_dict` returned; a pre hook may change it first."""
         parts = self._parts()
+        if "model" not in checkpoint:
+            found = ", ".join(map(brief, checkpoint)) or "nothing"
+            raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
         if not resume:
-            parts = {"model": parts["model"]}
-        elif not other_run:
+            load_parts({"model": parts["model"]}, checkpoint, self.registered)
+            return
+        if not other_run:
             check_identity(checkpoint, self.identity if self.progress.iter else None, self.work_dir)
-        with ExitStack() as undo:
-            for name in _REPLACED:
-                undo.callback(setattr, self, name, getattr(self, name))
-            for hook in self.hooks if resume else ():
-                note_hook(undo, hook)
-            load_parts(parts, checkpoint, undo)
-            undo.pop_all()
-        if resume:
-            self.identity, self.resumed = identity_of(checkpoint) or self.identity, True
+        progress = read(checkpoint, "progress", self.progress.loaded)
+        logs, reading = read(checkpoint, "logs", dict[str, Any]), read(checkpoint, "data", Reading)
+        load_parts(parts, checkpoint, self.registered)
+        progress.accumulated = bool(checkpoint["gradients"])
+        self.progress, self.reading, self.logs, self.logged = progress, reading, logs, {}
+        self.epoch, self.iter = progress.epoch, progress.iter
+        self.step, self.inner_iter = progress.step, progress.inner_iter
+        self.identity, self.resumed = identity_of(checkpoint) or self.identity, True
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        states = {name: part.state() for name, part in self._parts().items()}
-        (own,) = states["random"]
-        return {"meta": {"identity": self.identity}, **states, "random": all_gather(own)}
+        parts = {name: part.state() for name, part in self._parts().items()}
+        (own,) = parts["random"]
+        return {
+            "meta": {"identity": self.identity},
+            **parts,
+            "progress": self.progress.state_dict(),
+            "data": self.reading.state_of(self.loaders.get("train"), self.progress),
+            "logs": {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))},
+            "random": all_gather(own),
+        }
 
     def _parts(self) -> dict[str, Part]:
-        """Return the parts of the run by their names in checkpoints, in the order in which they are restored."""
-        backend, model, optimizer, amp, progress = self.backend, self.model, self.optimizer, self.amp, self.progress
-
-        def load_progress(counts: Mapping[str, Any]) -> None:
-            self.progress = loaded = replace(progress)
-            loaded.load_state_dict(counts)
-            self.epoch, self.iter = loaded.epoch, loaded.iter
-            self.step, self.inner_iter = loaded.step, loaded.inner_iter
+        """Return the parts that a restore changes where they are, by their names in checkpoints, in the order of it."""
+        backend, model, optimizer, amp = self.backend, self.model, self.optimizer, self.amp
 
         def load_gradients(gradients: Mapping[str, Any] | None) -> None:
             backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
-            self.progress.accumulated = bool(gradients)
-
-        def load_data(saved: Mapping[str, Any] | None) -> None:
-            self.reading = Reading(saved)
-
-        def load_logs(logs: Mapping[str, Any]) -> None:
-            self.logs, self.logged = dict(logs), {}
 
         def load_random(states: Sequence[Mapping[str, Any]]) -> None:
             backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
@@ -676,13 +660,9 @@ class Runner:
             parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
         if amp is not None:
             parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
-        logs = {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))}
         return parts | {
-            "progress": Part(progress.state_dict, load_progress),
-            "gradients": Part(lambda: backend.gradients(model) if progress.accumulated else None, load_gradients),
-            "data": Part(partial(self.reading.state_of, self.loaders.get("train"), progress), load_data),
-            "logs": Part(lambda: logs, load_logs),
-            "hooks": Part(partial(states_of, self.registered), partial(load_hooks, self.registered, self.logger)),
+            "gradients": Part(lambda: backend.gradients(model) if self.progress.accumulated else None, load_gradients),
+            "hooks": Part(self.registered.states, partial(self.registered.load, logger=self.logger)),
             "random": Part(lambda: [backend.rng_state()], load_random),
         }
 
@@ -771,9 +751,7 @@ class Runner:
             name = own_name if name is None else name
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
-        name = name_of(self.registered, hook, name)
-        bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
-        self.registered.append(Registered(hook, name, attach(self, hook, bindings, priority, "training hook")))
+        self.registered.add(self, hook, priority, name)
         return hook
 
     def remove_hook(self, hook: object) -> None:
@@ -782,15 +760,7 @@ class Runner:
         Raises:
             TrainingError: The hook is not registered.
         """
-        for place in reversed(range(len(self.registered))):
-            if self.registered[place].hook is hook:
-                for handle in self.registered.pop(place).handles:
-                    handle.remove()
-                return
-        names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
-        raise TrainingError(
-            f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
-        )
+        self.registered.remove(hook)
 
     def register_training_hooks(
         self,

@@ -1,106 +1,65 @@
 """How a run is restored from a checkpoint, which is one tree of plain values and arrays.
 
-The invariant: a run is restored as a whole, or not at all. Each part of it has a function that returns its state and
-one that loads it, and none of them touches a file. What a part was is noted before any is loaded; if one cannot be
-loaded, all are made again what they were.
+The invariant: a run is restored as a whole, or not at all. What a run replaces, such as its counts, is read before
+anything is changed. A part that is changed where it is, such as the model, has a function that returns its state and
+one that loads it, and none of them touches a file. What these parts were is noted before any is loaded; if one cannot
+be loaded, all are made again what they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
-from copy import deepcopy
-from logging import Logger
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from aspecthook._errors import brief, described, printable
+from aspecthook._errors import described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
-from ._dialect import Registered
+from ._dialect import HookList
+
+Loaded = TypeVar("Loaded")
 
 
 # Any, in what follows: each part has a state of its own kind.
 class Part(NamedTuple):
-    """A part of a run: what returns its state, and what restores such a state."""
+    """A part of a run that is changed where it is: what returns its state, and what loads such a state."""
 
     state: Callable[[], Any]
     load: Callable[[Any], object]
 
 
-# The parts whose present states are loaded again if a checkpoint is refused; what the others have replaced is noted.
-_AGAIN = ("model", "optimizer", "amp", "gradients", "random")
-
-
-def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], undo: ExitStack) -> None:
-    """Restore parts of a run from a checkpoint, and note how to undo that; what is noted last is done first."""
-    if "model" not in checkpoint:
-        found = ", ".join(map(brief, checkpoint)) or "nothing"
-        raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
-    for name in parts:
-        if name not in checkpoint and name not in ("optimizer", "amp"):
-            raise TrainingError(f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
-    if "optimizer" in parts and checkpoint.get("optimizer") is None:
+def read(checkpoint: Mapping[str, Any], name: str, load: Callable[[Any], Loaded]) -> Loaded:
+    """Return what a function makes of a part of a checkpoint; raise an error that names a part that does not fit."""
+    state = checkpoint.get(name)
+    if (name not in checkpoint and name != "amp") or (name == "optimizer" and state is None):
         raise TrainingError(
-            "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
-            "alone with load_checkpoint(path)"
+            f"this checkpoint has no {name!r}, so the run cannot be resumed from it; load another checkpoint, or the "
+            "model alone with load_checkpoint(path); nothing was changed"
         )
-    for name in _AGAIN:
-        if name in parts:
-            undo.callback(parts[name].load, parts[name].state())
-    for name, part in parts.items():
-        state = checkpoint.get(name)
-        try:
-            part.load(state)
-        except TrainingError:
-            raise
-        except Exception as error:
-            raise TrainingError(
-                f"{name!r} in this checkpoint is {described(state)} that cannot be restored "
-                f"({type(error).__name__}: {printable(str(error))}); load another checkpoint; nothing was changed"
-            ) from error
+    try:
+        return load(state)
+    except TrainingError:
+        raise
+    except Exception as error:
+        raise TrainingError(
+            f"{name!r} in this checkpoint is {described(state)} that cannot be restored "
+            f"({type(error).__name__}: {printable(str(error))}); load another checkpoint; nothing was changed"
+        ) from error
 
 
-def note_hook(undo: ExitStack, hook: Any) -> None:
-    """Note how to make a hook that has a state again what it is.
-
-    A hook may fail to load the state that it has now, or have none before the run begins; and many only note what they
-    were given, until the run begins. So at last its attributes are what they were.
-    """
-
-    def load_again(state: Any) -> None:
-        with suppress(Exception):
-            hook.load_state_dict(state)
-
-    if hasattr(hook, "load_state_dict"):
-        attributes: dict[str, Any] = getattr(hook, "__dict__", {})
-        undo.callback(attributes.update, dict(attributes))
-        undo.callback(attributes.clear)
-        with suppress(Exception):
-            undo.callback(load_again, deepcopy(hook.state_dict()))
-
-
-def states_of(registered: Iterable[Registered]) -> dict[str, Any]:
-    """Return the states of the hooks of a run, by their names."""
-    return {one.name: one.hook.state_dict() for one in registered if hasattr(one.hook, "state_dict")}
-
-
-def load_hooks(registered: Iterable[Registered], logger: Logger, states: Mapping[str, Any]) -> None:
-    """Restore the hooks of a run, each by its name."""
-    hooks = {one.name: one.hook for one in registered}
-    unknown = ", ".join(printable(name) for name in states if states[name] and name not in hooks)
-    if unknown:
-        logger.warning("the checkpoint has the state of hooks that are not registered: %s", unknown)
-    for name, hook in hooks.items():
-        if name in states and hasattr(hook, "load_state_dict"):
-            try:
-                hook.load_state_dict(states[name])
-            except Exception as error:
-                raise TrainingError(
-                    f"the hook {name} cannot load its state from the checkpoint: {type(error).__name__}: {error}; "
-                    "nothing was changed. Give it the options that it had, or remove it from the runner"
-                ) from error
+def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], hooks: HookList) -> None:
+    """Load the states of parts, in their order; if one cannot be loaded, all are made again what they were."""
+    with ExitStack() as undo:
+        for name, part in parts.items():
+            if name == "hooks":
+                hooks.note(undo)
+            else:
+                undo.callback(part.load, part.state())
+        for name, part in parts.items():
+            read(checkpoint, name, part.load)
+        undo.pop_all()
 
 
 def check_identity(checkpoint: object, own: str | None, work_dir: Path | None) -> None:

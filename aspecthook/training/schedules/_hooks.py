@@ -67,14 +67,11 @@ class LrUpdaterHook(Hook):
     ) -> None:
         who = type(self).__name__
         self._name, self._policy = policy_of(who, self._word, policy, options)
-        shown = ", ".join(f"{key}={value}" for key, value in options.items())
-        self.policy: str = f"{self._name}({shown})"
-        self.by_epoch = by_epoch
+        self.policy: str = f"{self._name}({', '.join(f'{key}={value}' for key, value in options.items())})"
+        self.by_epoch: bool | None = None if by_epoch is None else flag(who, "by_epoch", by_epoch)
         self.warmup = warmup
         self.warmup_iters = warmup_iters
         self.warmup_ratio: float = self._ratio if warmup_ratio is None else warmup_ratio
-        if by_epoch is not None:
-            flag(who, "by_epoch", by_epoch)
         if warmup is not None:  # otherwise its options have no effect, and a config may have inherited them
             for option in ("warmup", "warmup_iters", "warmup_ratio"):
                 check(who, option, getattr(self, option))
@@ -183,9 +180,7 @@ def register_training_hooks(runner: Runner, usual: Sequence[Any], log: Any, cust
     """
     configs = [_filled(config, {"type": kind}) for kind, config in zip(_USUAL, usual, strict=True) if config]
     if log:
-        if not isinstance(log, Mapping):
-            raise ConfigError(f"log_config={brief(log)}: give a mapping with the options of the loggers, and 'hooks'")
-        shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **cast("Mapping[str, Any]", log)}
+        shared: dict[str, Any] = {"by_epoch": runner.by_epoch, **log}
         loggers = shared.pop("hooks", ["TextLoggerHook"])
         configs += [_filled(logger, shared) for logger in loggers]
     with ExitStack() as undo:

@@ -226,16 +226,13 @@ class MonitoredTrainingSession:
     def _train_epoch(self) -> Pauses:
         run = self.runner
         try:
-            batches = run.batches()
-            for run.inner_iter, run.batch in batches:
-                run.train_iter(run.batch)
-                self._step_made = self._state.quiet is None
-                if run.count_iteration():
-                    return
-                yield
-                if self.should_stop():
-                    return
-            run.count_pass()
+            batches, continues = run.batches(), True
+            while continues and not self.should_stop():
+                before = run.iter
+                continues = run.next_iteration(batches)
+                self._step_made = run.iter > before and self._state.quiet is None
+                if continues:
+                    yield
         except QUIET as error:
             self._state.end_quietly(run, error)
 

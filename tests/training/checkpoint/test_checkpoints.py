@@ -308,8 +308,8 @@ def test_a_path_that_is_not_a_regular_file_is_refused_and_not_replaced(tmp_path:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TrainingError, match="pipe is not a regular file"):
         load(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(TrainingError, match="exists and is not a regular file, so it is not replaced"):
+    for path, why in ((tmp_path, "could not be saved: Is a directory"), (tmp_path / "pipe", "is not a regular file")):
+        with pytest.raises(TrainingError, match=why):
             save(path, {})
     (tmp_path / "round").symlink_to(tmp_path / "round")
     with pytest.raises(TrainingError, match="round cannot be read: "):

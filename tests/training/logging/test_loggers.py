@@ -655,7 +655,7 @@ def test_tensorboard_logs_numbers_at_the_iterations_of_the_run(tmp_path: Path) -
     runner = make(lambda place: {"log_vars": {"loss": place}}, *hooks, work_dir=tmp_path, optimizer=Optimizer(*groups))
     runner.fit([0] * 3, [1])
     runner.test([1])
-    rates = [("learning_rate", 0.5), ("learning_rate/1", 0.25), ("momentum", 0.75)]
+    rates = [("lr", 0.5), ("lr_1", 0.25), ("momentum", 0.75)]
     rows = [
         (2, "train/loss", 0.5),
         (3, "val/acc", 0.5),

@@ -122,10 +122,9 @@ def outcome(runner: Runner) -> str:
         ("logs", 3, "'logs' in this checkpoint is an int that cannot be restored"),
         ("hooks", 3, "'hooks' in this checkpoint is an int that cannot be restored"),
         ("random", {"python": 3}, "'random' in this checkpoint is a dict of"),
-        ("optimizer", MISSING, "the checkpoint was saved without the optimizer"),
         *(
-            (name, MISSING, f"this checkpoint has no {name!r}; load another checkpoint; nothing was changed")
-            for name in ("progress", "gradients", "data", "logs", "hooks", "random")
+            (name, MISSING, f"this checkpoint has no {name!r}, so the run cannot be resumed from it; load another ")
+            for name in ("optimizer", "progress", "gradients", "data", "logs", "hooks", "random")
         ),
     ],
 )

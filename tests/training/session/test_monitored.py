@@ -86,26 +86,29 @@ def test_between_two_steps_the_user_may_validate() -> None:
 def test_a_step_after_the_end_is_refused() -> None:
     with MonitoredTrainingSession(plain(), [1.0], hooks=[StopAtStepHook(last_step=1)]) as session:
         session.run()
-        assert session.should_stop()
-        with pytest.raises(RuntimeError, match="run was called after the session was asked to stop"):
-            session.run()
-    with pytest.raises(TrainingError, match="after the session was asked"):
-        session.run()
+        for _ in range(2):
+            assert session.should_stop()
+            with pytest.raises(RuntimeError, match="run was called after the session was asked to stop"):
+                session.run()
+            session.close()
 
 
 def test_data_of_unknown_length_end_the_block_quietly() -> None:
     log: list[str] = []
-    steps = 0
     with MonitoredTrainingSession(plain(), Once([1.0, 2.0]), hooks=[Trail("hook", log)]) as session:
-        while True:
-            session.run()
-            steps += 1
-    assert steps == 2 and log[-1] == "hook.end"
-    with MonitoredTrainingSession(plain(), Once([1.0])) as session:
-        session.run()
-        with pytest.raises(OutOfRangeError, match="no more batches"):
-            session.run()
-        assert session.should_stop()
+        with pytest.raises(OutOfRangeError, match="no more batches") as caught:
+            while True:
+                session.run()
+        raise caught.value
+    assert log[-3:] == ["hook.before", "hook.after", "hook.end"] and session.runner.iter == 2
+
+
+def test_a_session_without_an_end_fails_where_its_only_pass_is_over() -> None:
+    """It ended as if it had been asked to."""
+    runner = plain(max_epochs=None)
+    with pytest.raises(TrainingError, match=r"had no batches in epoch 2: .* an iterator that has only one pass; give"):
+        drive(runner, iter([1.0, 2.0]))
+    assert (runner.iter, runner.epoch, runner.busy) == (2, 1, False)
 
 
 @pytest.mark.parametrize("error", [ValueError("user"), KeyboardInterrupt(), AbortedError("user's own")])
