@@ -210,7 +210,7 @@ def test_a_loss_without_parameters_has_no_backward() -> None:
         (lambda: SGD([1], lr=0.1), "was given"),
         (lambda: SGD([PARAMETER, PARAMETER]), "each only once"),
         (lambda: SGD([PARAMETER], lr=-1), "from 0 up"),
-        (lambda: SGD([PARAMETER], weight_decay="x"), "weight_decay='x' is not a number"),
+        (lambda: SGD([PARAMETER], momentum="x"), "momentum='x' is not a number"),
         (lambda: SGD([PARAMETER], lr=float("nan")), "lr=nan; give a number that is finite"),
         (lambda: Module()(1), "has no method forward"),
     ],
