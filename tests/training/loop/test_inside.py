@@ -104,8 +104,6 @@ def test_an_evaluation_inside_a_stage_leaves_the_run_as_it_was(library: str, ent
     hooks(getattr(runner, stage)).add(kind, evaluate, reentrant=False)
     runner.fit(data(4), data(2, seed=2))
     assert made and all(made)
-    if entry == "predict":
-        assert {len(found) for found in made} == {3}
     assert runner.progress.state_dict() == undisturbed.progress.state_dict() and same(state(runner), state(undisturbed))
 
 

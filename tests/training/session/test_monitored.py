@@ -159,13 +159,18 @@ def test_a_quiet_error_of_any_stage_ends_a_driven_run_as_it_ends_a_fit(
     assert ended(driven=True) == by_fit
 
 
-@pytest.mark.parametrize("error", [StopIteration(), OutOfRangeError("over")])
-def test_quiet_errors_may_be_raised_by_the_user(error: Exception) -> None:
+@pytest.mark.parametrize("steps", range(5))
+@pytest.mark.parametrize("error", [None, StopIteration(), OutOfRangeError("over")])
+def test_a_session_makes_no_more_steps_than_the_user_whatever_quiet_error_ends_the_block(
+    error: Exception | None, steps: int
+) -> None:
     log: list[str] = []
-    with MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
-        session.run()
-        raise error
-    assert log == ["hook.begin", "hook.create", "hook.before", "hook.after", "hook.end"]
+    with MonitoredTrainingSession(plain(max_epochs=3), [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
+        for _ in range(steps):
+            session.run()
+        if error is not None:
+            raise error
+    assert log == ["hook.begin", "hook.create", *["hook.before", "hook.after"] * steps, "hook.end"]
 
 
 def test_a_session_leaves_nothing_on_the_runner_nor_alive() -> None:
