@@ -26,10 +26,12 @@ class Function:
         self._names: tuple[str, ...] = ()
         if site is not None and site.signature.positional == len(site.signature.names) and site.shown() is None:
             self._names = site.signature.names
+        # Whether the arguments of a call are noted as args and kwargs, and not as args alone, which is quicker.
+        self.named: bool = True
 
     def arguments(self, given: Any, redaction: Redaction) -> dict[str, Any]:
         """Return arguments by name, without what is redacted, from those that were noted."""
-        args, kwargs = given
+        args, kwargs = given if self.named else (given, {})
         if self.site is None:
             return {}
         if self._names and not redaction.active:
