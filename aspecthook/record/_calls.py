@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any, cast, final
 from aspecthook._values import PLAIN, Redaction
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
@@ -31,7 +31,7 @@ class Function:
 
     def arguments(self, given: Any, redaction: Redaction) -> dict[str, Any]:
         """Return arguments by name, without what is redacted, from those that were noted."""
-        args, kwargs = given if self.named else (given, {})
+        args, kwargs = cast("tuple[Any, Any]", given if self.named else (given, {}))
         if self.site is None:
             return {}
         if self._names and not redaction.active:
